@@ -1,0 +1,27 @@
+"""tensorae: one representation per cluster (Tensorized Autoencoders).
+
+``import tensorae`` is instant: torch and scikit-learn load when an estimator is first used.
+"""
+
+from __future__ import annotations
+
+import importlib
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from tensorae.estimators.linear import LinearTAE
+
+__version__ = "0.1.0"
+__all__ = ["LinearTAE", "__version__"]
+
+_HOMES = {"LinearTAE": "tensorae.estimators.linear"}
+
+
+def __getattr__(name: str) -> Any:
+    if name in _HOMES:
+        return getattr(importlib.import_module(_HOMES[name]), name)
+    raise AttributeError(f"module 'tensorae' has no attribute {name!r}")
+
+
+def __dir__() -> list[str]:
+    return sorted(__all__)

@@ -1,0 +1,167 @@
+"""Costs -> assignments: the paper's three options for S (section 2.3) and EM (section 5).
+
+A rule is a function ``rule(costs, previous, context) -> assignments``. Adding a fifth one is one
+function and one entry in ``RULES``. The policy for clusters that run empty lives here too.
+
+Shapes: n samples, k clusters; "..." are starts fitted side by side.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+
+from tensorae.exceptions import unknown_choice
+
+__all__ = [
+    "RULES",
+    "AssignmentContext",
+    "Rule",
+    "constrained",
+    "em",
+    "find_rule",
+    "lloyd",
+    "log_evidence",
+    "project_to_simplex",
+    "projected",
+    "worst_explained",
+]
+
+
+@dataclass(frozen=True)
+class AssignmentContext:
+    """What a rule may need beside the costs.
+
+    Attributes
+    ----------
+    step_size : Tensor of shape (...)
+        Length of a gradient step on S, in units of one over a cost.
+    log_weights : Tensor of shape (..., k)
+        Logarithms of the mixing weights.
+    noise_variance : Tensor of shape (...)
+        s² of the model of section 5.
+    """
+
+    step_size: Tensor
+    log_weights: Tensor
+    noise_variance: Tensor
+
+
+RuleFunction = Callable[[Tensor, Tensor, AssignmentContext], Tensor]
+
+
+@dataclass(frozen=True)
+class Rule:
+    """A named way to update S.
+
+    Attributes
+    ----------
+    function : callable
+        ``(costs (..., n, k), previous (..., n, k), context) -> assignments (..., n, k)``.
+    hard : bool
+        True where every row is 0/1 after each step, so that labels say it all.
+    probabilistic : bool
+        True where the rule maximises a likelihood and S stays soft at the optimum.
+    """
+
+    function: RuleFunction
+    hard: bool = False
+    probabilistic: bool = False
+
+
+def lloyd(costs: Tensor, previous: Tensor, context: AssignmentContext) -> Tensor:  # noqa: ARG001
+    """Option 3: all weight on the cheapest autoencoder."""
+    return torch.nn.functional.one_hot(costs.argmin(-1), costs.shape[-1]).to(costs.dtype)
+
+
+def projected(costs: Tensor, previous: Tensor, context: AssignmentContext) -> Tensor:
+    """Option 2: an unconstrained gradient step, projected back onto the simplex."""
+    step = context.step_size[..., None, None]
+    return project_to_simplex(previous - step * (costs - costs.amin(-1, keepdim=True)))
+
+
+def constrained(costs: Tensor, previous: Tensor, context: AssignmentContext) -> Tensor:
+    """Option 1: an exponentiated gradient step, which never leaves the constraints."""
+    step = context.step_size[..., None, None]
+    return torch.softmax(previous.log() - step * costs, dim=-1)
+
+
+def em(costs: Tensor, previous: Tensor, context: AssignmentContext) -> Tensor:  # noqa: ARG001
+    """Section 5: posterior of the clusters under the Gaussian model."""
+    return torch.softmax(_log_joint(costs, context), dim=-1)
+
+
+RULES: dict[str, Rule] = {
+    "lloyd": Rule(lloyd, hard=True),
+    "projected": Rule(projected),
+    "constrained": Rule(constrained),
+    "em": Rule(em, probabilistic=True),
+}
+
+
+def find_rule(name: object) -> Rule:
+    """Look up a rule by name; a misspelt one gets a suggestion."""
+    if not isinstance(name, str) or name not in RULES:
+        raise unknown_choice("assignment", name, RULES)
+    return RULES[name]
+
+
+def log_evidence(costs: Tensor, context: AssignmentContext) -> Tensor:
+    """Log of the mixture density, shape (..., n), up to the Gaussian's normalising constant."""
+    return torch.logsumexp(_log_joint(costs, context), dim=-1)
+
+
+def project_to_simplex(points: Tensor) -> Tensor:
+    """Euclidean projection of every row onto {s : s >= 0, sum s = 1}, exact.
+
+    Parameters
+    ----------
+    points : Tensor of shape (..., k)
+
+    Returns
+    -------
+    Tensor of shape (..., k)
+
+    Examples
+    --------
+    >>> import torch
+    >>> from tensorae.assignment import project_to_simplex
+    >>> project_to_simplex(torch.tensor([[1.5, 0.5, -1.0]]))
+    tensor([[1., 0., 0.]])
+    """
+    ordered = points.sort(dim=-1, descending=True).values
+    ranks = torch.arange(1, points.shape[-1] + 1, device=points.device, dtype=points.dtype)
+    excess = ordered.cumsum(-1) - 1
+    support = (ordered - excess / ranks > 0).sum(-1, keepdim=True)
+    threshold = excess.gather(-1, support - 1) / support
+    return (points - threshold).clamp_(min=0)
+
+
+def worst_explained(costs: Tensor, floor: float) -> int | None:
+    """Row that a cluster without members starts from: the most expensive one.
+
+    Giving that row a cluster of its own lowers the loss by its cost. Where no cost is above
+    ``floor`` every row is explained already (fewer different rows than clusters) and there is
+    nothing to gain.
+
+    Parameters
+    ----------
+    costs : Tensor of shape (n,)
+        Smallest cost of each sample; zero for samples that must stay.
+    floor : float
+        Costs up to here are rounding.
+
+    Returns
+    -------
+    int or None
+    """
+    row = int(costs.argmax())
+    return row if float(costs[row]) > floor else None
+
+
+def _log_joint(costs: Tensor, context: AssignmentContext) -> Tensor:
+    twice_variance = 2 * context.noise_variance[..., None, None]
+    return context.log_weights.unsqueeze(-2) - costs / twice_variance

@@ -1,0 +1,17 @@
+"""Data to try tensorae on: the paper's planted sets, real sets, and noise to add to either."""
+
+from tensorae.datasets.noise import add_noise
+from tensorae.datasets.planted import lines_3d, orthogonal_lines, parallel_lines, triangle
+from tensorae.datasets.real import load_digits, load_iris, load_mnist, load_penguins
+
+__all__ = [
+    "parallel_lines",
+    "orthogonal_lines",
+    "triangle",
+    "lines_3d",
+    "add_noise",
+    "load_penguins",
+    "load_iris",
+    "load_digits",
+    "load_mnist",
+]

@@ -1,0 +1,239 @@
+"""All that follows from costs, codes and decodings: predict, transform, reconstruct, score …
+
+A subclass hands out a worker that costs, encodes and decodes chunks of rows; the rest is here.
+
+Shapes: n samples, k clusters, d features, h latent, m rows of a chunk.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable
+from typing import Any, Protocol, Self
+
+import numpy as np
+import torch
+from sklearn.base import (
+    BaseEstimator,
+    ClassNamePrefixFeaturesOutMixin,
+    ClusterMixin,
+    TransformerMixin,
+)
+from sklearn.utils import Tags
+from sklearn.utils.validation import check_is_fitted
+from torch import Tensor
+
+from tensorae.estimators.validation import check_codes, check_labels_of, check_samples
+from tensorae.exceptions import InvalidInputError
+
+__all__ = ["BaseTAE", "Worker"]
+
+
+class Worker(Protocol):
+    """A fitted model at work on chunks of rows."""
+
+    def costs(self, x: Tensor) -> Tensor:
+        """Costs (m, k) of rows (m, d)."""
+
+    def encode(self, x: Tensor, labels: Tensor) -> Tensor:
+        """Codes (m, h) of rows under the named autoencoders."""
+
+    def decode(self, codes: Tensor, labels: Tensor) -> Tensor:
+        """Points (m, d) of codes under the named autoencoders."""
+
+    def posterior(self, costs: Tensor) -> Tensor:
+        """Probabilities (m, k) of the clusters, given the costs (m, k)."""
+
+
+Step = Callable[[Worker, Tensor], Tensor]
+
+
+class BaseTAE(
+    ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMixin, BaseEstimator, ABC
+):
+    """k autoencoders, one per cluster, as a clusterer and a transformer."""
+
+    n_clusters: int
+    latent_dim: int
+    device: Any
+
+    labels_: np.ndarray
+    cluster_centers_: np.ndarray
+
+    @abstractmethod
+    def _worker(self, like: Tensor) -> Worker:
+        """Set up the fitted model for rows like these, on their device."""
+
+    def fit_predict(self, X: Any, y: Any = None, **fit_params: Any) -> np.ndarray:
+        """Fit and return ``labels_``.
+
+        Parameters
+        ----------
+        X : array-like or Tensor of shape (n, d)
+        y : ignored
+        **fit_params : dict
+            Passed to ``fit``, for example ``sample_weight`` or ``labels``.
+
+        Returns
+        -------
+        ndarray of shape (n,)
+        """
+        fitted: Self = self.fit(X, y, **fit_params)
+        return fitted.labels_
+
+    def predict(self, X: Any) -> Any:
+        """Which autoencoder explains each sample best: argmin over the costs (paper, 2.4).
+
+        Parameters
+        ----------
+        X : array-like or Tensor of shape (n, d)
+
+        Returns
+        -------
+        ndarray or Tensor of shape (n,)
+        """
+        return self._map(X, _labels)
+
+    def predict_proba(self, X: Any) -> Any:
+        """Posterior of the clusters under the Gaussian model of section 5 of the paper.
+
+        Parameters
+        ----------
+        X : array-like or Tensor of shape (n, d)
+
+        Returns
+        -------
+        ndarray or Tensor of shape (n, k)
+            Rows sum to one.
+        """
+        return self._map(X, lambda worker, x: worker.posterior(worker.costs(x)))
+
+    def costs(self, X: Any) -> Any:
+        """Cost of each sample under each autoencoder (Eq. 3 of the paper).
+
+        Parameters
+        ----------
+        X : array-like or Tensor of shape (n, d)
+
+        Returns
+        -------
+        ndarray or Tensor of shape (n, k)
+            Squared error summed over features plus λ times the squared norm of the code.
+        """
+        return self._map(X, lambda worker, x: worker.costs(x))
+
+    def transform(self, X: Any) -> Any:
+        """Embed each sample by the autoencoder of its cluster.
+
+        Codes of different clusters live in different coordinates; ``predict`` says which.
+
+        Parameters
+        ----------
+        X : array-like or Tensor of shape (n, d)
+
+        Returns
+        -------
+        ndarray or Tensor of shape (n, h)
+        """
+        return self._map(X, lambda worker, x: worker.encode(x, _labels(worker, x)))
+
+    def inverse_transform(self, Z: Any, labels: Any) -> Any:
+        """Decode codes by the named autoencoders.
+
+        Parameters
+        ----------
+        Z : array-like or Tensor of shape (n, h)
+            Codes, as ``transform`` gives them.
+        labels : array-like or Tensor of shape (n,)
+            Which autoencoder each code belongs to, as ``predict`` gives it.
+
+        Returns
+        -------
+        ndarray or Tensor of shape (n, d)
+        """
+        check_is_fitted(self)
+        samples = check_codes(Z, self._n_features_out, device=self.device)
+        names = check_labels_of(samples.tensor, labels, len(self.cluster_centers_))
+        points = self._worker(samples.tensor).decode(samples.tensor, names)
+        return samples.give_back(points.to(samples.tensor.dtype))
+
+    def reconstruct(self, X: Any) -> Any:
+        """Encode, decode and add the centre back: the rank-h picture of each sample.
+
+        Parameters
+        ----------
+        X : array-like or Tensor of shape (n, d)
+
+        Returns
+        -------
+        ndarray or Tensor of shape (n, d)
+        """
+        return self._map(X, _reconstruct)
+
+    def score_samples(self, X: Any) -> Any:
+        """Minus the smallest cost: a low score means that the sample fits no cluster.
+
+        Parameters
+        ----------
+        X : array-like or Tensor of shape (n, d)
+
+        Returns
+        -------
+        ndarray or Tensor of shape (n,)
+        """
+        return self._map(X, lambda worker, x: -worker.costs(x).amin(1))
+
+    def score(self, X: Any, y: Any = None) -> float:  # noqa: ARG002
+        """Mean of ``score_samples``; higher is better.
+
+        Parameters
+        ----------
+        X : array-like or Tensor of shape (n, d)
+        y : ignored
+
+        Returns
+        -------
+        float
+        """
+        return float(self.score_samples(X).mean())
+
+    def __sklearn_tags__(self) -> Tags:
+        """Tell scikit-learn what this estimator takes and keeps."""
+        tags = super().__sklearn_tags__()
+        tags.transformer_tags.preserves_dtype = ["float64", "float32"]
+        return tags
+
+    @property
+    def _n_features_out(self) -> int:
+        return int(self.latent_dim)
+
+    def _chunk_rows(self, d: int) -> int:
+        return 8192 if d < 256 else 2048
+
+    def _map(self, X: Any, step: Step) -> Any:
+        """Apply ``step`` to chunks of checked rows and give back the kind that came in."""
+        check_is_fitted(self)
+        samples = check_samples(self, X, reset=False, device=self.device)
+        x = samples.tensor
+        worker = self._worker(x)
+        with torch.no_grad():
+            parts = [step(worker, chunk) for chunk in x.split(self._chunk_rows(x.shape[1]))]
+        result = torch.cat(parts)
+        return samples.give_back(result.to(x.dtype) if result.is_floating_point() else result)
+
+
+def _labels(worker: Worker, x: Tensor) -> Tensor:
+    return worker.costs(x).argmin(1).to(torch.int32)
+
+
+def _reconstruct(worker: Worker, x: Tensor) -> Tensor:
+    labels = _labels(worker, x)
+    return worker.decode(worker.encode(x, labels), labels)
+
+
+def not_enough_rows(n: int, n_clusters: int) -> InvalidInputError:
+    """Build the error for fewer rows than clusters."""
+    return InvalidInputError(
+        f"X must have at least n_clusters={n_clusters} rows, got n_samples={n}; "
+        "lower n_clusters or add rows."
+    )

@@ -1,0 +1,337 @@
+"""What comes in -> tensors, or one clear sentence about what is wrong with it.
+
+Shapes: n samples, k clusters, d features.
+"""
+
+from __future__ import annotations
+
+import numbers
+import warnings
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import torch
+from sklearn.base import BaseEstimator
+from sklearn.utils.validation import _check_n_features, check_array, validate_data
+from torch import Tensor
+
+from tensorae.exceptions import InvalidInputError, InvalidParameterError
+
+__all__ = [
+    "Samples",
+    "check_codes",
+    "check_integer",
+    "check_known_labels",
+    "check_labels_of",
+    "check_number",
+    "check_sample_weight",
+    "check_samples",
+]
+
+
+@dataclass(frozen=True)
+class Samples:
+    """Checked data and the way back to the kind that came in.
+
+    Attributes
+    ----------
+    tensor : Tensor of shape (n, d)
+        On the device of the computation.
+    give_back : callable
+        Tensor -> array or tensor, as the data came.
+    """
+
+    tensor: Tensor
+    give_back: Callable[[Tensor], Any]
+
+
+def check_samples(
+    estimator: BaseEstimator, X: Any, *, reset: bool, device: Any = None
+) -> Samples:
+    """Check data of shape (n, d) and bring it to the device of the computation.
+
+    Parameters
+    ----------
+    estimator : BaseEstimator
+        Learns (``reset``) or checks the number and names of the features.
+    X : array-like or Tensor of shape (n, d)
+    reset : bool
+        True in ``fit``.
+    device : torch device or str, optional
+        None means the CPU for arrays and the tensor's own device for tensors.
+
+    Returns
+    -------
+    Samples
+    """
+    if isinstance(X, Tensor):
+        samples = _check_tensor(X, device, "X")
+        with _as_input_error():
+            _check_n_features(estimator, X, reset=reset)
+        return samples
+    _refuse_what_is_no_table(X, "X")
+    with _as_input_error():
+        array = validate_data(
+            estimator,
+            X,
+            reset=reset,
+            dtype=[np.float64, np.float32],
+            order="C",
+            ensure_all_finite=False,
+        )
+    tensor = _as_tensor(array).to(device or "cpu")
+    _refuse_what_is_not_finite(tensor, "X", getattr(X, "columns", None))
+    return Samples(tensor, lambda result: result.cpu().numpy())
+
+
+def check_codes(Z: Any, width: int, *, device: Any = None) -> Samples:
+    """Check codes of shape (n, h), as ``transform`` gives them."""
+    if isinstance(Z, Tensor):
+        samples = _check_tensor(Z, device, "Z")
+    else:
+        _refuse_what_is_no_table(Z, "Z")
+        with _as_input_error():
+            array = check_array(Z, dtype=[np.float64, np.float32], ensure_all_finite=False)
+        tensor = _as_tensor(array).to(device or "cpu")
+        _refuse_what_is_not_finite(tensor, "Z", getattr(Z, "columns", None))
+        samples = Samples(tensor, lambda result: result.cpu().numpy())
+    if samples.tensor.shape[1] != width:
+        raise InvalidInputError(
+            f"Z must have latent_dim={width} columns, got {samples.tensor.shape[1]}; "
+            "take it from transform(X)."
+        )
+    return samples
+
+
+def check_sample_weight(sample_weight: Any, like: Tensor, n_clusters: int) -> Tensor | None:
+    """Weights of shape (n,), not negative and not all zero; None stays None."""
+    n = like.shape[0]
+    if sample_weight is None:
+        return None
+    if isinstance(sample_weight, numbers.Real):
+        sample_weight = np.full(n, float(sample_weight))
+    weights = _as_vector(sample_weight, "sample_weight", n, like)
+    if not bool(torch.isfinite(weights).all()) or bool((weights < 0).any()):
+        raise InvalidInputError(
+            "sample_weight must be finite and not negative, "
+            f"got values from {float(weights.min())} to {float(weights.max())}; "
+            "give 0 to rows that should not count."
+        )
+    n_counting = int((weights > 0).sum())
+    if n_counting == 0:
+        raise InvalidInputError(
+            "sample_weight must have entries above zero, got only zeros; "
+            "leave it out to count all rows the same."
+        )
+    if n_counting < n_clusters:
+        raise InvalidInputError(
+            f"at least n_clusters={n_clusters} rows must have a weight above zero, "
+            f"got n_samples={n_counting} of them; lower n_clusters."
+        )
+    return weights
+
+
+def check_known_labels(labels: Any, like: Tensor, n_clusters: int) -> Tensor | None:
+    """Known labels of shape (n,) in {-1, 0, .., k-1}; None if nothing is known."""
+    if labels is None:
+        return None
+    values = _as_vector(labels, "labels", like.shape[0], like)
+    if not bool((values == values.round()).all()):
+        raise InvalidInputError(
+            "labels must be whole numbers, -1 for unknown, got fractions or NaN; "
+            "encode names with sklearn.preprocessing.LabelEncoder."
+        )
+    known = values.to(torch.int64)
+    if int(known.max()) >= n_clusters or int(known.min()) < -1:
+        raise InvalidInputError(
+            f"labels must lie between -1 (unknown) and n_clusters-1={n_clusters - 1}, "
+            f"got values from {int(known.min())} to {int(known.max())}; "
+            "raise n_clusters or renumber the labels."
+        )
+    return known if bool((known >= 0).any()) else None
+
+
+def check_labels_of(codes: Tensor, labels: Any, n_clusters: int) -> Tensor:
+    """Labels of shape (n,) that say which autoencoder decodes each code."""
+    values = _as_vector(labels, "labels", codes.shape[0], codes).to(torch.int64)
+    if values.numel() and not 0 <= int(values.min()) <= int(values.max()) < n_clusters:
+        raise InvalidInputError(
+            f"labels must lie between 0 and n_clusters-1={n_clusters - 1}, "
+            f"got values from {int(values.min())} to {int(values.max())}; "
+            "take them from predict(X)."
+        )
+    return values
+
+
+def check_integer(name: str, value: Any, *, low: int) -> int:
+    """Return a whole number of at least ``low``."""
+    whole = isinstance(value, numbers.Integral) and not isinstance(value, bool | np.bool_)
+    if not whole or int(value) < low:
+        raise InvalidParameterError(
+            f"{name} must be a whole number of at least {low}, got {value!r}; change {name}."
+        )
+    return int(value)
+
+
+def check_number(
+    name: str, value: Any, *, low: float, high: float = float("inf"), low_allowed: bool = True
+) -> float:
+    """Return a real number in [low, high], or in (low, high] if ``low`` is not allowed."""
+    fits = isinstance(value, numbers.Real) and not isinstance(value, bool | np.bool_)
+    if fits:
+        fits = (low <= value if low_allowed else low < value) and value <= high
+    if not fits:
+        opening = "[" if low_allowed else "("
+        closing = ")" if high == float("inf") else "]"
+        raise InvalidParameterError(
+            f"{name} must be a number in {opening}{low:g}, {high:g}{closing}, got {value!r}; "
+            f"change {name}."
+        )
+    return float(value)
+
+
+@contextmanager
+def _as_input_error() -> Iterator[None]:
+    """Turn what scikit-learn's checks raise into our own family of errors."""
+    try:
+        yield
+    except ValueError as error:
+        raise InvalidInputError(str(error)) from None
+
+
+def _check_tensor(X: Tensor, device: Any, name: str) -> Samples:
+    if X.is_sparse or X.layout != torch.strided:
+        raise InvalidInputError(
+            f"{name} must be dense, got a sparse tensor; use {name}.to_dense()."
+        )
+    if X.is_complex():
+        raise InvalidInputError(f"Complex data not supported: {name} must be real.")
+    _check_two_dimensional(tuple(X.shape), name)
+    if X.shape[0] == 0 or X.shape[1] == 0:
+        raise InvalidInputError(
+            f"{name} must have rows and columns, got shape {tuple(X.shape)}; check how it was made."
+        )
+    home, kind = X.device, X.dtype
+    tensor = X.detach().to(device or home)
+    if tensor.dtype not in (torch.float32, torch.float64):
+        tensor = tensor.to(torch.float32 if tensor.is_floating_point() else torch.get_default_dtype())
+    tensor = tensor.contiguous()
+    _refuse_what_is_not_finite(tensor, name, None)
+
+    def give_back(result: Tensor) -> Tensor:
+        keep = result.is_floating_point() and kind.is_floating_point
+        return result.to(home, kind) if keep else result.to(home)
+
+    return Samples(tensor, give_back)
+
+
+def _refuse_what_is_no_table(X: Any, name: str) -> None:
+    """Name what scikit-learn's checks would reject less clearly."""
+    if hasattr(X, "toarray") and hasattr(X, "nnz"):
+        raise InvalidInputError(
+            f"{name} must be dense, got a sparse {type(X).__name__}; use {name}.toarray(), "
+            "or reduce it first with TruncatedSVD."
+        )
+    if hasattr(X, "columns") and hasattr(X, "dtypes"):
+        _refuse_text_columns(X, name)
+        return
+    try:
+        array = np.asarray(X)
+    except (ValueError, TypeError):
+        return
+    if array.dtype.kind == "c":
+        raise InvalidInputError(
+            f"Complex data not supported: {name} must be real, got {array.dtype}; "
+            "stack the real and imaginary parts as columns."
+        )
+    if array.dtype.kind in "US":
+        raise InvalidInputError(
+            f"{name} must be numeric, got strings such as {array.flat[0]!r}; "
+            "drop or encode the text columns."
+        )
+    if array.dtype.kind in "fiub":
+        _check_two_dimensional(array.shape, name)
+
+
+def _check_two_dimensional(shape: tuple[int, ...], name: str) -> None:
+    if len(shape) == 2:
+        return
+    remedy = (
+        f"{name}.reshape(-1, 1) for one feature, {name}.reshape(1, -1) for one sample"
+        if len(shape) < 2
+        else f"{name}.reshape(len({name}), -1) makes one row a sample"
+    )
+    raise InvalidInputError(
+        f"{name} must be 2-D (samples x features), got {len(shape)}-D of shape {shape}. "
+        f"Reshape your data: {remedy}."
+    )
+
+
+def _refuse_text_columns(X: Any, name: str) -> None:
+    kinds = dict(zip(X.columns, X.dtypes, strict=True))
+    text = [
+        column for column, kind in kinds.items()
+        if str(kind).lower() in ("object", "string", "str", "category", "categorical", "utf8")
+        and not _is_numeric(X[column])
+    ]  # fmt: skip
+    if text:
+        listed = ", ".join(repr(str(column)) for column in text[:5])
+        raise InvalidInputError(
+            f"{name} must be numeric, but {len(text)} of its columns hold text: {listed}; "
+            "drop or encode them."
+        )
+
+
+def _is_numeric(column: Any) -> bool:
+    try:
+        np.asarray(column).astype(np.float64)
+    except (ValueError, TypeError):
+        return False
+    return True
+
+
+def _refuse_what_is_not_finite(tensor: Tensor, name: str, columns: Any) -> None:
+    # One sum over all entries is finite almost always, and needs no second copy of the data.
+    if bool(torch.isfinite(tensor.sum())):
+        return
+    for column in range(tensor.shape[1]):
+        bad = ~torch.isfinite(tensor[:, column])
+        if bool(bad.any()):
+            value = "NaN" if bool(torch.isnan(tensor[bad, column]).any()) else "infinity (inf)"
+            label = repr(str(columns[column])) if columns is not None else str(column)
+            raise InvalidInputError(
+                f"{name} contains {value} in column {label} ({int(bad.sum())} rows; the first "
+                f"is row {int(bad.nonzero()[0])}); NaN and inf must be dropped or imputed first."
+            )
+
+
+def _as_vector(values: Any, name: str, n: int, like: Tensor) -> Tensor:
+    """Numbers of shape (n,) in double precision where the device has it."""
+    try:
+        vector = values if isinstance(values, Tensor) else _as_tensor(np.asarray(values, float))
+    except (ValueError, TypeError):
+        raise InvalidInputError(
+            f"{name} must be numbers, got {type(values).__name__} with other entries; "
+            "convert it first."
+        ) from None
+    if vector.ndim != 1 or vector.shape[0] != n:
+        raise InvalidInputError(
+            f"{name} must be 1-D with one entry for each of the {n} rows, "
+            f"got shape {tuple(vector.shape)}; check that both come from the same table."
+        )
+    kind = torch.float32 if like.device.type == "mps" else torch.float64
+    return vector.to(like.device, kind)
+
+
+def _as_tensor(array: np.ndarray) -> Tensor:
+    """Share the memory of an array; nothing here writes to it, so read-only ones are fine."""
+    if not array.dtype.isnative:
+        array = array.astype(array.dtype.newbyteorder("="))
+    if any(stride < 0 for stride in array.strides):
+        array = np.ascontiguousarray(array)
+    with warnings.catch_warnings():
+        warnings.filterwarnings("ignore", message="The given NumPy array is not writable")
+        return torch.from_numpy(array)

@@ -1,0 +1,69 @@
+"""One family of errors, so that ``except TensoraeError`` catches them all.
+
+.. code-block:: text
+
+    TensoraeError
+    ├── InvalidInputError       (also ValueError)   the data does not fit: shape, NaN, too few rows
+    ├── InvalidParameterError   (also ValueError)   a constructor or method argument is out of range
+    └── MissingDependencyError  (also ImportError)  an optional package is not installed
+
+Every message says what was expected, what came and what to do.
+"""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Iterable
+
+__all__ = [
+    "InvalidInputError",
+    "InvalidParameterError",
+    "MissingDependencyError",
+    "TensoraeError",
+]
+
+
+class TensoraeError(Exception):
+    """Base of every error that tensorae raises on purpose."""
+
+
+class InvalidInputError(TensoraeError, ValueError):
+    """The data handed over cannot be used as it is."""
+
+
+class InvalidParameterError(TensoraeError, ValueError):
+    """A parameter is out of its range or misspelt."""
+
+
+class MissingDependencyError(TensoraeError, ImportError):
+    """An optional package is needed and not installed."""
+
+
+def unknown_choice(name: str, value: object, choices: Iterable[str]) -> InvalidParameterError:
+    """Build the error for a misspelt option, with a suggestion where one is close.
+
+    Parameters
+    ----------
+    name : str
+        The parameter.
+    value : object
+        What came.
+    choices : iterable of str
+        What would have been accepted.
+
+    Returns
+    -------
+    InvalidParameterError
+        To be raised by the caller.
+
+    Examples
+    --------
+    >>> from tensorae.exceptions import unknown_choice
+    >>> print(unknown_choice("assignment", "loyd", ["lloyd", "em"]))
+    assignment must be one of 'em', 'lloyd', got 'loyd'; did you mean 'lloyd'?
+    """
+    names = sorted(choices)
+    close = difflib.get_close_matches(str(value), names, n=1)
+    remedy = f"did you mean {close[0]!r}?" if close else "choose one of them."
+    listed = ", ".join(repr(choice) for choice in names)
+    return InvalidParameterError(f"{name} must be one of {listed}, got {value!r}; {remedy}")

@@ -1,0 +1,1 @@
+"""The linear model of section 2, solved exactly: model -> passes -> solver."""

@@ -1,0 +1,265 @@
+"""Alternate assignments and parameters to a fixed point (section 2.3), a batch of starts at once.
+
+Shapes: n samples, k clusters, d features, h latent, r starts.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+import torch
+from torch import Tensor
+
+from tensorae.assignment import RULES, Rule, worst_explained
+from tensorae.linear.parameters import Estimation, Parameters
+from tensorae.linear.passes import (
+    ChunkSweep,
+    HardPass,
+    Moments,
+    Rows,
+    TableSweep,
+    cheapest,
+    choose_sweep,
+)
+
+__all__ = ["Alternation", "Run"]
+
+# Options 1 and 2: S starts near, not at, the first labels: a weight of zero never comes back.
+SOFTNESS = 0.1
+# The loss is linear in S, so a step of any length descends; growing steps end at 0/1.
+FIRST_STEP = 0.5
+STEP_GROWTH = 1.2
+# Entries this close to 0 or 1 count as 0 or 1.
+VERTEX_TOLERANCE = 1e-6
+
+
+@dataclass(frozen=True)
+class Run:
+    """One start, run to its end.
+
+    Attributes
+    ----------
+    parameters : Parameters
+        A batch of this one start.
+    moments : Moments
+        The sums that the parameters were made from.
+    labels : Tensor of shape (n,)
+    loss_path, objective_path, entropy_path : tuple of float
+        After every iteration. The objective is what is minimised: the loss, or minus the
+        log-likelihood where S or λ follows from the model of section 5. It never rises.
+    n_iter : int
+    converged : bool
+    """
+
+    parameters: Parameters
+    moments: Moments
+    labels: Tensor
+    loss_path: tuple[float, ...]
+    objective_path: tuple[float, ...]
+    entropy_path: tuple[float, ...]
+    n_iter: int
+    converged: bool
+
+    @property
+    def objective(self) -> float:
+        """The objective at the end."""
+        return self.objective_path[-1]
+
+
+class _Progress:
+    """Which starts still run, and the paths of all of them."""
+
+    def __init__(self, n_starts: int) -> None:
+        self.alive = list(range(n_starts))
+        self.n_iter = 0
+        self.paths: list[dict[str, list[float]]] = [
+            {"loss": [], "objective": [], "entropy": []} for _ in self.alive
+        ]
+        self.ended: dict[int, Run] = {}
+
+    def record(self, **values: Tensor) -> None:
+        """Append one value (r,) per living start to the named paths."""
+        for name, value in values.items():
+            for start, number in zip(self.alive, value.tolist(), strict=True):
+                self.paths[start][name].append(number)
+
+    def fall(self, objective: Tensor) -> Tensor:
+        """By how much the objective (r,) lies below the last one recorded."""
+        last = [self.paths[start]["objective"][-1:] or [float("inf")] for start in self.alive]
+        return objective.new_tensor(last).squeeze(1) - objective
+
+    def end(
+        self, position: int, parameters: Parameters, moments: Moments, labels: Tensor,
+        *, converged: bool,
+    ) -> None:  # fmt: skip
+        """Keep what a start has reached."""
+        only = torch.tensor([position], device=labels.device)
+        path = self.paths[self.alive[position]]
+        self.ended[self.alive[position]] = Run(
+            parameters=parameters[only],
+            moments=moments[only],
+            labels=labels[position].clone(),
+            loss_path=tuple(path["loss"]),
+            objective_path=tuple(path["objective"]),
+            entropy_path=tuple(path["entropy"]),
+            n_iter=self.n_iter,
+            converged=converged,
+        )
+
+    def drop(self, ended: Tensor) -> Tensor:
+        """Forget the starts that ended; the positions that go on."""
+        going_on = (~ended).nonzero().squeeze(1)
+        self.alive = [self.alive[position] for position in going_on.tolist()]
+        return going_on
+
+    def runs(self) -> list[Run]:
+        """All starts in their first order."""
+        return [self.ended[start] for start in sorted(self.ended)]
+
+
+@dataclass(frozen=True)
+class Alternation:
+    """What is alternated, and when to stop.
+
+    Attributes
+    ----------
+    rows : Rows
+    n_clusters : int
+    estimation : Estimation
+        The step from moments to parameters.
+    rule : Rule
+        The update of S.
+    max_iter : int
+    tol : float
+        Stop where an iteration lowers the loss by no more than this share of it (or, for a
+        likelihood, by no more than this per number in X).
+    """
+
+    rows: Rows
+    n_clusters: int
+    estimation: Estimation
+    rule: Rule
+    max_iter: int
+    tol: float
+
+    def run(self, labels: Tensor) -> list[Run]:
+        """Run every start, given by its first labels (r, n), to a fixed point."""
+        sweep = choose_sweep(self.rows, labels.shape[0], self.n_clusters)
+        if self.rule.hard:
+            return self._run_hard(sweep, labels.clone())
+        runs = self._run_soft(sweep, labels)
+        return runs if self.rule.probabilistic else self._to_vertices(sweep, runs)
+
+    def _run_hard(self, sweep: TableSweep | ChunkSweep, labels: Tensor) -> list[Run]:
+        progress = _Progress(labels.shape[0])
+        moments = sweep.moments(labels, self.n_clusters)
+        parameters = self.estimation.first(moments)
+        progress.record(loss=parameters.loss, objective=self._objective(parameters))
+        while progress.alive:
+            progress.n_iter += 1
+            before = parameters
+            step = sweep.hard_pass(before.model, labels, moments)
+            step = self._refill(sweep, step, before)
+            labels, moments = step.labels, step.moments
+            parameters = self.estimation.next(moments, before)
+            objective = self._objective(parameters)
+            still = (step.moved == 0) & (parameters.loss >= before.loss)
+            settled = still | (progress.fall(objective) <= self._smallest_fall(parameters))
+            progress.record(loss=parameters.loss, objective=objective)
+            ended = settled | (progress.n_iter >= self.max_iter)
+            if not bool(ended.any()):
+                continue
+            for position in _positions(ended):
+                reached = bool(settled[position])
+                progress.end(position, parameters, moments, labels, converged=reached)
+            on = progress.drop(ended)
+            labels, moments, parameters = labels[on], moments[on], parameters[on]
+        return progress.runs()
+
+    def _run_soft(self, sweep: TableSweep | ChunkSweep, labels: Tensor) -> list[Run]:
+        progress = _Progress(labels.shape[0])
+        parameters = self.estimation.first(sweep.moments(labels, self.n_clusters))
+        assignments = self._softened(labels)
+        while progress.alive:
+            context = parameters.context(FIRST_STEP * STEP_GROWTH**progress.n_iter)
+            progress.n_iter += 1
+            before = parameters
+            step = sweep.soft_pass(before.model, assignments, self.rule, context)
+            assignments, moments = step.assignments, step.moments
+            parameters = self.estimation.next(moments, before)
+            if self.rule.probabilistic:
+                objective = self.rows.total * before.log_normalizer() - step.evidence
+                settled = progress.fall(objective) <= self._smallest_fall(parameters)
+            else:
+                objective = self._objective(parameters)
+                at_vertex = (assignments.amax(-1) >= 1 - VERTEX_TOLERANCE).all(-1)
+                settled = at_vertex & (step.change <= VERTEX_TOLERANCE)
+            progress.record(loss=parameters.loss, objective=objective, entropy=step.entropy)
+            ended = settled | (progress.n_iter >= self.max_iter)
+            if not bool(ended.any()):
+                continue
+            hard = assignments.argmax(-1).to(torch.int32)
+            for position in _positions(ended):
+                reached = bool(settled[position])
+                progress.end(position, parameters, moments, hard, converged=reached)
+            on = progress.drop(ended)
+            assignments, parameters = assignments[on], parameters[on]
+        return progress.runs()
+
+    def _to_vertices(self, sweep: TableSweep | ChunkSweep, runs: list[Run]) -> list[Run]:
+        """Close Options 1 and 2 by exact steps, which S has come next to (Theorem 2.2, i)."""
+        lloyd = replace(self, rule=RULES["lloyd"])
+        labels = [cheapest(self.rows, run.parameters.model)[0] for run in runs]
+        closing = lloyd._run_hard(sweep, torch.cat(labels))
+        return [
+            replace(
+                last,
+                loss_path=run.loss_path + last.loss_path,
+                objective_path=run.objective_path + last.objective_path,
+                entropy_path=(*run.entropy_path, 0.0),
+                n_iter=run.n_iter + last.n_iter,
+                converged=run.converged and last.converged,
+            )
+            for run, last in zip(runs, closing, strict=True)
+        ]
+
+    def _softened(self, labels: Tensor) -> Tensor:
+        """First S (r, n, k): mostly the label, a little of everything."""
+        sharp = torch.nn.functional.one_hot(labels.long(), self.n_clusters).to(self.rows.dtype)
+        return sharp.mul_(1 - SOFTNESS).add_(SOFTNESS / self.n_clusters)
+
+    def _objective(self, parameters: Parameters) -> Tensor:
+        """What hard assignments minimise (r,)."""
+        estimated = self.estimation.latent_penalty is None
+        return parameters.profile() if estimated else parameters.loss
+
+    def _smallest_fall(self, parameters: Parameters) -> Tensor | float:
+        """A fall of the objective that is not worth another iteration."""
+        if self.rule.probabilistic or self.estimation.latent_penalty is None:
+            return self.tol * self.rows.total * self.rows.d
+        return self.tol * parameters.loss
+
+    def _refill(
+        self, sweep: TableSweep | ChunkSweep, step: HardPass, before: Parameters
+    ) -> HardPass:
+        """Give every cluster without members the worst-explained row (and its twins)."""
+        empty = step.moments.counts <= 1e-12 * self.rows.total
+        if not bool(empty.any()):
+            return step
+        moments = step.moments
+        for start in _positions(empty.any(1)):
+            costs = cheapest(self.rows, before.model[start])[1]
+            costs = torch.where(self.rows.all_weights() > 0, costs, 0)
+            for cluster in _positions(empty[start]):
+                row = worst_explained(costs, self.estimation.variance_floor * self.rows.d)
+                if row is None:
+                    break
+                twins = self.rows.twins(row)
+                moments = sweep.relabel(step.labels, moments, twins, (start, cluster))
+                costs[twins] = 0
+        return replace(step, moments=moments)
+
+
+def _positions(mask: Tensor) -> list[int]:
+    positions: list[int] = mask.nonzero().flatten().tolist()
+    return positions

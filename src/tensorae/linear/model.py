@@ -1,0 +1,120 @@
+"""Centres and components -> costs, codes and reconstructions (Eq. 3 of the paper), nothing else.
+
+Shapes: n samples, k clusters, d features, h latent; "..." are starts fitted side by side.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+import torch
+from torch import Tensor
+
+__all__ = ["FoldedModel", "LinearModel"]
+
+
+@dataclass(frozen=True)
+class LinearModel:
+    """k linear autoencoders with tied weights: encoder ``U_j``, decoder ``U_j^T``.
+
+    Attributes
+    ----------
+    centers : Tensor of shape (..., k, d)
+        C_j.
+    components : Tensor of shape (..., k, h, d)
+        U_j, orthonormal rows.
+    latent_penalty : Tensor of shape (...)
+        λ, one per start.
+    """
+
+    centers: Tensor
+    components: Tensor
+    latent_penalty: Tensor
+
+    def fold(self) -> FoldedModel:
+        """Rewrite the costs so that a pass over the data is one matrix product.
+
+        With A = √(1-λ) U_j and C̃_j = C_j - AᵀA C_j the cost is
+        |x|² - (2 C̃_j·x + |A x|² - C̃_j·C_j).
+        """
+        scale = (1 - self.latent_penalty).clamp(min=0).sqrt()[..., None, None, None]
+        projections = self.components * scale
+        along = (projections @ self.centers.unsqueeze(-1)).squeeze(-1)
+        bent = self.centers - (along.unsqueeze(-2) @ projections).squeeze(-2)
+        offsets = (bent * self.centers).sum(-1)
+        weights = torch.cat([2 * bent.unsqueeze(-3), projections.transpose(-3, -2)], dim=-3)
+        return FoldedModel(weights, offsets)
+
+    def costs(self, x: Tensor) -> Tensor:
+        """Cost of every sample under every autoencoder, the bracket of Eq. 3.
+
+        ``costs_ij = |x_i - C_j|² - (1-λ) |U_j (x_i - C_j)|²``, squares summed over features.
+
+        Parameters
+        ----------
+        x : Tensor of shape (n, d)
+
+        Returns
+        -------
+        Tensor of shape (..., n, k)
+        """
+        return self.fold().costs(x)
+
+    def encode(self, x: Tensor, labels: Tensor) -> Tensor:
+        """Codes (n, h) of the samples under the autoencoders that ``labels`` (n,) names."""
+        codes = x.new_empty(x.shape[0], self.components.shape[-2])
+        for j, rows in _members(labels):
+            codes[rows] = (x[rows] - self.centers[j]) @ self.components[j].mT
+        return codes
+
+    def decode(self, codes: Tensor, labels: Tensor) -> Tensor:
+        """Points (n, d) that the codes (n, h) stand for; the centre is added back."""
+        points = codes.new_empty(codes.shape[0], self.centers.shape[-1])
+        for j, rows in _members(labels):
+            points[rows] = codes[rows] @ self.components[j] + self.centers[j]
+        return points
+
+    def shifted(self, offset: Tensor) -> LinearModel:
+        """Return the same model for data moved by ``offset`` (d,)."""
+        return replace(self, centers=self.centers + offset)
+
+    def to(self, dtype: torch.dtype) -> LinearModel:
+        """Return the same model in another precision."""
+        return LinearModel(
+            self.centers.to(dtype), self.components.to(dtype), self.latent_penalty.to(dtype)
+        )
+
+    def __getitem__(self, start: int | Tensor) -> LinearModel:
+        return LinearModel(
+            self.centers[start], self.components[start], self.latent_penalty[start]
+        )
+
+
+@dataclass(frozen=True)
+class FoldedModel:
+    """Weights (..., 1+h, k, d) and offsets (..., k) of :meth:`LinearModel.fold`."""
+
+    weights: Tensor
+    offsets: Tensor
+
+    def scores(self, x: Tensor) -> Tensor:
+        """``|x|² - costs``, shape (..., k, n): the largest score wins the sample.
+
+        The layout is transposed because the reductions then run along contiguous memory.
+        """
+        *starts, blocks, k, d = self.weights.shape
+        products = (self.weights.reshape(-1, d) @ x.mT).view(*starts, blocks, k, x.shape[0])
+        scores = products.select(-3, 0)
+        for block in range(1, blocks):
+            latent = products.select(-3, block)
+            scores.addcmul_(latent, latent)
+        return scores.sub_(self.offsets.unsqueeze(-1))
+
+    def costs(self, x: Tensor) -> Tensor:
+        """Costs (..., n, k) of samples (n, d); see :meth:`LinearModel.costs`."""
+        return (x.square().sum(-1) - self.scores(x)).clamp_(min=0).mT
+
+
+def _members(labels: Tensor) -> list[tuple[int, Tensor]]:
+    """Rows of each cluster that occurs in ``labels``."""
+    return [(int(j), (labels == j).nonzero().squeeze(1)) for j in labels.unique()]

@@ -1,0 +1,470 @@
+"""One pass over the data in chunks: scores, labels and the sums that the next update needs.
+
+The solver sees the data through this file only. ``Rows`` hands out chunks; two sweeps do the work:
+
+- ``TableSweep`` for small data: all products x xᵀ are tabulated once, so that the sums of every
+  start and cluster are one matrix product, whatever the assignment rule.
+- ``ChunkSweep`` for the rest: few rows change their cluster from pass to pass, so sums are kept
+  and only movers are added and subtracted; soft assignments are summed anew.
+
+Shapes: n samples, k clusters, d features, h latent, r starts, m rows of a chunk.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+
+from tensorae.assignment import AssignmentContext, Rule, log_evidence
+from tensorae.linear.model import FoldedModel, LinearModel
+
+__all__ = [
+    "ChunkSweep",
+    "HardPass",
+    "Moments",
+    "Rows",
+    "SoftPass",
+    "TableSweep",
+    "accurate_dtype",
+    "cheapest",
+    "choose_sweep",
+    "working_dtype",
+]
+
+# Below this many numbers, double precision costs nothing that a user would notice.
+SMALL_DATA = 1 << 20
+# Tabulated products pay while the one matrix product stays around a millisecond.
+TABLE_WORK = 20_000_000
+TABLE_ENTRIES = 2_000_000
+# Movers wait until this many numbers have gathered, then go into the sums together.
+PENDING_ENTRIES = 1 << 20
+
+
+class Rows:
+    """The rows of X with their weights, handed out in chunks and moved to the data's mean.
+
+    Parameters
+    ----------
+    data : Tensor of shape (n, d)
+        Never copied as a whole where it is large.
+    weights : Tensor of shape (n,), optional
+    shift : Tensor of shape (d,), optional
+        Moved to zero; the weighted mean if not given.
+    chunk_rows : int, optional
+        Rows per chunk; chosen by the number of features if not given.
+    dtype : torch.dtype, optional
+        Precision of the arithmetic; float64 for small data if not given.
+    """
+
+    def __init__(
+        self,
+        data: Tensor,
+        weights: Tensor | None = None,
+        *,
+        shift: Tensor | None = None,
+        chunk_rows: int | None = None,
+        dtype: torch.dtype | None = None,
+    ) -> None:
+        self.data = data
+        self.n, self.d = data.shape
+        self.dtype = dtype or working_dtype(data)
+        self.chunk_rows = chunk_rows or (8192 if self.d < 256 else 2048)
+        self.weights = None if weights is None else weights.to(self.dtype)
+        self.total = float(self.n) if weights is None else float(weights.double().sum())
+        self.shift = self._mean() if shift is None else shift.to(self.dtype)
+        self._centered: Tensor | None = None
+        if self.n * self.d <= SMALL_DATA:
+            self._centered = data.to(self.dtype) - self.shift
+
+    def chunks(self) -> Iterator[tuple[slice, Tensor]]:
+        """Yield ``(slice, x (m, d))``, x centred and in the working precision."""
+        for start in range(0, self.n, self.chunk_rows):
+            rows = slice(start, min(start + self.chunk_rows, self.n))
+            if self._centered is None:
+                yield rows, self.data[rows].to(self.dtype) - self.shift
+            else:
+                yield rows, self._centered[rows]
+
+    def select(self, rows: Tensor) -> Tensor:
+        """Some rows (m, d), centred and in the working precision."""
+        if self._centered is not None:
+            return self._centered[rows]
+        return self.data[rows].to(self.dtype) - self.shift
+
+    def weight_of(self, rows: Tensor | slice) -> Tensor | None:
+        """Weights (m,) of some rows, or None where all rows count the same."""
+        return None if self.weights is None else self.weights[rows]
+
+    def all_weights(self) -> Tensor:
+        """Weights (n,) of all rows."""
+        if self.weights is None:
+            return torch.ones(self.n, dtype=self.dtype, device=self.data.device)
+        return self.weights
+
+    def twins(self, row: int) -> Tensor:
+        """Indices of all rows with the same values as ``row``, itself included."""
+        parts = [
+            (self.data[start : start + self.chunk_rows] == self.data[row]).all(1).nonzero() + start
+            for start in range(0, self.n, self.chunk_rows)
+        ]
+        return torch.cat(parts).squeeze(1)
+
+    def _mean(self) -> Tensor:
+        total = torch.zeros(self.d, dtype=accurate_dtype(self.data), device=self.data.device)
+        for start in range(0, self.n, self.chunk_rows):
+            rows = slice(start, start + self.chunk_rows)
+            x = self.data[rows].to(total.dtype)
+            total += x.sum(0) if self.weights is None else self.weights[rows].to(x.dtype) @ x
+        # Rounding the shift once and for all keeps every later step consistent with it.
+        return (total / self.total).to(self.dtype)
+
+
+@dataclass
+class Moments:
+    """Sums over the members of every cluster, about a reference point of that cluster.
+
+    The reference keeps the second moments small, so that single precision is enough for rows.
+
+    Attributes
+    ----------
+    references : Tensor of shape (r, k, d)
+    counts : Tensor of shape (r, k)
+        Sum of the weights.
+    sums : Tensor of shape (r, k, d)
+    seconds : Tensor of shape (r, k, d, d)
+    """
+
+    references: Tensor
+    counts: Tensor
+    sums: Tensor
+    seconds: Tensor
+
+    @classmethod
+    def zeros(cls, references: Tensor) -> Moments:
+        """Empty sums about ``references`` (r, k, d)."""
+        r, k, d = references.shape
+        new = references.new_zeros
+        return cls(references, new(r, k), new(r, k, d), new(r, k, d, d))
+
+    def __getitem__(self, starts: Tensor) -> Moments:
+        return Moments(
+            self.references[starts], self.counts[starts], self.sums[starts], self.seconds[starts]
+        )
+
+    def means(self) -> Tensor:
+        """Mean of each cluster (r, k, d) relative to its reference; zero if it is empty."""
+        return self.sums / _positive(self.counts).unsqueeze(-1)
+
+    def centers(self) -> Tensor:
+        """Mean of each cluster (r, k, d)."""
+        return self.references + self.means()
+
+    def traces(self) -> Tensor:
+        """Trace of each scatter matrix (r, k)."""
+        raw = self.seconds.diagonal(dim1=-2, dim2=-1).sum(-1)
+        return (raw - (self.sums * self.means()).sum(-1)).clamp(min=0)
+
+    def scatters(self) -> Tensor:
+        """Σ̂_j, the scatter matrices (r, k, d, d) about the means, not normalised."""
+        return self.seconds - self.sums.unsqueeze(-1) * self.means().unsqueeze(-2)
+
+    def scatter_times(self, basis: Tensor) -> Tensor:
+        """``Σ̂_j @ basis`` (r, k, d, b) without forming Σ̂_j."""
+        along = self.means().unsqueeze(-2) @ basis
+        return self.seconds @ basis - self.sums.unsqueeze(-1) * along
+
+    def add(self, group: tuple[int, int], x: Tensor, weights: Tensor | None, sign: int) -> None:
+        """Add (or subtract) rows ``x`` (m, d) to the sums of cluster ``group`` = (start, j)."""
+        shifted = x - self.references[group].to(x.dtype)
+        weighted = shifted if weights is None else shifted * weights.unsqueeze(1)
+        total = float(x.shape[0]) if weights is None else weights.sum()
+        self.counts[group] += sign * total
+        self.sums[group] += sign * weighted.sum(0)
+        self.seconds[group].add_(weighted.mT @ shifted, alpha=sign)
+
+
+@dataclass
+class HardPass:
+    """Labels (r, n) after a pass, their moments, and how many rows moved in each start (r,)."""
+
+    labels: Tensor
+    moments: Moments
+    moved: Tensor
+
+
+@dataclass
+class SoftPass:
+    """Assignments (r, n, k) after a pass, their moments, and what the solver watches.
+
+    ``change`` (r,) is the largest change of an entry, ``entropy`` (r,) the mean entropy of a
+    row, ``evidence`` (r,) the sum of log evidences (zero for rules without a likelihood).
+    """
+
+    assignments: Tensor
+    moments: Moments
+    change: Tensor
+    entropy: Tensor
+    evidence: Tensor
+
+
+class TableSweep:
+    """Passes over small data: the sums of all starts and clusters are one matrix product."""
+
+    def __init__(self, rows: Rows) -> None:
+        self.rows = rows
+        self.x = next(iter(rows.chunks()))[1] if rows.n <= rows.chunk_rows else _gather(rows)
+        self.xt = self.x.mT.contiguous()
+        upper = torch.triu_indices(rows.d, rows.d, device=self.x.device)
+        products = self.x[:, upper[0]] * self.x[:, upper[1]]
+        ones = torch.ones_like(self.x[:, :1])
+        self.table = torch.cat([ones, self.x, products], dim=1)
+        if rows.weights is not None:
+            self.table = self.table * rows.weights.unsqueeze(1)
+        unfold = torch.empty(rows.d, rows.d, dtype=torch.long, device=self.x.device)
+        positions = torch.arange(upper.shape[1], device=self.x.device)
+        unfold[upper[0], upper[1]] = positions
+        unfold[upper[1], upper[0]] = positions
+        self.unfold = unfold.flatten() + 1 + rows.d
+
+    def moments(self, labels: Tensor, k: int) -> Moments:
+        """Sums for given labels (r, n)."""
+        clusters = torch.arange(k, device=labels.device)[:, None]
+        return self._sum((labels.unsqueeze(1) == clusters).to(self.x.dtype))
+
+    def hard_pass(self, model: LinearModel, labels: Tensor, moments: Moments) -> HardPass:
+        """Give every row to its cheapest autoencoder and sum anew."""
+        scores = model.fold().scores(self.x)
+        new = scores.argmax(-2)
+        moved = (new != labels).sum(-1)
+        return HardPass(new, self.moments(new, moments.counts.shape[1]), moved)
+
+    def relabel(self, labels: Tensor, moments: Moments, rows: Tensor, to: tuple[int, int]) -> Moments:
+        """Move ``rows`` of start ``to[0]`` into cluster ``to[1]``; labels change in place."""
+        labels[to[0], rows] = to[1]
+        return self.moments(labels, moments.counts.shape[1])
+
+    def soft_pass(
+        self, model: LinearModel, assignments: Tensor, rule: Rule, context: AssignmentContext
+    ) -> SoftPass:
+        """Update S by ``rule`` and sum anew."""
+        costs = model.costs(self.x)
+        new, evidence = _apply(rule, costs, assignments, context)
+        weights = self.rows.all_weights()
+        return SoftPass(
+            new,
+            self._sum(new.mT),
+            (new - assignments).abs().amax((-2, -1)),
+            _entropy(new) @ weights / self.rows.total,
+            evidence @ weights,
+        )
+
+    def _sum(self, members: Tensor) -> Moments:
+        """Sums for memberships (r, k, n)."""
+        r, k, n = members.shape
+        d = self.rows.d
+        sums = (members.reshape(r * k, n) @ self.table).view(r, k, -1)
+        seconds = sums[..., self.unfold].view(r, k, d, d)
+        references = sums.new_zeros(1, 1, 1).expand(r, k, d)
+        return Moments(references, sums[..., 0], sums[..., 1 : d + 1], seconds)
+
+
+class ChunkSweep:
+    """Passes over data of any size, with sums kept up to date by the rows that move."""
+
+    def __init__(self, rows: Rows) -> None:
+        self.rows = rows
+
+    def moments(self, labels: Tensor, k: int) -> Moments:
+        """Sums for given labels (r, n), about each cluster's mean in a first sweep."""
+        moments = Moments.zeros(self._means(labels, k))
+        movers = _Movers(self.rows, moments)
+        for rows, _ in self.rows.chunks():
+            new = labels[:, rows]
+            starts, columns = torch.ones_like(new, dtype=torch.bool).nonzero(as_tuple=True)
+            movers.enter(starts, columns + rows.start, new.flatten().long())
+        movers.settle()
+        return moments
+
+    def hard_pass(self, model: LinearModel, labels: Tensor, moments: Moments) -> HardPass:
+        """Give every row to its cheapest autoencoder; sums follow the rows that moved.
+
+        ``labels`` and ``moments`` are brought up to date in place.
+        """
+        folded = model.to(self.rows.dtype).fold()
+        movers = _Movers(self.rows, moments)
+        moved = torch.zeros(labels.shape[0], dtype=torch.long, device=labels.device)
+        for rows, x in self.rows.chunks():
+            old = labels[:, rows].long()
+            starts, columns, new = _changes(folded, x, old)
+            if starts.numel() == 0:
+                continue
+            moved += torch.bincount(starts, minlength=moved.shape[0])
+            labels[starts, columns + rows.start] = new.to(labels.dtype)
+            movers.enter(starts, columns + rows.start, new)
+            movers.leave(starts, columns + rows.start, old[starts, columns])
+        movers.settle()
+        return HardPass(labels, moments, moved)
+
+    def relabel(self, labels: Tensor, moments: Moments, rows: Tensor, to: tuple[int, int]) -> Moments:
+        """Move ``rows`` of start ``to[0]`` into cluster ``to[1]``; labels change in place."""
+        start, cluster = to
+        movers = _Movers(self.rows, moments)
+        starts = torch.full_like(rows, start)
+        movers.leave(starts, rows, labels[start, rows].long())
+        movers.enter(starts, rows, torch.full_like(rows, cluster))
+        movers.settle()
+        labels[start, rows] = cluster
+        return moments
+
+    def soft_pass(
+        self, model: LinearModel, assignments: Tensor, rule: Rule, context: AssignmentContext
+    ) -> SoftPass:
+        """Update S (r, n, k) in place by ``rule`` and sum anew."""
+        working = model.to(self.rows.dtype)
+        moments = Moments.zeros(model.centers)
+        r, _, k = assignments.shape
+        change, entropy, evidence = model.centers.new_zeros(3, r)
+        for rows, x in self.rows.chunks():
+            old = assignments[:, rows]
+            new, log_density = _apply(rule, working.costs(x), old, context)
+            weights = self.rows.weight_of(rows)
+            flat = x.new_ones(x.shape[0]) if weights is None else weights
+            change = torch.maximum(change, (new - old).abs().amax((-2, -1)))
+            entropy += _entropy(new) @ flat / self.rows.total
+            evidence += log_density @ flat
+            assignments[:, rows] = new
+            shares = new * flat.unsqueeze(-1)
+            for start in range(r):
+                for j in range(k):
+                    used = shares[start, :, j].nonzero().squeeze(1)
+                    moments.add((start, j), x[used], shares[start, used, j], sign=1)
+        return SoftPass(assignments, moments, change, entropy, evidence)
+
+    def _means(self, labels: Tensor, k: int) -> Tensor:
+        """Cluster means (r, k, d) in the accurate precision."""
+        r = labels.shape[0]
+        accurate = accurate_dtype(self.rows.data)
+        sums = torch.zeros(r, k, self.rows.d, dtype=accurate, device=labels.device)
+        counts = torch.zeros(r, k, dtype=accurate, device=labels.device)
+        clusters = torch.arange(k, device=labels.device)[:, None]
+        for rows, x in self.rows.chunks():
+            members = (labels[:, None, rows] == clusters).to(x.dtype)
+            weights = self.rows.weight_of(rows)
+            if weights is not None:
+                members = members * weights
+            counts += members.sum(-1)
+            sums += (members.view(r * k, -1) @ x).view(r, k, -1)
+        return sums / _positive(counts).unsqueeze(-1)
+
+
+class _Movers:
+    """Rows that enter or leave clusters, gathered until it pays to sum them cluster by cluster."""
+
+    def __init__(self, rows: Rows, moments: Moments) -> None:
+        self.rows, self.moments = rows, moments
+        self.capacity = max(PENDING_ENTRIES // rows.d, 1024)
+        self.pending: list[tuple[Tensor, Tensor, int]] = []
+        self.size = 0
+
+    def enter(self, starts: Tensor, rows: Tensor, labels: Tensor) -> None:
+        self._note(starts, rows, labels, 1)
+
+    def leave(self, starts: Tensor, rows: Tensor, labels: Tensor) -> None:
+        self._note(starts, rows, labels, -1)
+
+    def _note(self, starts: Tensor, rows: Tensor, labels: Tensor, sign: int) -> None:
+        groups = starts * self.moments.counts.shape[1] + labels
+        self.pending.append((groups, rows, sign))
+        self.size += rows.numel()
+        if self.size > self.capacity:
+            self.settle()
+
+    def settle(self) -> None:
+        """Bring the sums up to date with all rows noted so far."""
+        for sign in (1, -1):
+            noted = [(groups, rows) for groups, rows, s in self.pending if s == sign]
+            if noted:
+                groups, rows = (torch.cat(parts) for parts in zip(*noted, strict=True))
+                self._sum(groups, rows, sign)
+        self.pending.clear()
+        self.size = 0
+
+    def _sum(self, groups: Tensor, rows: Tensor, sign: int) -> None:
+        k = self.moments.counts.shape[1]
+        order = groups.argsort(stable=True)
+        rows = rows[order]
+        values, sizes = torch.unique_consecutive(groups[order], return_counts=True)
+        parts = zip(values.tolist(), rows.split(sizes.tolist()), strict=True)
+        for group, members in parts:
+            x = self.rows.select(members)
+            self.moments.add(divmod(group, k), x, self.rows.weight_of(members), sign)
+
+
+def cheapest(rows: Rows, model: LinearModel) -> tuple[Tensor, Tensor]:
+    """Label and smallest cost of every row, both (..., n): the assignment of section 2.4.
+
+    This one function closes a fit and answers ``predict``, so that the two agree.
+    """
+    working = model.to(rows.dtype)
+    folded = working.fold()
+    labels, costs = [], []
+    for _, x in rows.chunks():
+        best = folded.scores(x).max(-2)
+        labels.append(best.indices.to(torch.int32))
+        costs.append((x.square().sum(-1) - best.values).clamp_(min=0))
+    return torch.cat(labels, dim=-1), torch.cat(costs, dim=-1)
+
+
+def choose_sweep(rows: Rows, n_starts: int, k: int) -> TableSweep | ChunkSweep:
+    """Pick the sweep that is faster for this size of data."""
+    products = rows.n * (rows.d * (rows.d + 1) // 2)
+    small = products <= TABLE_ENTRIES and n_starts * k * products <= TABLE_WORK
+    return TableSweep(rows) if small else ChunkSweep(rows)
+
+
+def accurate_dtype(data: Tensor) -> torch.dtype:
+    """Double precision wherever the device has it."""
+    return torch.float32 if data.device.type == "mps" else torch.float64
+
+
+def working_dtype(data: Tensor) -> torch.dtype:
+    """Precision of the passes: the data's own, double where the data is small."""
+    return accurate_dtype(data) if data.numel() <= SMALL_DATA else data.dtype
+
+
+def _changes(folded: FoldedModel, x: Tensor, old: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+    """Which (start, row) leaves its cluster ``old`` (r, m), and for which one.
+
+    Comparing with the score of the old cluster is cheaper than an argmax over all rows, and a
+    tie never moves a row.
+    """
+    scores = folded.scores(x)
+    current = scores.gather(1, old.unsqueeze(1)).squeeze(1)
+    starts, columns = (current < scores.amax(1)).nonzero(as_tuple=True)
+    return starts, columns, scores[starts, :, columns].argmax(-1)
+
+
+def _apply(
+    rule: Rule, costs: Tensor, previous: Tensor, context: AssignmentContext
+) -> tuple[Tensor, Tensor]:
+    """New assignments (r, m, k) and log evidences (r, m), zero where the rule has none."""
+    new = rule.function(costs, previous, context)
+    if rule.probabilistic:
+        return new, log_evidence(costs, context)
+    return new, torch.zeros_like(costs[..., 0])
+
+
+def _entropy(assignments: Tensor) -> Tensor:
+    return torch.special.entr(assignments).sum(-1)
+
+
+def _positive(counts: Tensor) -> Tensor:
+    """Counts that can be divided by: one in place of zero."""
+    return torch.where(counts > 0, counts, 1)
+
+
+def _gather(rows: Rows) -> Tensor:
+    return torch.cat([x for _, x in rows.chunks()])

@@ -1,0 +1,301 @@
+"""Starts -> runs -> the best one, closed: the whole fit of the linear model.
+
+Shapes: n samples, k clusters, d features, h latent, r starts.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from tensorae.assignment import Rule, worst_explained
+from tensorae.initialization import (
+    canonical_sample,
+    k_means_plus_plus,
+    random_rows,
+    short_k_means,
+)
+from tensorae.linear.alternation import Alternation, Run
+from tensorae.linear.model import LinearModel
+from tensorae.linear.parameters import Estimation, Parameters
+from tensorae.linear.passes import Rows, accurate_dtype, cheapest, choose_sweep
+from tensorae.linear.subspaces import RANK_TOLERANCE, Fallback, fix_signs
+
+__all__ = ["Solution", "SolverOptions", "solve"]
+
+# Restarts that "auto" makes: the best of ten finds the best known loss on all small sets.
+AUTO_STARTS = 10
+# Numbers in the sample that seeds are drawn from, and that "auto" runs its restarts on.
+SAMPLE_ENTRIES = 4_000_000
+SAMPLE_ROWS = (4096, 32768)
+# Starts run side by side while they fit in this many bytes.
+BATCH_BYTES = 48_000_000
+# Share of the data's variance that double precision can no longer tell from zero.
+VARIANCE_FLOOR = 1e-13
+
+
+@dataclass(frozen=True)
+class SolverOptions:
+    """All that decides a fit, checked by the caller.
+
+    Attributes
+    ----------
+    n_clusters, latent_dim : int
+    latent_penalty : float or None
+        λ; None where it is estimated.
+    rule : Rule
+    init : str or Tensor of shape (k, d)
+        "k-means++", "k-means", "random", or centres.
+    n_init : int or None
+        Number of starts; None lets the solver choose.
+    max_iter : int
+    tol : float
+    """
+
+    n_clusters: int
+    latent_dim: int
+    latent_penalty: float | None
+    rule: Rule
+    init: str | Tensor
+    n_init: int | None
+    max_iter: int
+    tol: float
+
+
+@dataclass(frozen=True)
+class Solution:
+    """A fitted model in the coordinates of the data.
+
+    Attributes
+    ----------
+    model : LinearModel
+        Without the dimension of starts.
+    parameters : Parameters
+        A batch of one start, about the data's mean.
+    run : Run
+        How the best start went.
+    n_starts : int
+    """
+
+    model: LinearModel
+    parameters: Parameters
+    run: Run
+    n_starts: int
+
+
+def solve(
+    data: Tensor,
+    options: SolverOptions,
+    rng: np.random.RandomState,
+    *,
+    weights: Tensor | None = None,
+    known_labels: Tensor | None = None,
+    chunk_rows: int | None = None,
+) -> Solution:
+    """Fit the linear model.
+
+    Parameters
+    ----------
+    data : Tensor of shape (n, d)
+    options : SolverOptions
+    rng : RandomState
+    weights : Tensor of shape (n,), optional
+    known_labels : Tensor of shape (n,), optional
+        Cluster of the rows where it is known, -1 elsewhere.
+    chunk_rows : int, optional
+
+    Returns
+    -------
+    Solution
+    """
+    rows = Rows(data, weights, chunk_rows=chunk_rows)
+    problem = _Problem(rows, options, rng)
+    run = problem.best_run(known_labels)
+    run = problem.rescue(run)
+    parameters = problem.closed(run, reorder=_may_reorder(options, known_labels))
+    model = parameters[0].model
+    return Solution(
+        model=model.shifted(rows.shift.to(model.centers.dtype)),
+        parameters=parameters,
+        run=run,
+        n_starts=problem.n_starts,
+    )
+
+
+class _Problem:
+    """One fit: its rows, its options and a sample of rows in canonical order."""
+
+    def __init__(self, rows: Rows, options: SolverOptions, rng: np.random.RandomState) -> None:
+        self.rows, self.options, self.rng = rows, options, rng
+        size = min(max(SAMPLE_ENTRIES // rows.d, SAMPLE_ROWS[0]), SAMPLE_ROWS[1])
+        direction = torch.as_tensor(rng.standard_normal(rows.d), device=rows.data.device)
+        keys = torch.cat([x @ direction.to(x.dtype) for _, x in rows.chunks()])
+        picked, self.sample_weights = canonical_sample(
+            keys, rows.all_weights(), size, rng.uniform()
+        )
+        self.sample = rows.select(picked)
+        self.n_starts = 1
+        accurate = accurate_dtype(rows.data)
+        spread = (self.sample_weights @ self.sample.square().sum(1)) / self.sample_weights.sum()
+        floor = max(VARIANCE_FLOOR * float(spread) / rows.d, torch.finfo(accurate).tiny ** 0.5)
+        self.estimation = Estimation(
+            latent_dim=options.latent_dim,
+            latent_penalty=options.latent_penalty,
+            fallback=Fallback(self.sample.to(accurate), self.sample_weights.to(accurate)),
+            variance_floor=floor,
+        )
+
+    def alternation(self, rows: Rows) -> Alternation:
+        """Return the alternation over ``rows``, all of the data or a sample of it."""
+        o = self.options
+        return Alternation(rows, o.n_clusters, self.estimation, o.rule, o.max_iter, o.tol)
+
+    # Starts -----------------------------------------------------------------------------------
+
+    def best_run(self, known_labels: Tensor | None) -> Run:
+        """Run all starts, on a sample first where the data is large, and keep the best."""
+        if known_labels is not None:
+            return self._run_all(self.rows, self._labelled_starts(known_labels))
+        if isinstance(self.options.init, Tensor):
+            centers = self.options.init.to(self.rows.dtype) - self.rows.shift
+            return self._run_all(self.rows, [_nearest(centers[None])])
+        self.n_starts = self.options.n_init or AUTO_STARTS
+        centers = self._seeds(self.n_starts)
+        if self.options.n_init is not None or self.rows.n <= 2 * self.sample.shape[0]:
+            return self._run_all(self.rows, [_nearest(centers)])
+        # The restarts choose among basins; a sample is enough to tell them apart.
+        sample = Rows(self.sample, self.sample_weights, shift=torch.zeros_like(self.rows.shift))
+        best = self._run_all(sample, [_nearest(centers)])
+        return self._run_all(self.rows, [best.parameters.model])
+
+    def _seeds(self, n_starts: int, known: Tensor | None = None) -> Tensor:
+        """Centres (r, k, d) of ``n_starts`` starts."""
+        o, x, weights = self.options, self.sample, self.sample_weights
+        if o.init == "random" and known is None:
+            return random_rows(x, weights, o.n_clusters, n_starts, self.rng)
+        seeds = k_means_plus_plus(x, weights, o.n_clusters, n_starts, self.rng, known)
+        return short_k_means(x, weights, seeds) if o.init == "k-means" else seeds
+
+    def _labelled_starts(self, labels: Tensor) -> list[LinearModel]:
+        """Starts from the rows with a known label; cluster j keeps the label j.
+
+        Two are made from the same rows: their means alone, and their means with the directions
+        in which they vary, which is better where clusters are long and the labels not too few.
+        """
+        k = self.options.n_clusters
+        names = labels[labels >= 0].unique()
+        known = (labels >= 0).nonzero().squeeze(1)
+        labelled = Rows(
+            self.rows.select(known),
+            self.rows.weight_of(known),
+            shift=torch.zeros_like(self.rows.shift),
+        )
+        sweep = choose_sweep(labelled, 1, k)
+        parameters = self.estimation.first(sweep.moments(labels[known][None], k))
+        centers = parameters.model.centers.to(self.rows.dtype)
+        if names.numel() < k:
+            self.n_starts = self.options.n_init or AUTO_STARTS
+            seeds = self._seeds(self.n_starts, known=centers[0, names])
+            complete = centers.expand(self.n_starts, -1, -1).clone()
+            missing = torch.ones(k, dtype=torch.bool, device=labels.device)
+            missing[names] = False
+            complete[:, missing] = seeds[:, names.numel() :]
+            return [_nearest(complete)]
+        return [_nearest(centers), parameters.model.to(self.rows.dtype)]
+
+    def _run_all(self, rows: Rows, starts: list[LinearModel]) -> Run:
+        """Run batches of starts as large as memory allows; the lowest objective wins."""
+        alternation = self.alternation(rows)
+        size = max(1, BATCH_BYTES // self._bytes_per_start(rows))
+        best: Run | None = None
+        for models in starts:
+            for batch in torch.arange(models.centers.shape[0]).split(size):
+                labels = cheapest(rows, models[batch.to(rows.data.device)])[0]
+                for run in alternation.run(labels):
+                    if best is None or run.objective < best.objective:
+                        best = run
+        assert best is not None
+        return best
+
+    def _bytes_per_start(self, rows: Rows) -> int:
+        o = self.options
+        moments = 3 * 8 * o.n_clusters * rows.d**2
+        chunk = 8 * o.n_clusters * (o.latent_dim + 2) * min(rows.n, rows.chunk_rows)
+        labels = rows.n * (8 if o.rule.hard else 24 * o.n_clusters)
+        return moments + chunk + labels
+
+    # The best one ------------------------------------------------------------------------------
+
+    def rescue(self, run: Run) -> Run:
+        """Try a better place for every cluster with too few points for its subspace.
+
+        Such a cluster is moved to the worst-explained row and the alternation goes on from
+        there; the result is kept only where the objective is lower.
+        """
+        floor = RANK_TOLERANCE * float(run.parameters.traces.sum())
+        for cluster in range(self.options.n_clusters):
+            lacking = run.parameters.variances[0, cluster, -1] <= floor
+            others = run.parameters.variances[0, :, -1] > floor
+            if not bool(lacking) or not bool(others.any()):
+                continue
+            candidate = self._moved(run, cluster)
+            if candidate is not None and candidate.objective < run.objective:
+                run = candidate
+        return run
+
+    def _moved(self, run: Run, cluster: int) -> Run | None:
+        """The run that follows when ``cluster`` starts again at the worst-explained row."""
+        others = [j for j in range(self.options.n_clusters) if j != cluster]
+        if not others:
+            return None
+        keep = torch.tensor(others, device=run.labels.device)
+        model = run.parameters.model[0].to(self.rows.dtype)
+        rest = replace(model, centers=model.centers[keep], components=model.components[keep])
+        labels, costs = cheapest(self.rows, rest)
+        costs = torch.where(self.rows.all_weights() > 0, costs, 0)
+        row = worst_explained(costs, self.estimation.variance_floor * self.rows.d)
+        if row is None:
+            return None
+        labels = keep.to(labels.dtype)[labels.long()]
+        labels[self.rows.twins(row)] = cluster
+        return self.alternation(self.rows).run(labels[None])[0]
+
+    def closed(self, run: Run, *, reorder: bool) -> Parameters:
+        """Components to full precision, signs fixed, largest cluster first if nothing forbids."""
+        parameters = self.estimation.last(run.moments, run.parameters)
+        model = parameters.model
+        parameters = replace(
+            parameters, model=replace(model, components=fix_signs(model.components))
+        )
+        return _largest_first(parameters) if reorder else parameters
+
+
+def _nearest(centers: Tensor) -> LinearModel:
+    """The model that gives every row to the nearest of the centres (r, k, d): k-means."""
+    r, k, d = centers.shape
+    return LinearModel(centers, centers.new_zeros(r, k, 0, d), centers.new_ones(r))
+
+
+def _may_reorder(options: SolverOptions, known_labels: Tensor | None) -> bool:
+    """Clusters that the user numbered keep their numbers."""
+    return known_labels is None and not isinstance(options.init, Tensor)
+
+
+def _largest_first(parameters: Parameters) -> Parameters:
+    counts = parameters.counts[0].cpu().numpy()
+    centers = parameters.model.centers[0].cpu().numpy()
+    order = np.lexsort((*centers.T[::-1], -counts))
+    index = torch.as_tensor(order, device=parameters.counts.device)
+    model = parameters.model
+    return replace(
+        parameters,
+        model=replace(
+            model, centers=model.centers[:, index], components=model.components[:, index]
+        ),
+        variances=parameters.variances[:, index],
+        counts=parameters.counts[:, index],
+        traces=parameters.traces[:, index],
+    )
