@@ -48,9 +48,7 @@ class Worker(Protocol):
 Step = Callable[[Worker, Tensor], Tensor]
 
 
-class BaseTAE(
-    ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMixin, BaseEstimator, ABC
-):
+class BaseTAE(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMixin, BaseEstimator, ABC):
     """k autoencoders, one per cluster, as a clusterer and a transformer."""
 
     n_clusters: int

@@ -59,11 +59,12 @@ class LinearTAE(BaseTAE):
         How the assignments are updated: the cheapest autoencoder (Option 3 of the paper), a
         projected (2) or exponentiated (1) gradient step, or the posterior of section 5.
     init : {"k-means++", "k-means", "random"} or array-like of shape (k, d), default="k-means++"
-        First centres: greedy k-means++ seeds, the same after a short k-means run, random rows,
-        or given ones.
+        First centres. "k-means++": greedy k-means++ seeds, three of four starts after a short
+        k-means run; "k-means": all of them after such a run; random rows; or given centres.
     n_init : int or "auto", default="auto"
-        Number of starts, of which the one with the lowest loss is kept. "auto" makes ten; where
-        the data is large they run on a sample, and the best one goes on with all rows.
+        Number of starts, of which the one with the lowest loss is kept. "auto" makes ten and,
+        where they do not agree, goes on from the best one by moving single clusters; where the
+        data is large all that happens on a sample, and the best fit goes on with all rows.
     max_iter : int, default=300
         Most iterations of one start.
     tol : float, default=1e-6
@@ -98,7 +99,7 @@ class LinearTAE(BaseTAE):
         λ that was used.
     loss_ : float
         Sum of the costs of all samples (by weight) in their clusters.
-    loss_path_ : ndarray of shape (n_iter_ + 1,) or longer
+    loss_path_ : ndarray of shape (``n_iter_`` + 1,) or longer
         Loss after the start and after every iteration of the best start. It never rises for a
         given λ and hard labels.
     objective_path_ : ndarray
@@ -166,7 +167,12 @@ class LinearTAE(BaseTAE):
         self.device = device
 
     def fit(
-        self, X: Any, y: Any = None, *, sample_weight: Any = None, labels: Any = None  # noqa: ARG002
+        self,
+        X: Any,
+        y: Any = None,
+        *,
+        sample_weight: Any = None,
+        labels: Any = None,  # noqa: ARG002
     ) -> Self:
         """Find the clusters and their components.
 
@@ -237,9 +243,7 @@ class LinearTAE(BaseTAE):
             if self.latent_penalty != "auto":
                 raise unknown_choice("latent_penalty", self.latent_penalty, ["auto"])
             return None
-        return check_number(
-            "latent_penalty", self.latent_penalty, low=0, high=1, low_allowed=False
-        )
+        return check_number("latent_penalty", self.latent_penalty, low=0, high=1, low_allowed=False)
 
     def _checked_init(self, x: Tensor) -> str | Tensor:
         if isinstance(self.init, str):

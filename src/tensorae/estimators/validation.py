@@ -48,9 +48,7 @@ class Samples:
     give_back: Callable[[Tensor], Any]
 
 
-def check_samples(
-    estimator: BaseEstimator, X: Any, *, reset: bool, device: Any = None
-) -> Samples:
+def check_samples(estimator: BaseEstimator, X: Any, *, reset: bool, device: Any = None) -> Samples:
     """Check data of shape (n, d) and bring it to the device of the computation.
 
     Parameters
@@ -217,7 +215,9 @@ def _check_tensor(X: Tensor, device: Any, name: str) -> Samples:
     home, kind = X.device, X.dtype
     tensor = X.detach().to(device or home)
     if tensor.dtype not in (torch.float32, torch.float64):
-        tensor = tensor.to(torch.float32 if tensor.is_floating_point() else torch.get_default_dtype())
+        tensor = tensor.to(
+            torch.float32 if tensor.is_floating_point() else torch.get_default_dtype()
+        )
     tensor = tensor.contiguous()
     _refuse_what_is_not_finite(tensor, name, None)
 

@@ -85,9 +85,7 @@ class LinearModel:
         )
 
     def __getitem__(self, start: int | Tensor) -> LinearModel:
-        return LinearModel(
-            self.centers[start], self.components[start], self.latent_penalty[start]
-        )
+        return LinearModel(self.centers[start], self.components[start], self.latent_penalty[start])
 
 
 @dataclass(frozen=True)
@@ -96,6 +94,9 @@ class FoldedModel:
 
     weights: Tensor
     offsets: Tensor
+
+    def __getitem__(self, starts: slice) -> FoldedModel:
+        return FoldedModel(self.weights[starts], self.offsets[starts])
 
     def scores(self, x: Tensor) -> Tensor:
         """``|x|² - costs``, shape (..., k, n): the largest score wins the sample.

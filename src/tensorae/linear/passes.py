@@ -35,12 +35,16 @@ __all__ = [
 ]
 
 # Below this many numbers, double precision costs nothing that a user would notice.
-SMALL_DATA = 1 << 20
+SMALL_DATA = 1 << 18
 # Tabulated products pay while the one matrix product stays around a millisecond.
 TABLE_WORK = 20_000_000
 TABLE_ENTRIES = 2_000_000
 # Movers wait until this many numbers have gathered, then go into the sums together.
 PENDING_ENTRIES = 1 << 20
+# Bytes of scores that stay in a core's cache between the steps of a chunk.
+CACHED_BYTES = 1_500_000
+# From this many features on, d x d sums are large enough for their precision to cost time.
+LARGE_WIDTH = 256
 
 
 class Rows:
@@ -71,13 +75,15 @@ class Rows:
         self.data = data
         self.n, self.d = data.shape
         self.dtype = dtype or working_dtype(data)
-        self.chunk_rows = chunk_rows or (8192 if self.d < 256 else 2048)
+        self.chunk_rows = chunk_rows or default_chunk_rows(self.d)
         self.weights = None if weights is None else weights.to(self.dtype)
         self.total = float(self.n) if weights is None else float(weights.double().sum())
         self.shift = self._mean() if shift is None else shift.to(self.dtype)
         self._centered: Tensor | None = None
         if self.n * self.d <= SMALL_DATA:
             self._centered = data.to(self.dtype) - self.shift
+        elif not bool(self.shift.any()):
+            self._centered = data if data.dtype == self.dtype else None
 
     def chunks(self) -> Iterator[tuple[slice, Tensor]]:
         """Yield ``(slice, x (m, d))``, x centred and in the working precision."""
@@ -113,13 +119,19 @@ class Rows:
         return torch.cat(parts).squeeze(1)
 
     def _mean(self) -> Tensor:
+        """The mean, or zero where moving large data to it would gain no accuracy."""
         total = torch.zeros(self.d, dtype=accurate_dtype(self.data), device=self.data.device)
+        squares = torch.zeros_like(total)
         for start in range(0, self.n, self.chunk_rows):
             rows = slice(start, start + self.chunk_rows)
             x = self.data[rows].to(total.dtype)
-            total += x.sum(0) if self.weights is None else self.weights[rows].to(x.dtype) @ x
-        # Rounding the shift once and for all keeps every later step consistent with it.
-        return (total / self.total).to(self.dtype)
+            weighted = x if self.weights is None else x * self.weights[rows, None].to(x.dtype)
+            total += weighted.sum(0)
+            squares += (weighted * x).sum(0)
+        mean = total / self.total
+        if self.n * self.d > SMALL_DATA and 2 * mean.square().sum() <= squares.sum() / self.total:
+            return torch.zeros_like(mean, dtype=self.dtype)
+        return mean.to(self.dtype)
 
 
 @dataclass
@@ -134,24 +146,33 @@ class Moments:
     counts : Tensor of shape (r, k)
         Sum of the weights.
     sums : Tensor of shape (r, k, d)
+    squares : Tensor of shape (r, k)
+        Sum of the squared norms: the trace of ``seconds``, always in the accurate precision.
     seconds : Tensor of shape (r, k, d, d)
+        Sum of x xᵀ; in the precision of the rows where it is large.
     """
 
     references: Tensor
     counts: Tensor
     sums: Tensor
+    squares: Tensor
     seconds: Tensor
 
     @classmethod
-    def zeros(cls, references: Tensor) -> Moments:
+    def zeros(cls, references: Tensor, rows_dtype: torch.dtype) -> Moments:
         """Empty sums about ``references`` (r, k, d)."""
         r, k, d = references.shape
         new = references.new_zeros
-        return cls(references, new(r, k), new(r, k, d), new(r, k, d, d))
+        kind = rows_dtype if d >= LARGE_WIDTH else references.dtype
+        return cls(references, new(r, k), new(r, k, d), new(r, k), new(r, k, d, d, dtype=kind))
 
     def __getitem__(self, starts: Tensor) -> Moments:
         return Moments(
-            self.references[starts], self.counts[starts], self.sums[starts], self.seconds[starts]
+            self.references[starts],
+            self.counts[starts],
+            self.sums[starts],
+            self.squares[starts],
+            self.seconds[starts],
         )
 
     def means(self) -> Tensor:
@@ -164,8 +185,7 @@ class Moments:
 
     def traces(self) -> Tensor:
         """Trace of each scatter matrix (r, k)."""
-        raw = self.seconds.diagonal(dim1=-2, dim2=-1).sum(-1)
-        return (raw - (self.sums * self.means()).sum(-1)).clamp(min=0)
+        return (self.squares - (self.sums * self.means()).sum(-1)).clamp(min=0)
 
     def scatters(self) -> Tensor:
         """Σ̂_j, the scatter matrices (r, k, d, d) about the means, not normalised."""
@@ -173,17 +193,21 @@ class Moments:
 
     def scatter_times(self, basis: Tensor) -> Tensor:
         """``Σ̂_j @ basis`` (r, k, d, b) without forming Σ̂_j."""
-        along = self.means().unsqueeze(-2) @ basis
-        return self.seconds @ basis - self.sums.unsqueeze(-1) * along
+        image = (self.seconds @ basis.to(self.seconds.dtype)).to(basis.dtype)
+        return image - self.sums.unsqueeze(-1) * (self.means().unsqueeze(-2) @ basis)
 
-    def add(self, group: tuple[int, int], x: Tensor, weights: Tensor | None, sign: int) -> None:
-        """Add (or subtract) rows ``x`` (m, d) to the sums of cluster ``group`` = (start, j)."""
+    def add(self, group: tuple[int, int], x: Tensor, weights: Tensor) -> None:
+        """Add rows ``x`` (m, d) to cluster ``group`` = (start, j); negative weights take away."""
         shifted = x - self.references[group].to(x.dtype)
-        weighted = shifted if weights is None else shifted * weights.unsqueeze(1)
-        total = float(x.shape[0]) if weights is None else weights.sum()
-        self.counts[group] += sign * total
-        self.sums[group] += sign * weighted.sum(0)
-        self.seconds[group].add_(weighted.mT @ shifted, alpha=sign)
+        weighted = shifted * weights.unsqueeze(1)
+        self.counts[group] += weights.sum(dtype=self.counts.dtype)
+        self.sums[group] += weighted.sum(0)
+        self.squares[group] += shifted.square().sum(1) @ weights
+        seconds = self.seconds[group]
+        if seconds.dtype == x.dtype:
+            seconds.addmm_(weighted.mT, shifted)
+        else:
+            seconds += weighted.mT @ shifted
 
 
 @dataclass
@@ -236,12 +260,16 @@ class TableSweep:
 
     def hard_pass(self, model: LinearModel, labels: Tensor, moments: Moments) -> HardPass:
         """Give every row to its cheapest autoencoder and sum anew."""
-        scores = model.fold().scores(self.x)
-        new = scores.argmax(-2)
-        moved = (new != labels).sum(-1)
-        return HardPass(new, self.moments(new, moments.counts.shape[1]), moved)
+        starts, rows, new = _changes(model.fold(), self.x, labels.long())
+        moved = torch.bincount(starts, minlength=labels.shape[0])
+        if rows.numel():
+            labels[starts, rows] = new.to(labels.dtype)
+            moments = self.moments(labels, moments.counts.shape[1])
+        return HardPass(labels, moments, moved)
 
-    def relabel(self, labels: Tensor, moments: Moments, rows: Tensor, to: tuple[int, int]) -> Moments:
+    def relabel(
+        self, labels: Tensor, moments: Moments, rows: Tensor, to: tuple[int, int]
+    ) -> Moments:
         """Move ``rows`` of start ``to[0]`` into cluster ``to[1]``; labels change in place."""
         labels[to[0], rows] = to[1]
         return self.moments(labels, moments.counts.shape[1])
@@ -268,7 +296,8 @@ class TableSweep:
         sums = (members.reshape(r * k, n) @ self.table).view(r, k, -1)
         seconds = sums[..., self.unfold].view(r, k, d, d)
         references = sums.new_zeros(1, 1, 1).expand(r, k, d)
-        return Moments(references, sums[..., 0], sums[..., 1 : d + 1], seconds)
+        squares = seconds.diagonal(dim1=-2, dim2=-1).sum(-1)
+        return Moments(references, sums[..., 0], sums[..., 1 : d + 1], squares, seconds)
 
 
 class ChunkSweep:
@@ -279,7 +308,7 @@ class ChunkSweep:
 
     def moments(self, labels: Tensor, k: int) -> Moments:
         """Sums for given labels (r, n), about each cluster's mean in a first sweep."""
-        moments = Moments.zeros(self._means(labels, k))
+        moments = Moments.zeros(self._means(labels, k), self.rows.dtype)
         movers = _Movers(self.rows, moments)
         for rows, _ in self.rows.chunks():
             new = labels[:, rows]
@@ -297,18 +326,30 @@ class ChunkSweep:
         movers = _Movers(self.rows, moments)
         moved = torch.zeros(labels.shape[0], dtype=torch.long, device=labels.device)
         for rows, x in self.rows.chunks():
-            old = labels[:, rows].long()
-            starts, columns, new = _changes(folded, x, old)
-            if starts.numel() == 0:
-                continue
-            moved += torch.bincount(starts, minlength=moved.shape[0])
-            labels[starts, columns + rows.start] = new.to(labels.dtype)
-            movers.enter(starts, columns + rows.start, new)
-            movers.leave(starts, columns + rows.start, old[starts, columns])
+            for group in self._start_groups(folded, x):
+                old = labels[group, rows].long()
+                starts, columns, new = _changes(folded[group], x, old)
+                if starts.numel() == 0:
+                    continue
+                left = old[starts, columns]
+                starts, columns = starts + group.start, columns + rows.start
+                moved += torch.bincount(starts, minlength=moved.shape[0])
+                labels[starts, columns] = new.to(labels.dtype)
+                movers.enter(starts, columns, new)
+                movers.leave(starts, columns, left)
         movers.settle()
         return HardPass(labels, moments, moved)
 
-    def relabel(self, labels: Tensor, moments: Moments, rows: Tensor, to: tuple[int, int]) -> Moments:
+    @staticmethod
+    def _start_groups(folded: FoldedModel, x: Tensor) -> list[slice]:
+        """As many starts at a time as keep their scores in the cache."""
+        r, blocks, k, _ = folded.weights.shape
+        size = max(1, CACHED_BYTES // (blocks * k * x.shape[0] * x.element_size()))
+        return [slice(start, min(start + size, r)) for start in range(0, r, size)]
+
+    def relabel(
+        self, labels: Tensor, moments: Moments, rows: Tensor, to: tuple[int, int]
+    ) -> Moments:
         """Move ``rows`` of start ``to[0]`` into cluster ``to[1]``; labels change in place."""
         start, cluster = to
         movers = _Movers(self.rows, moments)
@@ -324,7 +365,7 @@ class ChunkSweep:
     ) -> SoftPass:
         """Update S (r, n, k) in place by ``rule`` and sum anew."""
         working = model.to(self.rows.dtype)
-        moments = Moments.zeros(model.centers)
+        moments = Moments.zeros(model.centers, self.rows.dtype)
         r, _, k = assignments.shape
         change, entropy, evidence = model.centers.new_zeros(3, r)
         for rows, x in self.rows.chunks():
@@ -340,7 +381,7 @@ class ChunkSweep:
             for start in range(r):
                 for j in range(k):
                     used = shares[start, :, j].nonzero().squeeze(1)
-                    moments.add((start, j), x[used], shares[start, used, j], sign=1)
+                    moments.add((start, j), x[used], shares[start, used, j])
         return SoftPass(assignments, moments, change, entropy, evidence)
 
     def _means(self, labels: Tensor, k: int) -> Tensor:
@@ -366,41 +407,42 @@ class _Movers:
     def __init__(self, rows: Rows, moments: Moments) -> None:
         self.rows, self.moments = rows, moments
         self.capacity = max(PENDING_ENTRIES // rows.d, 1024)
-        self.pending: list[tuple[Tensor, Tensor, int]] = []
+        self.pending: list[tuple[Tensor, Tensor, Tensor]] = []
         self.size = 0
 
     def enter(self, starts: Tensor, rows: Tensor, labels: Tensor) -> None:
-        self._note(starts, rows, labels, 1)
+        """Note rows (m,) that enter the clusters ``labels`` (m,) of ``starts`` (m,)."""
+        self._note(starts, rows, labels, 1.0)
 
     def leave(self, starts: Tensor, rows: Tensor, labels: Tensor) -> None:
-        self._note(starts, rows, labels, -1)
-
-    def _note(self, starts: Tensor, rows: Tensor, labels: Tensor, sign: int) -> None:
-        groups = starts * self.moments.counts.shape[1] + labels
-        self.pending.append((groups, rows, sign))
-        self.size += rows.numel()
-        if self.size > self.capacity:
-            self.settle()
+        """Note rows (m,) that leave the clusters ``labels`` (m,) of ``starts`` (m,)."""
+        self._note(starts, rows, labels, -1.0)
 
     def settle(self) -> None:
         """Bring the sums up to date with all rows noted so far."""
-        for sign in (1, -1):
-            noted = [(groups, rows) for groups, rows, s in self.pending if s == sign]
-            if noted:
-                groups, rows = (torch.cat(parts) for parts in zip(*noted, strict=True))
-                self._sum(groups, rows, sign)
+        if not self.pending:
+            return
+        groups, rows, signs = (torch.cat(parts) for parts in zip(*self.pending, strict=True))
         self.pending.clear()
         self.size = 0
-
-    def _sum(self, groups: Tensor, rows: Tensor, sign: int) -> None:
-        k = self.moments.counts.shape[1]
         order = groups.argsort(stable=True)
-        rows = rows[order]
+        rows, signs = rows[order], signs[order]
+        if self.rows.weights is not None:
+            signs = signs * self.rows.weights[rows]
         values, sizes = torch.unique_consecutive(groups[order], return_counts=True)
-        parts = zip(values.tolist(), rows.split(sizes.tolist()), strict=True)
-        for group, members in parts:
-            x = self.rows.select(members)
-            self.moments.add(divmod(group, k), x, self.rows.weight_of(members), sign)
+        clusters = self.moments.counts.shape[1]
+        for group, members, weights in zip(
+            values.tolist(), rows.split(sizes.tolist()), signs.split(sizes.tolist()), strict=True
+        ):
+            self.moments.add(divmod(group, clusters), self.rows.select(members), weights)
+
+    def _note(self, starts: Tensor, rows: Tensor, labels: Tensor, sign: float) -> None:
+        groups = starts * self.moments.counts.shape[1] + labels
+        signs = torch.full_like(rows, sign, dtype=self.rows.dtype)
+        self.pending.append((groups, rows, signs))
+        self.size += rows.numel()
+        if self.size > self.capacity:
+            self.settle()
 
 
 def cheapest(rows: Rows, model: LinearModel) -> tuple[Tensor, Tensor]:
@@ -423,6 +465,12 @@ def choose_sweep(rows: Rows, n_starts: int, k: int) -> TableSweep | ChunkSweep:
     products = rows.n * (rows.d * (rows.d + 1) // 2)
     small = products <= TABLE_ENTRIES and n_starts * k * products <= TABLE_WORK
     return TableSweep(rows) if small else ChunkSweep(rows)
+
+
+def default_chunk_rows(d: int, scores: int = 1, itemsize: int = 8) -> int:
+    """Rows of a chunk such that ``scores`` numbers per row stay in a core's cache."""
+    most = 8192 if d < LARGE_WIDTH else 2048
+    return int(min(max(CACHED_BYTES // (scores * itemsize), 1024), most))
 
 
 def accurate_dtype(data: Tensor) -> torch.dtype:

@@ -11,7 +11,7 @@ from functools import cached_property
 import torch
 from torch import Tensor
 
-from tensorae.linear.passes import Moments
+from tensorae.linear.passes import LARGE_WIDTH, Moments
 
 __all__ = [
     "Fallback",
@@ -25,8 +25,10 @@ __all__ = [
 
 # Eigenvalues below this share of the whole data's scatter are rounding, not variance.
 RANK_TOLERANCE = 1e-12
-# Refinements of the last subspace; each multiplies the distance to the exact one.
-MAX_REFINEMENTS = 60
+# Shape of the Krylov cycles that close a fit with many features.
+GUARD = 5
+CYCLE_DEPTH = 6
+MAX_CYCLES = 20
 
 
 @dataclass(frozen=True)
@@ -97,32 +99,49 @@ def improved_subspaces(moments: Moments, previous: Tensor, fallback: Fallback) -
     fresh = _orthonormal(fresh - old @ (previous @ fresh))
     basis = torch.cat([old, fresh], dim=-1)
     fresh_image = moments.scatter_times(fresh)
-    small = basis.mT @ torch.cat([image, fresh_image], dim=-1)
-    values, rotation = torch.linalg.eigh((small + small.mT) / 2)
-    h = previous.shape[-2]
-    components = (basis @ rotation[..., -h:].flip(-1)).mT
-    found = Subspaces(components.contiguous(), values[..., -h:].flip(-1).clamp(min=0))
+    found = _ritz(basis, torch.cat([image, fresh_image], dim=-1), previous.shape[-2])
     return _completed(found, moments, fallback)
 
 
 def refined_subspaces(moments: Moments, previous: Tensor, fallback: Fallback) -> Subspaces:
-    """Top-h eigenvectors to full precision: exact where cheap, else repeated improvement."""
+    """Top-h eigenvectors to full precision: exact where cheap, else block-Krylov cycles."""
     d, h = previous.shape[-1], previous.shape[-2]
-    if d <= 256 or 3 * h >= d:
+    width = h + GUARD
+    if d < LARGE_WIDTH or 2 * CYCLE_DEPTH * width >= d:
         return exact_subspaces(moments, h, fallback)
-    # A few directions more than h make the repeated step converge faster.
-    guard = min(h + 5, d // 3)
-    extra = fallback.directions[: guard - h].expand(*previous.shape[:2], -1, -1)
-    wide = torch.cat([previous, extra], dim=-2)
-    found = Subspaces(_orthonormal(wide.mT).mT, wide.new_zeros(wide.shape[:-1]))
-    gained = float("inf")
-    for _ in range(MAX_REFINEMENTS):
+    # A few directions more than h keep the last wanted ones from converging slowly.
+    extra = fallback.directions[:GUARD].expand(*previous.shape[:2], -1, -1)
+    found = Subspaces(torch.cat([previous, extra], dim=-2), previous.new_zeros(1))
+    for _ in range(MAX_CYCLES):
         before = found.variances[..., :h].sum()
-        found = improved_subspaces(moments, found.components, fallback)
-        gained = float((found.variances[..., :h].sum() - before) / _positive_sum(found))
-        if gained <= 1e-14:
+        found = _krylov_cycle(moments, found.components.mT, width)
+        if found.variances[..., :h].sum() - before <= 1e-13 * found.variances.sum():
             break
-    return Subspaces(found.components[..., :h, :].contiguous(), found.variances[..., :h])
+    found = Subspaces(found.components[..., :h, :].contiguous(), found.variances[..., :h])
+    return _completed(found, moments, fallback)
+
+
+def _krylov_cycle(moments: Moments, first: Tensor, width: int) -> Subspaces:
+    """Rayleigh-Ritz on span[B, Σ̂B, Σ̂²B, …] of the columns ``first`` (r, k, d, b)."""
+    basis = _orthonormal(first)
+    images = moments.scatter_times(basis)
+    block = images
+    for _ in range(CYCLE_DEPTH - 1):
+        for _ in range(2):
+            block = block - basis @ (basis.mT @ block)
+        block = _orthonormal(block)
+        image = moments.scatter_times(block)
+        basis, images = torch.cat([basis, block], dim=-1), torch.cat([images, image], dim=-1)
+        block = image
+    return _ritz(basis, images, width)
+
+
+def _ritz(basis: Tensor, images: Tensor, h: int) -> Subspaces:
+    """Best h directions inside an orthonormal basis (r, k, d, b), given Σ̂ times the basis."""
+    small = basis.mT @ images
+    values, rotation = torch.linalg.eigh((small + small.mT) / 2)
+    components = (basis @ rotation[..., -h:].flip(-1)).mT
+    return Subspaces(components.contiguous(), values[..., -h:].flip(-1).clamp(min=0))
 
 
 def fix_signs(components: Tensor) -> Tensor:
@@ -175,8 +194,6 @@ def _orthonormal(vectors: Tensor) -> Tensor:
     basis = vectors @ (rotation * scale.unsqueeze(-2))
     # A second round restores the digits that the Gram matrix lost.
     gram = basis.mT @ basis
-    return basis @ (1.5 * torch.eye(gram.shape[-1], dtype=gram.dtype, device=gram.device) - gram / 2)
-
-
-def _positive_sum(found: Subspaces) -> Tensor:
-    return found.variances.sum().clamp(min=torch.finfo(found.variances.dtype).tiny)
+    eye = torch.eye(gram.shape[-1], dtype=gram.dtype, device=gram.device)
+    polished: Tensor = basis @ (1.5 * eye - gram / 2)
+    return polished

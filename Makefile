@@ -1,0 +1,48 @@
+# Every target that needs Python sets up .venv by itself; only Python 3.11+, make and pip are assumed.
+PYTHON ?= python3
+VENV := .venv
+BIN := $(VENV)/bin
+READY := $(VENV)/.installed
+BENCHMARKS := clustering_quality denoising speed memory
+LONG_BENCHMARKS := starts scaling
+
+.DEFAULT_GOAL := help
+.PHONY: install demo test lint bench benchall docs clean help
+
+help:  ## list the targets
+	@grep -E '^[a-z]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 12
+
+install: $(READY)  ## make .venv and install tensorae with all its extras
+
+$(READY): pyproject.toml constraints.txt
+	test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt --editable ".[all]"
+	touch $@
+
+demo: $(READY)  ## cluster the penguins; leaves a picture and a report in demo/
+	$(BIN)/python examples/demo_penguins.py
+
+test: $(READY)  ## run all tests, docstring examples included, in parallel
+	$(BIN)/python -m pytest
+
+lint: $(READY)  ## check style (ruff) and types (mypy)
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/mypy
+
+bench: $(READY)  ## run the benchmarks one after another (takes a while)
+	set -e; for name in $(BENCHMARKS); do \
+	    echo "== $$name"; \
+	    $(BIN)/python benchmarks/$$name.py; \
+	done
+
+benchall: BENCHMARKS += $(LONG_BENCHMARKS)
+benchall: bench  ## the same with the long ones: which start is best, how time grows
+
+docs: $(READY)  ## build the documentation into docs/_build/html; warnings are errors
+	$(BIN)/python -m sphinx -W --keep-going -b html docs docs/_build/html
+
+clean:  ## remove .venv, caches and everything the other targets made
+	rm -rf $(VENV) build dist demo results docs/_build docs/generated
+	rm -rf .pytest_cache .mypy_cache .ruff_cache .hypothesis
+	find . -name __pycache__ -type d -prune -exec rm -rf {} +

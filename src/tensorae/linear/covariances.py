@@ -1,0 +1,110 @@
+"""Few members -> covariances that can be trusted: spectra without bias, weights of evidence.
+
+A sample covariance is too sure of itself: its small eigenvalues are too small, its large ones
+too large, and the more so the fewer samples there are per direction.
+
+Shapes: k clusters, p directions, g strengths.
+"""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor
+
+__all__ = ["pooling_strengths", "unbiased_spectrum"]
+
+# Variances below this share of the largest are rounding: the data is constant there.
+CONSTANT = 1e-13
+# Strengths that are tried, in samples: from "ignore the prior" to "ignore the cluster".
+STRENGTH_EXPONENTS = (-8.0, 16.5, 0.5)
+
+
+def unbiased_spectrum(values: Tensor, dof: float) -> Tensor:
+    """Correct the eigenvalues of a sample covariance for their sampling bias.
+
+    For the i-th sample eigenvector u the variance to expect of new samples is uᵀΣu, which the
+    eigenvalue overstates at the upper end and understates at the lower one. This estimates it
+    for all i at once by quadratic-inverse shrinkage (Ledoit and Wolf, Bernoulli 28, 2022). The
+    trace stays as it is.
+
+    Parameters
+    ----------
+    values : Tensor of shape (p,)
+        Eigenvalues in rising order.
+    dof : float
+        Degrees of freedom: number of samples less the number of means taken off.
+
+    Returns
+    -------
+    Tensor of shape (p,)
+        At least zero. Directions without variance keep none, provided that there were samples
+        enough to see some.
+    """
+    values = values.clamp(min=0)
+    p, seen = values.shape[0], int(dof)
+    if seen < 1 or p == 0 or not float(values[-1]) > 0:
+        return values
+    rank = int((values > CONSTANT * values[-1]).sum())
+    if rank < min(p, seen):
+        varying = unbiased_spectrum(values[p - rank :], dof)
+        return torch.cat([torch.zeros_like(values[: p - rank]), varying])
+    corrected = _quadratic_inverse(values, p / dof, min(p, seen))
+    return corrected * (values.sum() / corrected.sum())
+
+
+def _quadratic_inverse(values: Tensor, ratio: float, rank: int) -> Tensor:
+    """Quadratic-inverse shrinkage at ``ratio`` directions per sample, up to a common factor."""
+    p = values.shape[0]
+    inverse = 1 / values[p - rank :].clamp(min=CONSTANT * values[-1])
+    bandwidth = (min(ratio, 1 / ratio) ** 2 / p) ** 0.35
+    # Density of the inverse eigenvalues and its Hilbert transform, smoothed by a Cauchy kernel.
+    gaps = inverse[:, None] - inverse
+    kernel = inverse[:, None] / (gaps.square() + (bandwidth * inverse[:, None]).square())
+    hilbert = (kernel * gaps).mean(0)
+    size = hilbert.square() + (bandwidth * kernel * inverse[:, None]).mean(0).square()
+    if ratio <= 1:
+        bent = (1 - ratio) ** 2 + 2 * ratio * (1 - ratio) * hilbert + ratio**2 * size
+        return 1 / (inverse * bent)
+    # Directions that the samples were too few to see share one variance.
+    unseen = 1 / ((ratio - 1) * inverse.mean())
+    return torch.cat([unseen.expand(p - rank), 1 / (inverse * size)])
+
+
+def pooling_strengths(whitened: Tensor, dof: Tensor) -> Tensor:
+    """How many samples the pooled covariance should count as, beside each cluster's own.
+
+    The covariance of a cluster is taken as a draw from an inverse Wishart distribution around
+    the pooled one. The strength ν is where the marginal likelihood of the cluster's scatter is
+    largest; the posterior mean is then (dof·own + ν·pooled) / (dof + ν).
+
+    Parameters
+    ----------
+    whitened : Tensor of shape (k, p)
+        Eigenvalues of each cluster's covariance relative to the pooled one.
+    dof : Tensor of shape (k,)
+
+    Returns
+    -------
+    Tensor of shape (k,)
+    """
+    low, high, step = STRENGTH_EXPONENTS
+    tried = torch.arange(low, high, step, dtype=whitened.dtype, device=whitened.device).exp2()
+    evidence = _log_evidence(tried, whitened * dof[:, None], dof)
+    # The last of equal ones: without evidence, the pooled covariance is all there is.
+    best = tried.shape[0] - 1 - evidence.flip(0).argmax(0)
+    return tried[best]
+
+
+def _log_evidence(strengths: Tensor, scatter: Tensor, dof: Tensor) -> Tensor:
+    """Log marginal likelihood (g, k) of scatters with eigenvalues (k, p) under each strength.
+
+    Wishart samples, inverse Wishart prior with mean one; terms without ν are left out.
+    """
+    p = scatter.shape[1]
+    prior = strengths[:, None] + p + 1
+    posterior = prior + dof
+    halves = torch.arange(p, dtype=scatter.dtype, device=scatter.device) / 2
+    gammas = torch.lgamma(posterior[..., None] / 2 - halves).sum(-1)
+    gammas = gammas - torch.lgamma(prior[..., None] / 2 - halves).sum(-1)
+    grown = (strengths[:, None, None] + scatter).log().sum(-1)
+    return gammas + (p * prior * strengths[:, None].log() - posterior * grown) / 2

@@ -1,0 +1,213 @@
+"""Moments -> denoiser: how a fitted model takes noise out of samples. It shrinks and never cuts.
+
+With noise of variance σ² on every feature, the best estimate of a clean sample is
+x̂ = x + σ² ∇log p(x), where p is the density of noisy samples (Tweedie's formula). Here p is a
+mixture of Gaussians, one per cluster, so that
+
+    x̂ = x - σ² Σ_j P(j|x) Σ_j⁻¹ (x - C_j).
+
+Directions in which a cluster varies much stay as they are; directions with no more variance than
+the noise go to the centre. Σ_j has to be good even for few members: it is a weighted mean of the
+cluster's own covariance and the one pooled over all clusters (see ``covariances``).
+
+Shapes: n samples, k clusters, d features, q kept directions (q = d unless d is large).
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, fields
+from functools import cached_property
+
+import torch
+from torch import Tensor
+
+from tensorae.linear.covariances import pooling_strengths, unbiased_spectrum
+from tensorae.linear.passes import Moments
+
+__all__ = ["Denoiser"]
+
+# Main directions in which clusters keep full covariances; they are round in all the others.
+MAX_DIRECTIONS = 512
+# An estimate of up to twice the true noise still pays, so up to here variances count as equal.
+FLAT = 2.0
+# All distances beyond this mean the same to a posterior; infinity would end in NaN.
+FAR = 1e30
+# Clusters this improbable leave no trace in double precision.
+NEGLIGIBLE = 1e-17
+
+
+@dataclass(frozen=True)
+class Denoiser:
+    """What de-noising needs of a fit: d·q + k·q² numbers, plain tensors, whatever n is.
+
+    Attributes
+    ----------
+    centers : Tensor of shape (k, d)
+        In the coordinates of the data.
+    counts : Tensor of shape (k,)
+        Total weight of each cluster.
+    basis : Tensor of shape (d, q)
+        Orthonormal columns: the main directions of the pooled covariance, variance rising.
+    spectrum : Tensor of shape (d,)
+        Variances of the pooled covariance without sampling bias; the last q belong to ``basis``.
+    covariances : Tensor of shape (k, q, q)
+        Sample covariance of each cluster in the coordinates of ``basis``.
+    rest : Tensor of shape (k,)
+        Mean variance of each cluster per direction that was not kept.
+    """
+
+    centers: Tensor
+    counts: Tensor
+    basis: Tensor
+    spectrum: Tensor
+    covariances: Tensor
+    rest: Tensor
+
+    @classmethod
+    def from_moments(
+        cls, moments: Moments, shift: Tensor, *, max_directions: int = MAX_DIRECTIONS
+    ) -> Denoiser:
+        """Keep what is needed of the sums that closed a fit.
+
+        Parameters
+        ----------
+        moments : Moments
+            Of one start. The clusters may come in any order.
+        shift : Tensor of shape (d,)
+            What was taken off the data before the sums.
+        max_directions : int
+            Largest q.
+
+        Returns
+        -------
+        Denoiser
+        """
+        counts, scatters = moments.counts[0], moments.scatters()[0]
+        d = shift.shape[0]
+        q = min(d, max_directions)
+        dof = _degrees(counts)
+        values, vectors = torch.linalg.eigh(scatters.sum(0) / dof.sum().clamp(min=1))
+        basis = vectors[:, d - q :].contiguous()
+        inner = basis.mT @ scatters @ basis
+        outer = _trace(scatters) - _trace(inner)
+        return cls(
+            centers=moments.centers()[0] + shift.to(scatters.dtype),
+            counts=counts,
+            basis=basis,
+            spectrum=unbiased_spectrum(values, float(dof.sum())),
+            covariances=inner / dof.clamp(min=1)[:, None, None],
+            rest=outer.clamp(min=0) / (dof.clamp(min=1) * max(d - q, 1)) * float(q < d),
+        )
+
+    def to(self, device: torch.device | str) -> Denoiser:
+        """Return the same denoiser on another device."""
+        return Denoiser(*(getattr(self, field.name).to(device) for field in fields(self)))
+
+    def denoise(self, x: Tensor, noise_variance: float, *, fitted_on_noisy: bool = True) -> Tensor:
+        """Estimate the clean samples behind noisy ones.
+
+        Parameters
+        ----------
+        x : Tensor of shape (n, d)
+        noise_variance : float
+            σ², the same for every feature.
+        fitted_on_noisy : bool, default=True
+            Whether the fitted samples had this noise too, so that variances contain it.
+
+        Returns
+        -------
+        Tensor of shape (n, d)
+            In the precision of the model.
+        """
+        x = x.to(self.centers.dtype)
+        if noise_variance <= 0 or float(_degrees(self.counts).sum()) < 1:
+            # No noise, or no member to spare that would tell anything about variances.
+            return x.clone()
+        noisy = self._clusters.with_noise(noise_variance, contained=fitted_on_noisy)
+        return x - noisy.pull(x, noise_variance)
+
+    def noise_variance(self) -> float:
+        """Estimate σ² from the fitted samples with caution: too little is safe, too much is not.
+
+        Noise is alike in all directions, so it shows as several equal variances at the lower
+        end of the pooled spectrum. Of the lowest one a share of (m-2)/m is taken for noise, m
+        being the number of variances at most twice as large: nothing where one or two
+        directions may vary that little by nature, nearly all where many agree.
+
+        Returns
+        -------
+        float
+        """
+        lowest = float(self.spectrum.amin())
+        m = int((self.spectrum <= FLAT * lowest).sum())
+        return lowest * max(m - 2, 0) / m
+
+    @cached_property
+    def _clusters(self) -> _Gaussians:
+        """Decomposed at the first use, because most fits never need it."""
+        q = self.basis.shape[1]
+        dropped, pooled = self.spectrum[:-q], self.spectrum[-q:]
+        own = self._own_shares(pooled)[:, None, None]
+        blended = own * self.covariances + (1 - own) * pooled.diag()
+        variances, axes = torch.linalg.eigh(blended)
+        common = dropped.sum() / max(dropped.shape[0], 1)
+        origin = self.centers.mean(0)
+        return _Gaussians(
+            origin=origin,
+            centers=self.centers - origin,
+            log_weights=(self.counts / self.counts.sum()).log(),
+            basis=self.basis,
+            axes=axes,
+            variances=variances.clamp(min=0),
+            rest=own[:, 0, 0] * self.rest + (1 - own[:, 0, 0]) * common,
+        )
+
+    def _own_shares(self, pooled: Tensor) -> Tensor:
+        """Weight (k,) of each cluster's own covariance beside the pooled one."""
+        varying = pooled > 0
+        scale = pooled[varying].sqrt()
+        relative = self.covariances[:, varying][:, :, varying] / (scale[:, None] * scale)
+        dof = _degrees(self.counts)
+        strengths = pooling_strengths(torch.linalg.eigvalsh(relative).clamp(min=0), dof)
+        return dof / (dof + strengths)
+
+
+@dataclass(frozen=True)
+class _Gaussians:
+    """A mixture of Gaussians: the density of the samples.
+
+    Cluster j has ``variances[j]`` (q,) along the columns of ``basis @ axes[j]`` (d, q) and
+    ``rest[j]`` in every direction off the basis. The centres (k, d) are relative to ``origin``.
+    """
+
+    origin: Tensor
+    centers: Tensor
+    log_weights: Tensor
+    basis: Tensor
+    axes: Tensor
+    variances: Tensor
+    rest: Tensor
+
+    def with_noise(self, noise: float, *, contained: bool) -> _Gaussians:
+        """Return the density of noisy samples, in which no variance is below the noise."""
+        if contained:
+            variances, rest = self.variances.clamp(min=noise), self.rest.clamp(min=noise)
+        else:
+            variances, rest = self.variances + noise, self.rest + noise
+        return replace(self, variances=variances, rest=rest)
+
+    def pull(self, x: Tensor, noise: float) -> Tensor:
+        """-σ² ∇log p(x), shape (n, d): how far each sample (n, d) moves towards the clusters."""
+        inside, outside = self._split(x - self.origin)
+        centers, outer_centers = self._split(self.centers)
+        posterior = self._posterior(inside - 0, outside, centers, outer_centers)
+        moves = torch.zeros_like(inside)
+        for j in range(len(centers)):
+            rows = (posterior[:, j] > NEGLIGIBLE).nonzero().squeeze(1)
+            along = (inside[rows] - centers[j]) @ self.axes[j]
+            # Noise over variance is at most one, however small both of them are.
+            shrunk = (along * (noise / self.variances[j])) @ self.axes[j].mT
+            moves[rows] += posterior[rows, j, None] * shrunk
+        pulls = posterior * (noise / self.rest)
+        around = pulls.sum(1, keepdim=True) * outside - pulls @ outer_centers
+        return moves @ self.basis.mT + around

@@ -1,0 +1,113 @@
+"""Better optima from good ones: move one cluster to where the data is explained worst.
+
+Restarts sample optima independently; moving one cluster of the best start at a time searches next
+to it, and ends lower for the same number of passes where there are many clusters
+(benchmarks/starts.py).
+
+Shapes: n samples, k clusters, d features, p proposals.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from tensorae.linear.alternation import Alternation, Run
+from tensorae.linear.model import LinearModel
+from tensorae.linear.passes import Rows
+
+__all__ = ["found_often", "relocate"]
+
+# Proposals of a round run side by side for a few passes; only the best one runs to its end.
+PROPOSALS = 8
+TRIAL_PASSES = 8
+MAX_ROUNDS = 8
+PATIENCE = 2
+# An optimum that this share of the starts came to is taken for the global one.
+AGREEMENT = 0.3
+
+
+def found_often(objectives: list[float]) -> bool:
+    """Tell whether so many starts ended at the best optimum that searching on is idle."""
+    values = np.array(objectives)
+    best = values.min()
+    return bool((values <= best + 1e-6 * abs(best)).mean() >= AGREEMENT)
+
+
+def relocate(alternation: Alternation, run: Run, order: Tensor, rng: np.random.RandomState) -> Run:
+    """Improve a run by moving one cluster at a time.
+
+    Parameters
+    ----------
+    alternation : Alternation
+    run : Run
+        The best start so far.
+    order : Tensor of shape (m,)
+        Rows in canonical order, from which the new places are drawn.
+    rng : RandomState
+
+    Returns
+    -------
+    Run
+        With the same or a lower objective.
+    """
+    trial = replace(alternation, max_iter=min(TRIAL_PASSES, alternation.max_iter))
+    failures = 0
+    for _ in range(MAX_ROUNDS):
+        model = run.parameters.model[0]
+        labels = _proposals(alternation.rows, model, order, rng)
+        best = min(trial.run(labels), key=lambda candidate: candidate.objective)
+        if not best.converged:
+            best = alternation.run(best.labels[None])[0]
+        if best.objective < run.objective:
+            run, failures = best, 0
+        else:
+            failures += 1
+        if failures == PATIENCE:
+            break
+    return run
+
+
+def _proposals(rows: Rows, model: LinearModel, order: Tensor, rng: np.random.RandomState) -> Tensor:
+    """First labels (p, n): each takes one cluster that is missed little to a costly row."""
+    k = model.centers.shape[0]
+    first, second, cost, runner_up = _two_cheapest(rows, model)
+    weights = rows.all_weights()
+    missed = torch.zeros(k, dtype=cost.dtype, device=cost.device)
+    missed.index_add_(0, first.long(), (runner_up - cost) * weights)
+    spare = missed.argsort()[: max(2, -(-k // 2))]
+    proposals = []
+    for _ in range(PROPOSALS):
+        cluster = spare[rng.randint(len(spare))]
+        orphans = first == cluster
+        without = torch.where(orphans, runner_up, cost) * weights
+        chances = without[order].cumsum(0, dtype=torch.float64)
+        draw = torch.searchsorted(chances, rng.uniform() * chances[-1:], right=True)
+        row = order[draw.clamp(max=len(order) - 1)]
+        labels = torch.where(orphans, second, first)
+        labels[_nearest_share(rows, weights, row, 1 / (2 * k))] = cluster.to(labels.dtype)
+        proposals.append(labels)
+    return torch.stack(proposals)
+
+
+def _two_cheapest(rows: Rows, model: LinearModel) -> tuple[Tensor, Tensor, Tensor, Tensor]:
+    """Cheapest and second cheapest cluster of every row, and their costs; each (n,)."""
+    folded = model.to(rows.dtype).fold()
+    best = [folded.costs(x).topk(2, dim=1, largest=False) for _, x in rows.chunks()]
+    costs = torch.cat([chunk.values for chunk in best])
+    names = torch.cat([chunk.indices.to(torch.int32) for chunk in best])
+    return names[:, 0], names[:, 1], costs[:, 0], costs[:, 1]
+
+
+def _nearest_share(rows: Rows, weights: Tensor, row: Tensor, share: float) -> Tensor:
+    """Mask (n,) of the rows nearest to ``row`` that make up ``share`` of the total weight."""
+    center = rows.select(row)
+    distances = torch.cat([(x - center).square().sum(1) for _, x in rows.chunks()])
+    sorted_distances, nearest = distances.sort()
+    filled = weights[nearest].cumsum(0, dtype=torch.float64) >= share * rows.total
+    # All rows at the limiting distance come along, so that equal rows stay together.
+    limit = sorted_distances[int(filled.to(torch.int8).argmax())]
+    return distances <= limit
