@@ -49,6 +49,12 @@ class AssignmentContext:
     log_weights: Tensor
     noise_variance: Tensor
 
+    def to(self, dtype: torch.dtype) -> AssignmentContext:
+        """Return the same context in another precision."""
+        return AssignmentContext(
+            self.step_size.to(dtype), self.log_weights.to(dtype), self.noise_variance.to(dtype)
+        )
+
 
 RuleFunction = Callable[[Tensor, Tensor, AssignmentContext], Tensor]
 
@@ -86,7 +92,10 @@ def projected(costs: Tensor, previous: Tensor, context: AssignmentContext) -> Te
 def constrained(costs: Tensor, previous: Tensor, context: AssignmentContext) -> Tensor:
     """Option 1: an exponentiated gradient step, which never leaves the constraints."""
     step = context.step_size[..., None, None]
-    return torch.softmax(previous.log() - step * costs, dim=-1)
+    # Relative to the cheapest autoencoder in play, so that a long step cannot overflow them all.
+    in_play = torch.where(previous > 0, costs, torch.inf)
+    excess = in_play - in_play.amin(-1, keepdim=True)
+    return torch.softmax(previous.log() - step * excess, dim=-1)
 
 
 def em(costs: Tensor, previous: Tensor, context: AssignmentContext) -> Tensor:  # noqa: ARG001

@@ -1,4 +1,4 @@
-"""LinearTAE is a scikit-learn estimator: scikit-learn's own checks, and what users build with it."""
+"""A citizen of scikit-learn: scikit-learn's own checks, and what users build with LinearTAE."""
 
 import logging
 import pickle
@@ -34,8 +34,8 @@ def test_scikit_learn_check(estimator, check):
     check(estimator)
 
 
-@pytest.fixture(scope="module")
-def X():
+@pytest.fixture(scope="module", name="X")
+def fixture_of_samples():
     rng = np.random.RandomState(0)
     data = 8 * rng.randn(3, 4)[rng.randint(3, size=90)] + rng.randn(90, 4)
     data.setflags(write=False)
@@ -363,7 +363,7 @@ def test_the_data_and_the_arguments_are_never_written_to(X, assignment):
 
 def global_state():
     return {
-        "numpy": np.random.get_state()[1].tolist() + [np.random.get_state()[2]],
+        "numpy": [*np.random.get_state()[1].tolist(), np.random.get_state()[2]],
         "torch": torch.get_rng_state().tolist(),
         "threads": torch.get_num_threads(),
         "dtype": torch.get_default_dtype(),

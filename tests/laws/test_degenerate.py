@@ -65,9 +65,7 @@ def fit_quietly(model, X, **fit_params):
 @both_sweeps
 @law
 @given(seed=seeds, k=st.integers(2, 6), d=st.integers(1, 5), penalty=st.floats(0.01, 1))
-def test_no_cluster_dies_when_all_centers_but_one_are_far_away(
-    grouped, sweep, seed, k, d, penalty
-):
+def test_no_cluster_dies_when_all_centers_but_one_are_far_away(grouped, sweep, seed, k, d, penalty):
     sample = grouped(seed, 50, d, k)
     start = np.vstack([sample.X.mean(axis=0), 1e3 * (1 + np.arange((k - 1) * d)).reshape(-1, d)])
     with pytest.MonkeyPatch.context() as patch:
@@ -192,9 +190,7 @@ def test_equal_rows_in_one_cluster_are_no_reason_to_warn():
 @every_assignment
 @law
 @given(seed=seeds, n=st.integers(1, 6), d=st.integers(1, 4), data=st.data())
-def test_as_many_clusters_as_rows_give_every_row_its_own(
-    assignment, penalty, seed, n, d, data
-):
+def test_as_many_clusters_as_rows_give_every_row_its_own(assignment, penalty, seed, n, d, data):
     h = data.draw(st.integers(1, d), label="h")
     X = 5 * np.random.RandomState(seed).randn(n, d)
     model = LinearTAE(n, h, latent_penalty=penalty, assignment=assignment, random_state=seed)
@@ -240,9 +236,7 @@ def test_posterior_of_unseen_samples_is_finite_where_the_fit_leaves_no_noise(
 @every_assignment
 @law
 @given(seed=seeds, n_constant=st.integers(1, 4), h=st.integers(1, 4), value=st.floats(-9, 9))
-def test_constant_columns_change_nothing(
-    grouped, sweep, assignment, seed, n_constant, h, value
-):
+def test_constant_columns_change_nothing(grouped, sweep, assignment, seed, n_constant, h, value):
     """Not the labels, not the loss; new directions are needed where h exceeds what varies."""
     sample = grouped(seed, 40, 3, 2)
     X = np.hstack([sample.X, np.full((40, n_constant), value)])

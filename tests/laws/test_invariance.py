@@ -109,9 +109,7 @@ def test_permuting_features_permutes_the_loadings(grouped, seed, d):
 @every_assignment
 @law
 @given(seed=seeds, d=st.integers(2, 5), k=st.integers(1, 4), size=st.floats(0.1, 1e4))
-def test_shifting_the_data_shifts_the_centers_only(
-    grouped, assignment, penalty, seed, d, k, size
-):
+def test_shifting_the_data_shifts_the_centers_only(grouped, assignment, penalty, seed, d, k, size):
     sample = grouped(seed, 60, d, k)
     shift = size * sample.rng.randn(d)
     model = fit(sample.X, sample.start, assignment=assignment, penalty=penalty)
@@ -133,9 +131,7 @@ def test_scaling_the_data_scales_centers_variances_and_loss(
     factor = 10.0**power
     sample = grouped(seed, 60, d, k)
     model = fit(sample.X, sample.start, assignment=assignment, penalty=penalty)
-    scaled = fit(
-        factor * sample.X, factor * sample.start, assignment=assignment, penalty=penalty
-    )
+    scaled = fit(factor * sample.X, factor * sample.start, assignment=assignment, penalty=penalty)
     assert scaled.n_iter_ == model.n_iter_
     np.testing.assert_allclose(
         scaled.predict_proba(factor * sample.X), model.predict_proba(sample.X), atol=1e-6
@@ -294,9 +290,7 @@ def test_single_and_double_precision_agree(grouped, assignment, seed, d, k):
 
 @every_assignment
 @pytest.mark.parametrize("weighted", [False, True])
-def test_passes_in_single_precision_agree_with_double(
-    grouped, monkeypatch, assignment, weighted
-):
+def test_passes_in_single_precision_agree_with_double(grouped, monkeypatch, assignment, weighted):
     """Large float32 data is not copied to float64; the sums are kept in float64."""
     sample = grouped(5, n=300, d=6, k=3)
     X = sample.X.astype(np.float32)
@@ -338,9 +332,7 @@ def test_passes_in_chunks_equal_passes_over_a_table_with_restarts(grouped, monke
 @every_assignment
 @pytest.mark.parametrize("sweep", ["table", "chunks"])
 @pytest.mark.parametrize("batch_size", [1, 7, 64, 1000])
-def test_batch_size_does_not_change_the_result(
-    grouped, monkeypatch, assignment, sweep, batch_size
-):
+def test_batch_size_does_not_change_the_result(grouped, monkeypatch, assignment, sweep, batch_size):
     sample = grouped(8, n=90, d=4, k=3)
     if sweep == "chunks":
         monkeypatch.setattr(passes, "TABLE_WORK", 0)

@@ -229,9 +229,7 @@ def test_no_small_change_of_the_parameters_lowers_the_loss(grouped, seed):
 @pytest.mark.parametrize("assignment", ["lloyd", "projected", "constrained"])
 @law
 @given(seed=seeds, d=st.integers(2, 6), k=st.integers(1, 4), data=st.data())
-def test_estimated_penalty_is_a_fixed_point_of_its_formula(
-    grouped, assignment, seed, d, k, data
-):
+def test_estimated_penalty_is_a_fixed_point_of_its_formula(grouped, assignment, seed, d, k, data):
     h = data.draw(st.integers(1, d - 1), label="h")
     sample = grouped(seed, 80, d, k)
     model = LinearTAE(
@@ -319,7 +317,8 @@ def test_more_restarts_find_what_one_start_misses(grouped):
     one = [LinearTAE(6, 1, n_init=1, random_state=s).fit(X).loss_ for s in range(10)]
     ten = [LinearTAE(6, 1, n_init=10, random_state=s).fit(X).loss_ for s in range(10)]
     assert max(ten) <= np.median(one)
-    assert LinearTAE(6, 1, random_state=0).fit(X).loss_ == pytest.approx(ten[0])
+    # The default begins with the same ten starts and may only go on from the best of them.
+    assert LinearTAE(6, 1, random_state=0).fit(X).loss_ <= ten[0] * (1 + 1e-12)
 
 
 @every_assignment

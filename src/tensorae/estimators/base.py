@@ -1,4 +1,4 @@
-"""All that follows from costs, codes and decodings: predict, transform, reconstruct, score …
+"""All that follows from costs, codes and decodings: predict, transform, reconstruct.
 
 A subclass hands out a worker that costs, encodes and decodes chunks of rows; the rest is here.
 
@@ -202,8 +202,9 @@ class BaseTAE(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMixin, B
         return tags
 
     @property
+    @abstractmethod
     def _n_features_out(self) -> int:
-        return int(self.latent_dim)
+        """Length h of a fitted code."""
 
     def _chunk_rows(self, d: int) -> int:
         return 8192 if d < 256 else 2048
@@ -214,10 +215,17 @@ class BaseTAE(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMixin, B
         samples = check_samples(self, X, reset=False, device=self.device)
         x = samples.tensor
         worker = self._worker(x)
+        size = self._chunk_rows(x.shape[1])
+        result: Tensor | None = None
         with torch.no_grad():
-            parts = [step(worker, chunk) for chunk in x.split(self._chunk_rows(x.shape[1]))]
-        result = torch.cat(parts)
-        return samples.give_back(result.to(x.dtype) if result.is_floating_point() else result)
+            for start in range(0, x.shape[0], size):
+                part = step(worker, x[start : start + size])
+                if result is None:
+                    kind = x.dtype if part.is_floating_point() else part.dtype
+                    result = part.new_empty(x.shape[0], *part.shape[1:], dtype=kind)
+                result[start : start + size] = part
+        assert result is not None  # checked data has rows
+        return samples.give_back(result)
 
 
 def _labels(worker: Worker, x: Tensor) -> Tensor:

@@ -14,10 +14,11 @@ import numpy as np
 import torch
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils import check_random_state
+from sklearn.utils.validation import check_is_fitted
 from torch import Tensor
 
 from tensorae.assignment import AssignmentContext, em, find_rule
-from tensorae.estimators.base import BaseTAE, not_enough_rows
+from tensorae.estimators.base import BaseTAE, Worker, not_enough_rows
 from tensorae.estimators.validation import (
     Samples,
     check_integer,
@@ -27,13 +28,17 @@ from tensorae.estimators.validation import (
     check_samples,
 )
 from tensorae.exceptions import InvalidInputError, InvalidParameterError, unknown_choice
+from tensorae.linear.denoising import Denoiser
 from tensorae.linear.model import FoldedModel, LinearModel
-from tensorae.linear.passes import accurate_dtype
+from tensorae.linear.passes import Moments, accurate_dtype
 from tensorae.linear.solver import Solution, SolverOptions, solve
 
 __all__ = ["LinearTAE"]
 
 STARTS = ("k-means++", "k-means", "random")
+FITTED_ON = ("noisy", "clean")
+# Numbers in the clusters' scatters up to which they are kept as they are.
+LARGEST_MOMENTS = 1 << 24
 
 logger = logging.getLogger(__name__)
 
@@ -169,10 +174,10 @@ class LinearTAE(BaseTAE):
     def fit(
         self,
         X: Any,
-        y: Any = None,
+        y: Any = None,  # noqa: ARG002
         *,
         sample_weight: Any = None,
-        labels: Any = None,  # noqa: ARG002
+        labels: Any = None,
     ) -> Self:
         """Find the clusters and their components.
 
@@ -205,11 +210,59 @@ class LinearTAE(BaseTAE):
             chunk_rows=self._checked_batch_size(),
         )
         self._publish(solution, samples, weights)
-        self._warn_if_needed(solution)
+        self._warn_if_needed()
         return self
 
     def denoise(self, X: Any, noise: float | str = "auto", *, fitted_on: str = "noisy") -> Any:
-        raise NotImplementedError
+        """Take noise out of samples by shrinking them towards their clusters.
+
+        Where ``reconstruct`` cuts off every direction but h, this shrinks each direction of a
+        cluster by the share of its variance that is noise, averaged over clusters by their
+        probability: the best estimate under one Gaussian per cluster.
+
+        Parameters
+        ----------
+        X : array-like or Tensor of shape (n, d)
+            Samples with noise that is alike on all features.
+        noise : float or "auto", default="auto"
+            Standard deviation of the noise. "auto" estimates it from the fitted samples, with
+            caution: too little is safe. Where no direction of the data is free of anything but
+            noise it finds none and changes nothing.
+        fitted_on : {"noisy", "clean"}, default="noisy"
+            Whether the samples that were fitted had this noise too, or none.
+
+        Returns
+        -------
+        ndarray or Tensor of shape (n, d)
+
+        Examples
+        --------
+        >>> from tensorae import LinearTAE
+        >>> from tensorae.datasets import add_noise, lines_3d
+        >>> X, _ = lines_3d(random_state=0)
+        >>> X_noisy = add_noise(X, 0.1, random_state=0)
+        >>> model = LinearTAE(n_clusters=3, latent_dim=1, random_state=0).fit(X_noisy)
+        >>> clean = model.denoise(X_noisy, noise=0.1)
+        >>> bool(((clean - X) ** 2).mean() < 0.7 * ((X_noisy - X) ** 2).mean())
+        True
+        """
+        check_is_fitted(self)
+        if fitted_on not in FITTED_ON:
+            raise unknown_choice("fitted_on", fitted_on, FITTED_ON)
+        clean = fitted_on == "clean"
+        denoiser = self._fitted_denoiser()
+        if isinstance(noise, str):
+            variance = self._estimated_noise(denoiser, noise, clean=clean)
+        else:
+            variance = check_number("noise", noise, low=0) ** 2
+        located: dict[torch.device, Denoiser] = {denoiser.centers.device: denoiser}
+
+        def step(worker: Worker, x: Tensor) -> Tensor:  # noqa: ARG001
+            if x.device not in located:
+                located[x.device] = denoiser.to(x.device)
+            return located[x.device].denoise(x, variance, fitted_on_noisy=not clean)
+
+        return self._map(X, step)
 
     # Checks -----------------------------------------------------------------------------------
 
@@ -270,6 +323,17 @@ class LinearTAE(BaseTAE):
             return None
         return check_integer("batch_size", self.batch_size, low=1)
 
+    @staticmethod
+    def _estimated_noise(denoiser: Denoiser, noise: str, *, clean: bool) -> float:
+        if noise != "auto":
+            raise unknown_choice("noise", noise, ["auto"])
+        if clean:
+            raise InvalidParameterError(
+                'noise="auto" is estimated from the fitted samples, but fitted_on="clean" says '
+                "that they have none; give the noise as a number."
+            )
+        return denoiser.noise_variance()
+
     # Results ----------------------------------------------------------------------------------
 
     def _publish(self, solution: Solution, samples: Samples, weights: Tensor | None) -> None:
@@ -293,6 +357,7 @@ class LinearTAE(BaseTAE):
         self.entropy_path_ = np.array(solution.run.entropy_path)
         self.n_iter_ = solution.run.n_iter
         self.converged_ = solution.run.converged
+        self._keep_moments(solution, kind)
         self._close(samples.tensor, weights)
         if self.verbose:
             logger.info(
@@ -300,13 +365,49 @@ class LinearTAE(BaseTAE):
                 type(self).__name__, self.loss_, self.n_iter_, solution.n_starts,
             )  # fmt: skip
 
+    def _keep_moments(self, solution: Solution, kind: type) -> None:
+        """Keep what ``denoise`` needs; its decompositions wait until it is called."""
+        moments = solution.moments
+        self._denoiser: Denoiser | None = None
+        self._moments: dict[str, np.ndarray] | None = None
+        if moments.seconds.numel() > LARGEST_MOMENTS:
+            self._denoiser = Denoiser.from_moments(moments, solution.shift).to("cpu")
+            return
+        centers = moments.centers()[0] + solution.shift.to(moments.sums.dtype)
+        self._moments = {
+            "counts": _numpy(moments.counts[0]),
+            "centers": _numpy(centers),
+            "scatters": _numpy(moments.scatters()[0]).astype(kind),
+        }
+
+    def _fitted_denoiser(self) -> Denoiser:
+        if self._denoiser is None:
+            assert self._moments is not None
+            counts, centers, scatters = (
+                torch.as_tensor(self._moments[name], dtype=torch.float64)[None]
+                for name in ("counts", "centers", "scatters")
+            )
+            moments = Moments.about_means(counts, centers, scatters)
+            self._denoiser = Denoiser.from_moments(moments, torch.zeros_like(centers[0, 0]))
+        return self._denoiser
+
     def _close(self, x: Tensor, weights: Tensor | None) -> None:
         """Assign once more with the published numbers, so that fit and predict agree."""
         worker = self._worker(x)
-        best = [worker.costs(chunk).min(1) for chunk in x.split(self._chunk_rows(x.shape[1]))]
-        costs = torch.cat([chunk.values for chunk in best])
-        self.labels_ = _numpy(torch.cat([chunk.indices.to(torch.int32) for chunk in best]))
-        self.loss_ = float(costs.sum() if weights is None else weights @ costs)
+        size = self._chunk_rows(x.shape[1])
+        labels = torch.empty(x.shape[0], dtype=torch.int32, device=x.device)
+        loss = torch.zeros((), dtype=accurate_dtype(x), device=x.device)
+        for start in range(0, x.shape[0], size):
+            place = slice(start, start + size)
+            best = worker.costs(x[place]).min(1)
+            labels[place] = best.indices
+            loss += best.values.sum() if weights is None else weights[place] @ best.values
+        self.labels_ = _numpy(labels)
+        self.loss_ = float(loss)
+
+    @property
+    def _n_features_out(self) -> int:
+        return int(self.components_.shape[1])
 
     def _worker(self, like: Tensor) -> _LinearWorker:
         kind = accurate_dtype(like)
@@ -323,7 +424,7 @@ class LinearTAE(BaseTAE):
         noise = (shares @ per_cluster) / centers.shape[1]
         return _LinearWorker(model, model.fold(), shift, shares.log(), noise)
 
-    def _warn_if_needed(self, solution: Solution) -> None:
+    def _warn_if_needed(self) -> None:
         if not self.converged_:
             warnings.warn(
                 f"LinearTAE did not converge within max_iter={self.max_iter} iterations; "
@@ -331,11 +432,11 @@ class LinearTAE(BaseTAE):
                 ConvergenceWarning,
                 stacklevel=3,
             )
-        n_alive = int((solution.parameters.counts[0] > 0).sum())
+        n_alive = len(np.unique(self.labels_))
         if n_alive < self.n_clusters:
             warnings.warn(
                 f"only {n_alive} of n_clusters={self.n_clusters} clusters have members: X has "
-                "too few different rows; lower n_clusters.",
+                "too few different rows for more; lower n_clusters.",
                 ConvergenceWarning,
                 stacklevel=3,
             )
@@ -367,7 +468,9 @@ class _LinearWorker:
             log_weights=self.log_weights,
             noise_variance=self.noise_variance.clamp(min=tiny),
         )
-        return em(costs, costs, context)
+        # Only differences count; without noise the absolute costs would overflow.
+        excess = costs - costs.amin(1, keepdim=True)
+        return em(excess, excess, context)
 
     def _centred(self, x: Tensor) -> Tensor:
         return x.to(self.shift.dtype) - self.shift

@@ -136,13 +136,11 @@ def check_known_labels(labels: Any, like: Tensor, n_clusters: int) -> Tensor | N
     """Known labels of shape (n,) in {-1, 0, .., k-1}; None if nothing is known."""
     if labels is None:
         return None
-    values = _as_vector(labels, "labels", like.shape[0], like)
-    if not bool((values == values.round()).all()):
-        raise InvalidInputError(
-            "labels must be whole numbers, -1 for unknown, got fractions or NaN; "
-            "encode names with sklearn.preprocessing.LabelEncoder."
-        )
-    known = values.to(torch.int64)
+    known = _as_whole_numbers(
+        _as_vector(labels, "labels", like.shape[0], like),
+        "-1 for unknown",
+        "encode names with sklearn.preprocessing.LabelEncoder",
+    )
     if int(known.max()) >= n_clusters or int(known.min()) < -1:
         raise InvalidInputError(
             f"labels must lie between -1 (unknown) and n_clusters-1={n_clusters - 1}, "
@@ -154,7 +152,11 @@ def check_known_labels(labels: Any, like: Tensor, n_clusters: int) -> Tensor | N
 
 def check_labels_of(codes: Tensor, labels: Any, n_clusters: int) -> Tensor:
     """Labels of shape (n,) that say which autoencoder decodes each code."""
-    values = _as_vector(labels, "labels", codes.shape[0], codes).to(torch.int64)
+    values = _as_whole_numbers(
+        _as_vector(labels, "labels", codes.shape[0], codes),
+        "one autoencoder for each code",
+        "take them from predict(X)",
+    )
     if values.numel() and not 0 <= int(values.min()) <= int(values.max()) < n_clusters:
         raise InvalidInputError(
             f"labels must lie between 0 and n_clusters-1={n_clusters - 1}, "
@@ -206,12 +208,10 @@ def _check_tensor(X: Tensor, device: Any, name: str) -> Samples:
             f"{name} must be dense, got a sparse tensor; use {name}.to_dense()."
         )
     if X.is_complex():
-        raise InvalidInputError(f"Complex data not supported: {name} must be real.")
+        raise _complex_numbers(X.dtype, name)
     _check_two_dimensional(tuple(X.shape), name)
     if X.shape[0] == 0 or X.shape[1] == 0:
-        raise InvalidInputError(
-            f"{name} must have rows and columns, got shape {tuple(X.shape)}; check how it was made."
-        )
+        raise _nothing_inside(tuple(X.shape), name)
     home, kind = X.device, X.dtype
     tensor = X.detach().to(device or home)
     if tensor.dtype not in (torch.float32, torch.float64):
@@ -236,24 +236,50 @@ def _refuse_what_is_no_table(X: Any, name: str) -> None:
             "or reduce it first with TruncatedSVD."
         )
     if hasattr(X, "columns") and hasattr(X, "dtypes"):
-        _refuse_text_columns(X, name)
+        if X.shape[0] == 0:
+            raise _nothing_inside(X.shape, name)
+        _refuse_other_columns(X, name)
         return
     try:
         array = np.asarray(X)
     except (ValueError, TypeError):
         return
     if array.dtype.kind == "c":
+        raise _complex_numbers(array.dtype, name)
+    _refuse_text(array, name)
+    if array.dtype.kind in "fiubO":
+        _check_two_dimensional(array.shape, name)
+        if array.shape[0] == 0:
+            raise _nothing_inside(array.shape, name)
+
+
+def _refuse_text(array: np.ndarray, name: str) -> None:
+    if array.dtype.kind in "Mm":
         raise InvalidInputError(
-            f"Complex data not supported: {name} must be real, got {array.dtype}; "
-            "stack the real and imaginary parts as columns."
+            f"{name} must be numeric, got {array.dtype}; turn dates into numbers first, for "
+            "example days since the first one."
         )
-    if array.dtype.kind in "US":
+    if array.dtype.kind not in "USO" or (array.dtype.kind == "O" and _is_numeric(array)):
+        return
+    text = next((entry for entry in array.flat if isinstance(entry, str | bytes)), None)
+    if text is not None:
         raise InvalidInputError(
-            f"{name} must be numeric, got strings such as {array.flat[0]!r}; "
+            f"{name} must be numeric, got strings such as {str(text)[:40]!r}; "
             "drop or encode the text columns."
         )
-    if array.dtype.kind in "fiub":
-        _check_two_dimensional(array.shape, name)
+
+
+def _complex_numbers(kind: Any, name: str) -> InvalidInputError:
+    return InvalidInputError(
+        f"Complex data not supported: {name} must be real, got {kind}; "
+        "stack the real and imaginary parts as columns."
+    )
+
+
+def _nothing_inside(shape: tuple[int, ...], name: str) -> InvalidInputError:
+    return InvalidInputError(
+        f"{name} must have rows and columns, got shape {shape}; check how it was made."
+    )
 
 
 def _check_two_dimensional(shape: tuple[int, ...], name: str) -> None:
@@ -270,24 +296,32 @@ def _check_two_dimensional(shape: tuple[int, ...], name: str) -> None:
     )
 
 
-def _refuse_text_columns(X: Any, name: str) -> None:
-    kinds = dict(zip(X.columns, X.dtypes, strict=True))
-    text = [
-        column for column, kind in kinds.items()
-        if str(kind).lower() in ("object", "string", "str", "category", "categorical", "utf8")
-        and not _is_numeric(X[column])
-    ]  # fmt: skip
-    if text:
-        listed = ", ".join(repr(str(column)) for column in text[:5])
+def _refuse_other_columns(X: Any, name: str) -> None:
+    """Name the columns of a table that hold text, dates or complex numbers."""
+    refused = [
+        str(column)
+        for column, kind in zip(X.columns, X.dtypes, strict=True)
+        if _may_be_no_number(kind) and not _is_numeric(X[column])
+    ]
+    if refused:
+        listed = ", ".join(repr(column) for column in refused[:5])
         raise InvalidInputError(
-            f"{name} must be numeric, but {len(text)} of its columns hold text: {listed}; "
-            "drop or encode them."
+            f"{name} must be numeric, but these of its columns are not: {listed}"
+            f"{' …' if len(refused) > 5 else ''}; drop or encode them."
         )
 
 
+def _may_be_no_number(kind: Any) -> bool:
+    label = str(kind).lower()
+    return not label.startswith(("float", "int", "uint", "bool", "decimal"))
+
+
 def _is_numeric(column: Any) -> bool:
+    array = np.asarray(column)
+    if array.dtype.kind in "cMm":
+        return False
     try:
-        np.asarray(column).astype(np.float64)
+        array.astype(np.float64)
     except (ValueError, TypeError):
         return False
     return True
@@ -302,9 +336,11 @@ def _refuse_what_is_not_finite(tensor: Tensor, name: str, columns: Any) -> None:
         if bool(bad.any()):
             value = "NaN" if bool(torch.isnan(tensor[bad, column]).any()) else "infinity (inf)"
             label = repr(str(columns[column])) if columns is not None else str(column)
+            count = int(bad.sum())
             raise InvalidInputError(
-                f"{name} contains {value} in column {label} ({int(bad.sum())} rows; the first "
-                f"is row {int(bad.nonzero()[0])}); NaN and inf must be dropped or imputed first."
+                f"{name} contains {value} in column {label} ({count} row{'s' * (count > 1)}, "
+                f"the first is row {int(bad.nonzero()[0])}); "
+                "NaN and inf must be dropped or imputed first."
             )
 
 
@@ -324,6 +360,14 @@ def _as_vector(values: Any, name: str, n: int, like: Tensor) -> Tensor:
         )
     kind = torch.float32 if like.device.type == "mps" else torch.float64
     return vector.to(like.device, kind)
+
+
+def _as_whole_numbers(labels: Tensor, meaning: str, remedy: str) -> Tensor:
+    if not bool((labels == labels.round()).all()):
+        raise InvalidInputError(
+            f"labels must be whole numbers, {meaning}, got fractions or NaN; {remedy}."
+        )
+    return labels.to(torch.int64)
 
 
 def _as_tensor(array: np.ndarray) -> Tensor:

@@ -29,7 +29,7 @@ SOFTNESS = 0.1
 # The loss is linear in S, so a step of any length descends; growing steps end at 0/1.
 FIRST_STEP = 0.5
 STEP_GROWTH = 1.2
-# Entries this close to 0 or 1 count as 0 or 1.
+# S is at rest where no entry changes by more than this.
 VERTEX_TOLERANCE = 1e-6
 
 
@@ -178,7 +178,7 @@ class Alternation:
 
     def _run_soft(self, sweep: TableSweep | ChunkSweep, labels: Tensor) -> list[Run]:
         progress = _Progress(labels.shape[0])
-        parameters = self.estimation.first(sweep.moments(labels, self.n_clusters))
+        labels, parameters = self._first_filled(sweep, labels.clone())
         assignments = self._softened(labels)
         while progress.alive:
             context = parameters.context(FIRST_STEP * STEP_GROWTH**progress.n_iter)
@@ -192,8 +192,8 @@ class Alternation:
                 settled = progress.fall(objective) <= self._smallest_fall(parameters)
             else:
                 objective = self._objective(parameters)
-                at_vertex = (assignments.amax(-1) >= 1 - VERTEX_TOLERANCE).all(-1)
-                settled = at_vertex & (step.change <= VERTEX_TOLERANCE)
+                # Steps grow, so S at rest is at a vertex, or between clusters that are the same.
+                settled = step.change <= VERTEX_TOLERANCE
             progress.record(loss=parameters.loss, objective=objective, entropy=step.entropy)
             ended = settled | (progress.n_iter >= self.max_iter)
             if not bool(ended.any()):
@@ -222,6 +222,16 @@ class Alternation:
             )
             for run, last in zip(runs, closing, strict=True)
         ]
+
+    def _first_filled(
+        self, sweep: TableSweep | ChunkSweep, labels: Tensor
+    ) -> tuple[Tensor, Parameters]:
+        """First parameters, with no cluster empty: equal clusters would never part again."""
+        moments = sweep.moments(labels, self.n_clusters)
+        parameters = self.estimation.first(moments)
+        still = torch.zeros(labels.shape[0], dtype=torch.long, device=labels.device)
+        filled = self._refill(sweep, HardPass(labels, moments, still), parameters)
+        return filled.labels, self.estimation.first(filled.moments)
 
     def _softened(self, labels: Tensor) -> Tensor:
         """First S (r, n, k): mostly the label, a little of everything."""

@@ -48,14 +48,16 @@ def unbiased_spectrum(values: Tensor, dof: float) -> Tensor:
     if rank < min(p, seen):
         varying = unbiased_spectrum(values[p - rank :], dof)
         return torch.cat([torch.zeros_like(values[: p - rank]), varying])
-    corrected = _quadratic_inverse(values, p / dof, min(p, seen))
-    return corrected * (values.sum() / corrected.sum())
+    # Relative to the largest, no square of an eigenvalue can overflow or vanish.
+    relative = values / values[-1]
+    corrected = _quadratic_inverse(relative, p / dof, min(p, seen))
+    return corrected * (relative.sum() / corrected.sum()) * values[-1]
 
 
 def _quadratic_inverse(values: Tensor, ratio: float, rank: int) -> Tensor:
-    """Quadratic-inverse shrinkage at ``ratio`` directions per sample, up to a common factor."""
+    """Shrink at ``ratio`` directions per sample; the result is right up to a common factor."""
     p = values.shape[0]
-    inverse = 1 / values[p - rank :].clamp(min=CONSTANT * values[-1])
+    inverse = 1 / values[p - rank :].clamp(min=CONSTANT)
     bandwidth = (min(ratio, 1 / ratio) ** 2 / p) ** 0.35
     # Density of the inverse eigenvalues and its Hilbert transform, smoothed by a Cauchy kernel.
     gaps = inverse[:, None] - inverse
@@ -89,10 +91,7 @@ def pooling_strengths(whitened: Tensor, dof: Tensor) -> Tensor:
     """
     low, high, step = STRENGTH_EXPONENTS
     tried = torch.arange(low, high, step, dtype=whitened.dtype, device=whitened.device).exp2()
-    evidence = _log_evidence(tried, whitened * dof[:, None], dof)
-    # The last of equal ones: without evidence, the pooled covariance is all there is.
-    best = tried.shape[0] - 1 - evidence.flip(0).argmax(0)
-    return tried[best]
+    return tried[_log_evidence(tried, whitened * dof[:, None], dof).argmax(0)]
 
 
 def _log_evidence(strengths: Tensor, scatter: Tensor, dof: Tensor) -> Tensor:

@@ -15,7 +15,7 @@ Shapes: n samples, k clusters, d features, q kept directions (q = d unless d is 
 
 from __future__ import annotations
 
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, fields, replace
 from functools import cached_property
 
 import torch
@@ -28,15 +28,15 @@ __all__ = ["Denoiser"]
 
 # Main directions in which clusters keep full covariances; they are round in all the others.
 MAX_DIRECTIONS = 512
-# An estimate of up to twice the true noise still pays, so up to here variances count as equal.
-FLAT = 2.0
+# Ratio up to which variances count as equal; a spectrum of real data rises faster.
+FLAT = 1.3
 # All distances beyond this mean the same to a posterior; infinity would end in NaN.
 FAR = 1e30
 # Clusters this improbable leave no trace in double precision.
 NEGLIGIBLE = 1e-17
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Denoiser:
     """What de-noising needs of a fit: d·q + k·q² numbers, plain tensors, whatever n is.
 
@@ -120,7 +120,8 @@ class Denoiser:
             In the precision of the model.
         """
         x = x.to(self.centers.dtype)
-        if noise_variance <= 0 or float(_degrees(self.counts).sum()) < 1:
+        none = torch.finfo(x.dtype).tiny
+        if noise_variance < none or float(_degrees(self.counts).sum()) < 1:
             # No noise, or no member to spare that would tell anything about variances.
             return x.clone()
         noisy = self._clusters.with_noise(noise_variance, contained=fitted_on_noisy)
@@ -129,28 +130,35 @@ class Denoiser:
     def noise_variance(self) -> float:
         """Estimate σ² from the fitted samples with caution: too little is safe, too much is not.
 
-        Noise is alike in all directions, so it shows as several equal variances at the lower
-        end of the pooled spectrum. Of the lowest one a share of (m-2)/m is taken for noise, m
-        being the number of variances at most twice as large: nothing where one or two
-        directions may vary that little by nature, nearly all where many agree.
+        Noise is alike in all directions, so it shows as many equal variances at the lower end
+        of the pooled spectrum. With m variances up to 1.3 times the i-th lowest one, a share of
+        (m - 2i)/(m + 2i) of that one is taken for noise; the best i counts. So one or two low
+        variances, which may be the data's own, give zero, three give a fifth of the lowest, and
+        many give nearly all of it. Zero, too, where samples are fewer than features.
 
         Returns
         -------
         float
         """
-        lowest = float(self.spectrum.amin())
-        m = int((self.spectrum <= FLAT * lowest).sum())
-        return lowest * max(m - 2, 0) / m
+        variances = self.spectrum.sort().values
+        if float(_degrees(self.counts).sum()) < len(variances):
+            return 0.0
+        outliers = 2 * torch.arange(1, len(variances) + 1, device=variances.device)
+        alike = torch.searchsorted(variances, FLAT * variances, right=True)
+        shares = (alike - outliers) / (alike + outliers)
+        return max(0.0, float((variances * shares).amax()))
 
     @cached_property
     def _clusters(self) -> _Gaussians:
         """Decomposed at the first use, because most fits never need it."""
         q = self.basis.shape[1]
         dropped, pooled = self.spectrum[:-q], self.spectrum[-q:]
-        own = self._own_shares(pooled)[:, None, None]
-        blended = own * self.covariances + (1 - own) * pooled.diag()
+        own = self._own_shares(pooled)
+        blended = torch.lerp(pooled.diag(), self.covariances, own[:, None, None])
         variances, axes = torch.linalg.eigh(blended)
-        common = dropped.sum() / max(dropped.shape[0], 1)
+        rest = torch.lerp(dropped.sum() / max(dropped.shape[0], 1), self.rest, own)
+        # The centre is a mean of few samples, so new ones lie farther from it than variances say.
+        farther = 1 + 1 / self.counts.clamp(min=1)
         origin = self.centers.mean(0)
         return _Gaussians(
             origin=origin,
@@ -158,8 +166,8 @@ class Denoiser:
             log_weights=(self.counts / self.counts.sum()).log(),
             basis=self.basis,
             axes=axes,
-            variances=variances.clamp(min=0),
-            rest=own[:, 0, 0] * self.rest + (1 - own[:, 0, 0]) * common,
+            variances=variances.clamp(min=0) * farther[:, None],
+            rest=rest * farther,
         )
 
     def _own_shares(self, pooled: Tensor) -> Tensor:
@@ -197,10 +205,10 @@ class _Gaussians:
         return replace(self, variances=variances, rest=rest)
 
     def pull(self, x: Tensor, noise: float) -> Tensor:
-        """-σ² ∇log p(x), shape (n, d): how far each sample (n, d) moves towards the clusters."""
+        """-σ² ∇log p(x), shape (n, d): how far each sample moves towards the clusters."""
+        posterior = self.posterior(x)
         inside, outside = self._split(x - self.origin)
         centers, outer_centers = self._split(self.centers)
-        posterior = self._posterior(inside - 0, outside, centers, outer_centers)
         moves = torch.zeros_like(inside)
         for j in range(len(centers)):
             rows = (posterior[:, j] > NEGLIGIBLE).nonzero().squeeze(1)
@@ -209,5 +217,32 @@ class _Gaussians:
             shrunk = (along * (noise / self.variances[j])) @ self.axes[j].mT
             moves[rows] += posterior[rows, j, None] * shrunk
         pulls = posterior * (noise / self.rest)
-        around = pulls.sum(1, keepdim=True) * outside - pulls @ outer_centers
-        return moves @ self.basis.mT + around
+        return moves @ self.basis.mT + pulls.sum(1, keepdim=True) * outside - pulls @ outer_centers
+
+    def posterior(self, x: Tensor) -> Tensor:
+        """P(j|x), shape (n, k)."""
+        d, q = self.basis.shape
+        inside, outside = self._split(x - self.origin)
+        centers, outer_centers = self._split(self.centers)
+        squares = [
+            (((inside - center) @ axes).square() / variances).sum(1)
+            for center, axes, variances in zip(centers, self.axes, self.variances, strict=True)
+        ]
+        outer = torch.cdist(outside, outer_centers).square() / self.rest
+        distances = (torch.stack(squares, dim=1) + outer).clamp(max=FAR)
+        volumes = self.variances.log().sum(1) + (d - q) * self.rest.log()
+        return torch.softmax(self.log_weights - (volumes + distances) / 2, dim=1)
+
+    def _split(self, offsets: Tensor) -> tuple[Tensor, Tensor]:
+        """Coordinates (n, q) along the basis, and what is off it (n, d)."""
+        inside = offsets @ self.basis
+        return inside, offsets - inside @ self.basis.mT
+
+
+def _degrees(counts: Tensor) -> Tensor:
+    """Degrees of freedom (k,) that are left for the covariance of each cluster."""
+    return (counts - 1).clamp(min=0)
+
+
+def _trace(matrices: Tensor) -> Tensor:
+    return matrices.diagonal(dim1=-2, dim2=-1).sum(-1)

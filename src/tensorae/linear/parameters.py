@@ -27,6 +27,8 @@ __all__ = ["Estimation", "Parameters"]
 
 # Below this λ the latent directions carry all variance that the arithmetic can see.
 SMALLEST_PENALTY = 1e-8
+# Below this r k d³ the first components are exact, and do not depend on the sample of rows.
+EXACT_WORK = 25_000_000
 # Improvement steps that lead from the whole data's directions to each cluster's own.
 FIRST_STEPS = 3
 
@@ -114,10 +116,9 @@ class Estimation:
     def first(self, moments: Moments) -> Parameters:
         """Parameters from moments alone."""
         r, k, d = moments.sums.shape
-        if prefers_exact(d, self.latent_dim):
-            return self._assemble(moments, self._exact(moments), moments.centers())
         components = self.fallback.directions[: self.latent_dim].expand(r, k, -1, -1)
-        if components.shape[-2] < self.latent_dim:
+        too_few = components.shape[-2] < self.latent_dim
+        if too_few or r * k * d**3 <= EXACT_WORK or prefers_exact(d, self.latent_dim):
             return self._assemble(moments, self._exact(moments), moments.centers())
         for _ in range(FIRST_STEPS):
             subspaces = improved_subspaces(moments, components, self.fallback)

@@ -12,7 +12,7 @@ Shapes: n samples, k clusters, d features, h latent, r starts, m rows of a chunk
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
 import torch
@@ -31,6 +31,8 @@ __all__ = [
     "accurate_dtype",
     "cheapest",
     "choose_sweep",
+    "default_chunk_rows",
+    "fits_table",
     "working_dtype",
 ]
 
@@ -93,6 +95,20 @@ class Rows:
                 yield rows, self.data[rows].to(self.dtype) - self.shift
             else:
                 yield rows, self._centered[rows]
+
+    def map(self, function: Callable[[Tensor], Tensor]) -> Tensor:
+        """Numbers (n, ...) that ``function`` gives for chunks x (m, d), in the working precision.
+
+        They are written to one tensor: parts that outlive their chunk would fragment memory.
+        """
+        result: Tensor | None = None
+        for rows, x in self.chunks():
+            part = function(x)
+            if result is None:
+                result = part.new_empty(self.n, *part.shape[1:])
+            result[rows] = part
+        assert result is not None
+        return result
 
     def select(self, rows: Tensor) -> Tensor:
         """Some rows (m, d), centred and in the working precision."""
@@ -165,6 +181,12 @@ class Moments:
         new = references.new_zeros
         kind = rows_dtype if d >= LARGE_WIDTH else references.dtype
         return cls(references, new(r, k), new(r, k, d), new(r, k), new(r, k, d, d, dtype=kind))
+
+    @classmethod
+    def about_means(cls, counts: Tensor, means: Tensor, scatters: Tensor) -> Moments:
+        """Moments of clusters whose scatters (r, k, d, d) about their means are known."""
+        squares = scatters.diagonal(dim1=-2, dim2=-1).sum(-1)
+        return cls(means, counts, torch.zeros_like(means), squares, scatters)
 
     def __getitem__(self, starts: Tensor) -> Moments:
         return Moments(
@@ -370,7 +392,7 @@ class ChunkSweep:
         change, entropy, evidence = model.centers.new_zeros(3, r)
         for rows, x in self.rows.chunks():
             old = assignments[:, rows]
-            new, log_density = _apply(rule, working.costs(x), old, context)
+            new, log_density = _apply(rule, working.costs(x), old, context.to(x.dtype))
             weights = self.rows.weight_of(rows)
             flat = x.new_ones(x.shape[0]) if weights is None else weights
             change = torch.maximum(change, (new - old).abs().amax((-2, -1)))
@@ -406,8 +428,10 @@ class _Movers:
 
     def __init__(self, rows: Rows, moments: Moments) -> None:
         self.rows, self.moments = rows, moments
-        self.capacity = max(PENDING_ENTRIES // rows.d, 1024)
-        self.pending: list[tuple[Tensor, Tensor, Tensor]] = []
+        capacity = max(PENDING_ENTRIES // rows.d, 1024)
+        # Buffers of fixed size: many small tensors that outlive a chunk would fragment memory.
+        self.noted = torch.empty(2, capacity, dtype=torch.long, device=rows.data.device)
+        self.signs = torch.empty(capacity, dtype=rows.dtype, device=rows.data.device)
         self.size = 0
 
     def enter(self, starts: Tensor, rows: Tensor, labels: Tensor) -> None:
@@ -420,13 +444,12 @@ class _Movers:
 
     def settle(self) -> None:
         """Bring the sums up to date with all rows noted so far."""
-        if not self.pending:
+        if self.size == 0:
             return
-        groups, rows, signs = (torch.cat(parts) for parts in zip(*self.pending, strict=True))
-        self.pending.clear()
-        self.size = 0
+        groups, rows = self.noted[:, : self.size]
         order = groups.argsort(stable=True)
-        rows, signs = rows[order], signs[order]
+        rows, signs = rows[order], self.signs[order]
+        self.size = 0
         if self.rows.weights is not None:
             signs = signs * self.rows.weights[rows]
         values, sizes = torch.unique_consecutive(groups[order], return_counts=True)
@@ -438,11 +461,18 @@ class _Movers:
 
     def _note(self, starts: Tensor, rows: Tensor, labels: Tensor, sign: float) -> None:
         groups = starts * self.moments.counts.shape[1] + labels
-        signs = torch.full_like(rows, sign, dtype=self.rows.dtype)
-        self.pending.append((groups, rows, signs))
-        self.size += rows.numel()
-        if self.size > self.capacity:
-            self.settle()
+        capacity = self.signs.shape[0]
+        done = 0
+        while done < rows.numel():
+            taken = min(capacity - self.size, rows.numel() - done)
+            place = slice(self.size, self.size + taken)
+            self.noted[0, place] = groups[done : done + taken]
+            self.noted[1, place] = rows[done : done + taken]
+            self.signs[place] = sign
+            self.size += taken
+            done += taken
+            if self.size == capacity:
+                self.settle()
 
 
 def cheapest(rows: Rows, model: LinearModel) -> tuple[Tensor, Tensor]:
@@ -450,21 +480,26 @@ def cheapest(rows: Rows, model: LinearModel) -> tuple[Tensor, Tensor]:
 
     This one function closes a fit and answers ``predict``, so that the two agree.
     """
-    working = model.to(rows.dtype)
-    folded = working.fold()
-    labels, costs = [], []
-    for _, x in rows.chunks():
+    folded = model.to(rows.dtype).fold()
+    shape = (*model.centers.shape[:-2], rows.n)
+    labels = torch.empty(shape, dtype=torch.int32, device=rows.data.device)
+    costs = torch.empty(shape, dtype=rows.dtype, device=rows.data.device)
+    for place, x in rows.chunks():
         best = folded.scores(x).max(-2)
-        labels.append(best.indices.to(torch.int32))
-        costs.append((x.square().sum(-1) - best.values).clamp_(min=0))
-    return torch.cat(labels, dim=-1), torch.cat(costs, dim=-1)
+        labels[..., place] = best.indices
+        costs[..., place] = (x.square().sum(-1) - best.values).clamp_(min=0)
+    return labels, costs
 
 
 def choose_sweep(rows: Rows, n_starts: int, k: int) -> TableSweep | ChunkSweep:
     """Pick the sweep that is faster for this size of data."""
+    return TableSweep(rows) if fits_table(rows, n_starts, k) else ChunkSweep(rows)
+
+
+def fits_table(rows: Rows, n_starts: int, k: int) -> bool:
+    """Tell whether the data is small enough for tabulated products."""
     products = rows.n * (rows.d * (rows.d + 1) // 2)
-    small = products <= TABLE_ENTRIES and n_starts * k * products <= TABLE_WORK
-    return TableSweep(rows) if small else ChunkSweep(rows)
+    return products <= TABLE_ENTRIES and n_starts * k * products <= TABLE_WORK
 
 
 def default_chunk_rows(d: int, scores: int = 1, itemsize: int = 8) -> int:
@@ -506,12 +541,14 @@ def _apply(
 
 
 def _entropy(assignments: Tensor) -> Tensor:
-    return torch.special.entr(assignments).sum(-1)
+    entropies: Tensor = torch.special.entr(assignments).sum(-1)
+    return entropies
 
 
 def _positive(counts: Tensor) -> Tensor:
     """Counts that can be divided by: one in place of zero."""
-    return torch.where(counts > 0, counts, 1)
+    divisors: Tensor = torch.where(counts > 0, counts, 1.0)
+    return divisors
 
 
 def _gather(rows: Rows) -> Tensor:

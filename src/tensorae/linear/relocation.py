@@ -96,16 +96,18 @@ def _proposals(rows: Rows, model: LinearModel, order: Tensor, rng: np.random.Ran
 def _two_cheapest(rows: Rows, model: LinearModel) -> tuple[Tensor, Tensor, Tensor, Tensor]:
     """Cheapest and second cheapest cluster of every row, and their costs; each (n,)."""
     folded = model.to(rows.dtype).fold()
-    best = [folded.costs(x).topk(2, dim=1, largest=False) for _, x in rows.chunks()]
-    costs = torch.cat([chunk.values for chunk in best])
-    names = torch.cat([chunk.indices.to(torch.int32) for chunk in best])
+    costs = torch.empty(rows.n, 2, dtype=rows.dtype, device=rows.data.device)
+    names = torch.empty(rows.n, 2, dtype=torch.int32, device=rows.data.device)
+    for place, x in rows.chunks():
+        best = folded.costs(x).topk(2, dim=1, largest=False)
+        costs[place], names[place] = best.values, best.indices.to(torch.int32)
     return names[:, 0], names[:, 1], costs[:, 0], costs[:, 1]
 
 
 def _nearest_share(rows: Rows, weights: Tensor, row: Tensor, share: float) -> Tensor:
     """Mask (n,) of the rows nearest to ``row`` that make up ``share`` of the total weight."""
     center = rows.select(row)
-    distances = torch.cat([(x - center).square().sum(1) for _, x in rows.chunks()])
+    distances = rows.map(lambda x: (x - center).square().sum(1))
     sorted_distances, nearest = distances.sort()
     filled = weights[nearest].cumsum(0, dtype=torch.float64) >= share * rows.total
     # All rows at the limiting distance come along, so that equal rows stay together.

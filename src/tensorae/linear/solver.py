@@ -22,11 +22,14 @@ from tensorae.linear.alternation import Alternation, Run
 from tensorae.linear.model import LinearModel
 from tensorae.linear.parameters import Estimation, Parameters
 from tensorae.linear.passes import (
+    ChunkSweep,
+    Moments,
     Rows,
     accurate_dtype,
     cheapest,
     choose_sweep,
     default_chunk_rows,
+    fits_table,
 )
 from tensorae.linear.relocation import found_often, relocate
 from tensorae.linear.subspaces import RANK_TOLERANCE, Fallback, fix_signs
@@ -83,6 +86,10 @@ class Solution:
         Without the dimension of starts.
     parameters : Parameters
         A batch of one start, about the data's mean.
+    moments : Moments
+        The sums that the parameters were made from; clusters may come in another order.
+    shift : Tensor of shape (d,)
+        What was taken off the data before the sums.
     run : Run
         How the best start went.
     n_starts : int
@@ -90,6 +97,8 @@ class Solution:
 
     model: LinearModel
     parameters: Parameters
+    moments: Moments
+    shift: Tensor
     run: Run
     n_starts: int
 
@@ -123,14 +132,19 @@ def solve(
         scores = options.n_clusters * (options.latent_dim + 1)
         chunk_rows = default_chunk_rows(data.shape[1], scores, data.element_size())
     rows = Rows(data, weights, chunk_rows=chunk_rows)
-    problem = _Problem(rows, options, rng)
+    # A start that is given leaves nothing to chance.
+    chance = rng if isinstance(options.init, str) else np.random.RandomState(0)
+    problem = _Problem(rows, options, chance)
     run = problem.best_run(known_labels)
     run = problem.rescue(run)
-    parameters = problem.closed(run, reorder=_may_reorder(options, known_labels))
+    moments = problem.exact_moments(run)
+    parameters = problem.closed(run, moments, reorder=_may_reorder(options, known_labels))
     model = parameters[0].model
     return Solution(
         model=model.shifted(rows.shift.to(model.centers.dtype)),
         parameters=parameters,
+        moments=moments,
+        shift=rows.shift,
         run=run,
         n_starts=problem.n_starts,
     )
@@ -144,7 +158,7 @@ class _Problem:
         wanted = min(SAMPLE_ROWS_PER_CLUSTER * options.n_clusters, SAMPLE_ENTRIES // rows.d)
         size = min(max(wanted, SAMPLE_ROWS[0]), SAMPLE_ROWS[1])
         direction = torch.as_tensor(rng.standard_normal(rows.d), device=rows.data.device)
-        keys = torch.cat([x @ direction.to(x.dtype) for _, x in rows.chunks()])
+        keys = rows.map(lambda x: x @ direction.to(x.dtype))
         self.picked, self.sample_weights = canonical_sample(
             keys, rows.all_weights(), size, rng.uniform()
         )
@@ -264,8 +278,11 @@ class _Problem:
         """Try a better place for every cluster with too few points for its subspace.
 
         Such a cluster is moved to the worst-explained row and the alternation goes on from
-        there; the result is kept only where the objective is lower.
+        there; the result is kept only where the objective is lower. Where the model is k-means
+        the subspaces do not matter and nothing is moved.
         """
+        if self.options.latent_penalty == 1 or self.options.latent_dim == self.rows.d:
+            return run
         floor = RANK_TOLERANCE * float(run.parameters.traces.sum())
         for cluster in range(self.options.n_clusters):
             lacking = run.parameters.variances[0, cluster, -1] <= floor
@@ -294,14 +311,27 @@ class _Problem:
         labels[self.rows.twins(row)] = cluster
         return self.alternation(self.rows).run(labels[None])[0]
 
-    def closed(self, run: Run, *, reorder: bool) -> Parameters:
+    def closed(self, run: Run, moments: Moments, *, reorder: bool) -> Parameters:
         """Components to full precision, signs fixed, largest cluster first if nothing forbids."""
-        parameters = self.estimation.last(run.moments, run.parameters)
+        parameters = self.estimation.last(moments, run.parameters)
         model = parameters.model
         parameters = replace(
             parameters, model=replace(model, components=fix_signs(model.components))
         )
         return _largest_first(parameters) if reorder else parameters
+
+    def exact_moments(self, run: Run) -> Moments:
+        """Sums about the clusters' own means, also where tabulated ones are about the data's."""
+        k = self.options.n_clusters
+        if not fits_table(self.rows, 1, k):
+            return run.moments
+        sweep = ChunkSweep(self.rows)
+        if not self.options.rule.probabilistic:
+            return sweep.moments(run.labels[None], k)
+        parameters = run.parameters
+        empty = self.rows.all_weights().new_zeros(1, self.rows.n, k)
+        context = parameters.context(step=1.0)
+        return sweep.soft_pass(parameters.model, empty, self.options.rule, context).moments
 
 
 def _nearest(centers: Tensor) -> LinearModel:

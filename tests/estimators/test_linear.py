@@ -1,0 +1,78 @@
+"""What a fitted LinearTAE publishes, and that it serves many rows like few."""
+
+import numpy as np
+import pytest
+import torch
+
+from tensorae import LinearTAE
+from tensorae.estimators.base import BaseTAE
+
+METHODS = ["predict", "predict_proba", "costs", "transform", "reconstruct", "score_samples"]
+
+
+@pytest.fixture(scope="module")
+def model(two_lines):
+    return LinearTAE(2, 3, random_state=0).fit(two_lines[0])
+
+
+def test_attributes_have_their_shapes(model):
+    shapes = {
+        "labels_": (150,),
+        "cluster_centers_": (2, 5),
+        "components_": (2, 3, 5),
+        "explained_variance_": (2, 3),
+        "explained_variance_ratio_": (2, 3),
+        "noise_variance_": (2,),
+        "weights_": (2,),
+        "loss_path_": (model.n_iter_ + 1,),
+        "objective_path_": (model.n_iter_ + 1,),
+        "entropy_path_": (0,),
+    }
+    for name, shape in shapes.items():
+        assert getattr(model, name).shape == shape, name
+    assert isinstance(model.loss_, float)
+    assert isinstance(model.latent_penalty_, float)
+    assert isinstance(model.n_iter_, int)
+    assert model.converged_ is True
+    assert model.n_features_in_ == 5
+    assert model.labels_.dtype == np.int32
+
+
+@pytest.mark.parametrize("method", METHODS)
+def test_many_rows_are_served_like_few(model, two_lines, method):
+    """More rows than a chunk: every row gets what it would get alone."""
+    many = np.resize(two_lines[0], (8192 + 150, 5))
+    together = getattr(model, method)(many)
+    assert len(together) == len(many)
+    for rows in (slice(0, 3), slice(8190, 8195), slice(-2, None)):
+        np.testing.assert_allclose(together[rows], getattr(model, method)(many[rows]), atol=1e-9)
+
+
+@pytest.mark.parametrize("method", METHODS)
+def test_one_row_is_served(model, two_lines, method):
+    row = two_lines[0][:1]
+    np.testing.assert_allclose(
+        getattr(model, method)(row), getattr(model, method)(two_lines[0])[:1], atol=1e-9
+    )
+
+
+def test_fit_transform_equals_fit_then_transform(model, two_lines):
+    codes = LinearTAE(2, 3, random_state=0).fit_transform(two_lines[0])
+    np.testing.assert_array_equal(codes, model.transform(two_lines[0]))
+
+
+def test_a_sample_that_fits_no_cluster_has_a_low_score(model, two_lines):
+    usual = model.score_samples(two_lines[0])
+    assert model.score_samples(np.full((1, 5), 30.0))[0] < usual.min()
+    assert model.score(two_lines[0]) == pytest.approx(usual.mean())
+
+
+def test_results_do_not_follow_gradients(model, two_lines):
+    data = torch.tensor(two_lines[0], requires_grad=True)
+    for method in METHODS:
+        assert not getattr(model, method)(data).requires_grad
+
+
+def test_the_base_class_is_not_an_estimator_by_itself():
+    with pytest.raises(TypeError, match="abstract"):
+        BaseTAE()

@@ -1,0 +1,204 @@
+"""Starts -> runs -> the best one, closed."""
+
+import numpy as np
+import pytest
+import torch
+
+from tensorae.assignment import RULES
+from tensorae.linear import passes, solver
+from tensorae.linear.alternation import Alternation
+from tensorae.linear.model import LinearModel
+from tensorae.linear.parameters import Estimation
+from tensorae.linear.passes import Rows, cheapest
+from tensorae.linear.relocation import found_often, relocate
+from tensorae.linear.solver import SolverOptions, solve
+from tensorae.linear.subspaces import Fallback
+
+
+def lumps(seed, n=200, d=3, k=5):
+    rng = np.random.RandomState(seed)
+    labels = rng.randint(k, size=n)
+    places, directions = 5 * rng.randn(k, d), rng.randn(k, d)
+    x = places[labels] + 2 * rng.randn(n, 1) * directions[labels] + 0.4 * rng.randn(n, d)
+    return torch.tensor(x)
+
+
+def options(**changes):
+    defaults = {
+        "n_clusters": 5,
+        "latent_dim": 1,
+        "latent_penalty": 0.1,
+        "rule": RULES["lloyd"],
+        "init": "k-means++",
+        "n_init": None,
+        "max_iter": 300,
+        "tol": 1e-6,
+    }
+    return SolverOptions(**{**defaults, **changes})
+
+
+def alternation_over(x, **changes):
+    x = x - x.mean(0)
+    fallback = Fallback(x, torch.ones(len(x), dtype=torch.float64))
+    defaults = {"rule": RULES["lloyd"], "max_iter": 300, "tol": 1e-6}
+    return Alternation(Rows(x), 5, Estimation(1, 0.1, fallback, 1e-12), **{**defaults, **changes})
+
+
+def loss_of(x, model):
+    return model.costs(x).amin(-1).sum().item()
+
+
+# Starts -------------------------------------------------------------------------------------------
+
+
+def test_the_number_of_starts_is_reported():
+    x, rng = lumps(0), np.random.RandomState(0)
+    assert solve(x, options(n_init=3), rng).n_starts == 3
+    assert solve(x, options(), rng).n_starts == solver.AUTO_STARTS
+    assert solve(x, options(init=x[:5]), rng).n_starts == 1
+
+
+def test_starts_side_by_side_run_like_starts_alone():
+    x = lumps(1)
+    alternation = alternation_over(x)
+    labels = torch.tensor(np.random.RandomState(0).randint(5, size=(6, 200)), dtype=torch.int32)
+    together = alternation.run(labels)
+    assert len({run.n_iter for run in together}) > 1
+    for start, run in enumerate(together):
+        alone = alternation.run(labels[[start]])[0]
+        assert run.n_iter == alone.n_iter
+        assert (run.labels == alone.labels).all()
+        np.testing.assert_allclose(run.loss_path, alone.loss_path, rtol=1e-9)
+
+
+@pytest.mark.parametrize("name", RULES)
+def test_a_run_leaves_its_first_labels_alone_and_tells_its_story(name):
+    alternation = alternation_over(lumps(2), rule=RULES[name], max_iter=2000)
+    labels = torch.tensor(np.random.RandomState(0).randint(5, size=(2, 200)), dtype=torch.int32)
+    before = labels.clone()
+    for run in alternation.run(labels):
+        assert run.converged
+        assert run.objective == run.objective_path[-1]
+        assert len(run.loss_path) >= run.n_iter
+        assert run.labels.shape == (200,)
+    assert (labels == before).all()
+
+
+def test_restarts_on_a_sample_end_as_low_as_restarts_on_all_rows(monkeypatch):
+    x = lumps(3, n=3000)
+    whole = solve(x, options(n_init=10), np.random.RandomState(0))
+    monkeypatch.setattr(solver, "SAMPLE_ROWS", (300, 300))
+    sampled = solve(x, options(), np.random.RandomState(0))
+    assert sampled.run.labels.shape == (3000,)
+    assert loss_of(x, sampled.model) <= loss_of(x, whole.model) * 1.001
+
+
+def test_solutions_are_in_the_coordinates_of_the_data():
+    x = lumps(4)
+    solution = solve(x + 100, options(), np.random.RandomState(0))
+    for j in range(5):
+        members = (x + 100)[solution.model.costs(x + 100).argmin(1) == j]
+        torch.testing.assert_close(solution.model.centers[j], members.mean(0), atol=1e-3, rtol=0)
+
+
+# Moving clusters ----------------------------------------------------------------------------------
+
+
+def bad_run(alternation):
+    """Return a run that ends in a poor optimum: all centres but one start in one corner."""
+    corner = alternation.rows.select(torch.arange(200))
+    corner = corner[corner[:, 0].argsort()[:5]]
+    model = LinearModel(
+        corner[None], corner.new_zeros(1, 5, 0, 3), torch.ones(1, dtype=torch.float64)
+    )
+    return alternation.run(cheapest(alternation.rows, model)[0])[0]
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_relocation_never_ends_higher(seed):
+    alternation = alternation_over(lumps(seed))
+    run = bad_run(alternation)
+    moved = relocate(alternation, run, torch.arange(200), np.random.RandomState(seed))
+    assert moved.objective <= run.objective
+    path = np.array(moved.loss_path)
+    assert (np.diff(path) <= 1e-9 * path[0]).all()
+
+
+def test_relocation_leaves_poor_optima():
+    gains = []
+    for seed in range(5):
+        alternation = alternation_over(lumps(seed))
+        run = bad_run(alternation)
+        moved = relocate(alternation, run, torch.arange(200), np.random.RandomState(0))
+        gains.append(moved.objective / run.objective)
+    assert min(gains) < 0.9
+
+
+def test_an_optimum_found_often_is_taken_for_the_best():
+    assert found_often([1.0, 1.0, 1.0, 5.0, 6.0])
+    assert found_often([1.0])
+    assert not found_often([1.0, 2.0, 3.0, 4.0, 5.0])
+    assert found_often([-7.0, -7.0 + 1e-9, 0.0])
+
+
+def test_the_default_search_ends_no_higher_than_plain_restarts():
+    for seed in range(3):
+        x = lumps(seed, k=8)
+        plain = solve(x, options(n_clusters=8, n_init=10), np.random.RandomState(seed))
+        search = solve(x, options(n_clusters=8), np.random.RandomState(seed))
+        assert loss_of(x, search.model) <= loss_of(x, plain.model) * (1 + 1e-9)
+
+
+def test_a_cluster_with_too_few_points_is_moved_only_if_that_pays():
+    """A start that wastes a cluster on one row of a lump while another lump has none."""
+    x = lumps(5, k=4)
+    outlier = torch.tensor([[60.0, 60.0, 60.0]], dtype=torch.float64)
+    x = torch.cat([x, outlier])
+    start = torch.cat([x[:4], outlier])
+    moved = solve(x, options(init=start), np.random.RandomState(0))
+    plain = alternation_over(x)
+    centers = (start - x.mean(0))[None]
+    model = LinearModel(centers, centers.new_zeros(1, 5, 0, 3), torch.ones(1, dtype=torch.float64))
+    run = plain.run(cheapest(plain.rows, model)[0])[0]
+    assert loss_of(x, moved.model) <= run.objective * (1 + 1e-6)
+
+
+# Closing ------------------------------------------------------------------------------------------
+
+
+def test_clusters_are_numbered_from_the_largest_unless_the_user_numbered_them():
+    x = lumps(6)
+    free = solve(x, options(), np.random.RandomState(0))
+    assert (free.parameters.counts[0].diff() <= 0).all()
+    start = free.model.centers.flip(0)
+    given = solve(x, options(init=start), np.random.RandomState(0))
+    torch.testing.assert_close(given.model.centers, start, atol=1e-3, rtol=0)
+
+
+@pytest.mark.parametrize("d", [3, 60, 300])
+def test_closing_makes_components_exact(d):
+    x = lumps(7, n=400, d=d)
+    solution = solve(x, options(latent_dim=2, n_init=1), np.random.RandomState(0))
+    labels = solution.run.labels
+    names, counts = labels.unique(return_counts=True)
+    by_size = names[counts.argsort(descending=True, stable=True)]
+    for j, name in enumerate(by_size.tolist()):
+        members = x[labels == name]
+        if len(members) < 5 or (counts == len(members)).sum() > 1:
+            continue
+        centered = members - members.mean(0)
+        values = torch.linalg.svdvals(centered)[:2].square()
+        found = (centered @ solution.model.components[j].mT).square().sum(0)
+        torch.testing.assert_close(found, values, rtol=1e-6, atol=1e-9)
+
+
+@pytest.mark.parametrize("table", [True, False])
+def test_a_fit_in_single_precision_is_nearly_that_in_double(monkeypatch, table):
+    x = lumps(8, n=400).float()
+    double = solve(x, options(init=x[:5]), np.random.RandomState(0))
+    monkeypatch.setattr(passes, "SMALL_DATA", 0)
+    if not table:
+        monkeypatch.setattr(passes, "TABLE_WORK", 0)
+    single = solve(x, options(init=x[:5]), np.random.RandomState(0))
+    loss = loss_of(x.double(), double.model)
+    assert loss_of(x.double(), single.model.to(torch.float64)) == pytest.approx(loss, rel=1e-5)
