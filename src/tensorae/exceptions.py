@@ -5,6 +5,7 @@
     TensoraeError
     ├── InvalidInputError       (also ValueError)   the data does not fit: shape, NaN, too few rows
     ├── InvalidParameterError   (also ValueError)   a constructor or method argument is out of range
+    ├── NotFittedError          (also scikit-learn's) predict before fit; lives with the estimators
     └── MissingDependencyError  (also ImportError)  an optional package is not installed
 
 Every message says what was expected, what came and what to do.
@@ -63,7 +64,7 @@ def unknown_choice(name: str, value: object, choices: Iterable[str]) -> InvalidP
     assignment must be one of 'em', 'lloyd', got 'loyd'; did you mean 'lloyd'?
     """
     names = sorted(choices)
-    close = difflib.get_close_matches(str(value), names, n=1)
+    close = difflib.get_close_matches(str(value).lower(), names, n=1)
     remedy = f"did you mean {close[0]!r}?" if close else "choose one of them."
     listed = ", ".join(repr(choice) for choice in names)
     return InvalidParameterError(f"{name} must be one of {listed}, got {value!r}; {remedy}")

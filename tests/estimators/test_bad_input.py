@@ -245,7 +245,7 @@ def test_penalty_must_lie_above_zero_and_at_most_at_one(value):
     )
 
 
-@pytest.mark.parametrize("value", [-1e-9, np.nan, "small", None])
+@pytest.mark.parametrize("value", [-1e-9, np.nan, np.inf, "small", None])
 def test_tolerance_must_not_be_negative(value):
     call = fit(parameters={"tol": value})
     assert_refused(
@@ -398,6 +398,7 @@ CALLS = {
     "transform": (X,),
     "inverse_transform": (X[:, :1], np.zeros(20)),
     "reconstruct": (X,),
+    "denoise": (X, 0.1),
     "costs": (X,),
     "score_samples": (X,),
     "score": (X,),
@@ -474,6 +475,33 @@ def test_codes_must_be_finite_and_two_dimensional(model):
     assert_refused(
         partial(model.inverse_transform, codes, labels), InvalidInputError, "Z contains NaN"
     )
+
+
+@pytest.mark.parametrize("value", [-0.1, np.nan, np.inf, None, True, [0.1]])
+def test_noise_must_not_be_negative(model, value):
+    call = partial(model.denoise, X, value)
+    assert_refused(
+        call, InvalidParameterError, "noise must be a number in [0, inf)", f"got {value!r}"
+    )
+
+
+def test_a_misspelt_option_of_denoise_gets_a_suggestion(model):
+    call = partial(model.denoise, X, "atuo")
+    assert_refused(call, InvalidParameterError, "noise must be", "did you mean 'auto'?")
+    call = partial(model.denoise, X, 0.1, fitted_on="noise")
+    assert_refused(call, InvalidParameterError, "fitted_on must be", "did you mean 'noisy'?")
+
+
+def test_noise_of_a_clean_fit_cannot_be_estimated(model):
+    call = partial(model.denoise, X, "auto", fitted_on="clean")
+    assert_refused(call, InvalidParameterError, 'noise="auto"', "clean", "give the noise")
+
+
+def test_denoise_refuses_what_predict_refuses(model):
+    call = partial(model.denoise, X[:, :3], 0.1)
+    assert_refused(call, InvalidInputError, "X has 3 features", "expecting 4 features")
+    call = partial(model.denoise, altered(np.nan, (2, 1)), 0.1)
+    assert_refused(call, InvalidInputError, "X contains NaN in column 1")
 
 
 # The messages -------------------------------------------------------------------------------------

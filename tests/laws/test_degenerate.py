@@ -125,6 +125,37 @@ def test_reseeding_works_with_weights(grouped, monkeypatch, sweep, assignment):
         assert len(np.unique(model.labels_[weights > 0])) == 3
 
 
+@both_sweeps
+def test_where_clusters_start_empty_the_order_of_the_rows_still_does_not_matter(
+    grouped, monkeypatch, sweep
+):
+    choose(sweep, monkeypatch)
+    sample = grouped(0, 30, 3, 3)
+    start = np.vstack([sample.X.mean(axis=0), [1e3, 1e3, 1e3], [-1e4, 1e4, 0]])
+    model = LinearTAE(3, 1, init=start, random_state=0).fit(sample.X)
+    for seed in range(4):
+        order = np.random.RandomState(seed).permutation(30)
+        shuffled = LinearTAE(3, 1, init=start, random_state=0).fit(sample.X[order])
+        np.testing.assert_allclose(shuffled.loss_path_, model.loss_path_, rtol=1e-9)
+        np.testing.assert_array_equal(shuffled.labels_, model.labels_[order])
+
+
+@both_sweeps
+@pytest.mark.parametrize("seed", range(4))
+def test_a_reseeded_cluster_takes_all_copies_of_its_row(grouped, monkeypatch, sweep, seed):
+    """Otherwise a row that occurs three times would not count like one of weight three."""
+    choose(sweep, monkeypatch)
+    sample = grouped(seed, 30, 3, 3)
+    copies = sample.rng.randint(1, 5, size=30)
+    start = np.vstack([sample.X.mean(axis=0), [1e3, 1e3, 1e3], [-1e4, 1e4, 0]])
+    weighted = LinearTAE(3, 1, init=start, random_state=0)
+    weighted.fit(sample.X, sample_weight=copies)
+    repeated = LinearTAE(3, 1, init=start, random_state=0)
+    repeated.fit(np.repeat(sample.X, copies, axis=0))
+    np.testing.assert_allclose(weighted.loss_path_, repeated.loss_path_, rtol=1e-9)
+    np.testing.assert_array_equal(np.repeat(weighted.labels_, copies), repeated.labels_)
+
+
 # Few different rows ------------------------------------------------------------------------------
 
 

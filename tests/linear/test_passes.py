@@ -6,7 +6,7 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tensorae.assignment import RULES, AssignmentContext
+from tensorae.assignment import RULES, AssignmentContext, log_evidence
 from tensorae.linear import passes
 from tensorae.linear.model import LinearModel
 from tensorae.linear.passes import ChunkSweep, Rows, TableSweep, cheapest, choose_sweep
@@ -183,7 +183,10 @@ def test_a_soft_pass_applies_the_rule_and_sums_by_the_new_shares(sweep_type, wei
     entropy = torch.special.entr(expected).sum(-1) @ weights / rows.total
     torch.testing.assert_close(step.entropy, entropy)
     assert_moments_of(step.moments, all_of(rows), expected * weights[:, None])
-    if not RULES[name].probabilistic:
+    if RULES[name].probabilistic:
+        evidence = log_evidence(model.costs(all_of(rows)), context) @ weights
+        torch.testing.assert_close(step.evidence, evidence)
+    else:
         assert step.evidence.tolist() == [0, 0]
 
 

@@ -149,18 +149,17 @@ def test_the_default_search_ends_no_higher_than_plain_restarts():
         assert loss_of(x, search.model) <= loss_of(x, plain.model) * (1 + 1e-9)
 
 
-def test_a_cluster_with_too_few_points_is_moved_only_if_that_pays():
-    """A start that wastes a cluster on one row of a lump while another lump has none."""
-    x = lumps(5, k=4)
-    outlier = torch.tensor([[60.0, 60.0, 60.0]], dtype=torch.float64)
-    x = torch.cat([x, outlier])
-    start = torch.cat([x[:4], outlier])
-    moved = solve(x, options(init=start), np.random.RandomState(0))
-    plain = alternation_over(x)
-    centers = (start - x.mean(0))[None]
-    model = LinearModel(centers, centers.new_zeros(1, 5, 0, 3), torch.ones(1, dtype=torch.float64))
-    run = plain.run(cheapest(plain.rows, model)[0])[0]
-    assert loss_of(x, moved.model) <= run.objective * (1 + 1e-6)
+@pytest.mark.parametrize("seed", range(20))
+def test_a_cluster_with_too_few_points_is_moved_only_if_that_pays(seed):
+    """Twelve rows in four clusters of two directions: most clusters are too small for theirs."""
+    x = lumps(seed, n=12, k=3)
+    problem = solver._Problem(
+        Rows(x), options(n_clusters=4, latent_dim=2, init=x[:4]), np.random.RandomState(0)
+    )
+    run = problem.best_run(None)
+    rescued = problem.rescue(run)
+    assert rescued.objective <= run.objective
+    assert len(rescued.labels.unique()) == 4
 
 
 # Closing ------------------------------------------------------------------------------------------

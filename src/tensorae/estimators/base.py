@@ -20,10 +20,14 @@ from sklearn.base import (
     TransformerMixin,
 )
 from sklearn.utils import Tags
-from sklearn.utils.validation import check_is_fitted
 from torch import Tensor
 
-from tensorae.estimators.validation import check_codes, check_labels_of, check_samples
+from tensorae.estimators.validation import (
+    check_codes,
+    check_fitted,
+    check_labels_of,
+    check_samples,
+)
 from tensorae.exceptions import InvalidInputError
 
 __all__ = ["BaseTAE", "Worker"]
@@ -149,7 +153,7 @@ class BaseTAE(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMixin, B
         -------
         ndarray or Tensor of shape (n, d)
         """
-        check_is_fitted(self)
+        check_fitted(self)
         samples = check_codes(Z, self._n_features_out, device=self.device)
         names = check_labels_of(samples.tensor, labels, len(self.cluster_centers_))
         points = self._worker(samples.tensor).decode(samples.tensor, names)
@@ -211,7 +215,7 @@ class BaseTAE(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMixin, B
 
     def _map(self, X: Any, step: Step) -> Any:
         """Apply ``step`` to chunks of checked rows and give back the kind that came in."""
-        check_is_fitted(self)
+        check_fitted(self)
         samples = check_samples(self, X, reset=False, device=self.device)
         x = samples.tensor
         worker = self._worker(x)

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import logging
 import warnings
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, Self
 
@@ -14,13 +15,13 @@ import numpy as np
 import torch
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils import check_random_state
-from sklearn.utils.validation import check_is_fitted
 from torch import Tensor
 
 from tensorae.assignment import AssignmentContext, em, find_rule
-from tensorae.estimators.base import BaseTAE, Worker, not_enough_rows
+from tensorae.estimators.base import BaseTAE, not_enough_rows
 from tensorae.estimators.validation import (
     Samples,
+    check_fitted,
     check_integer,
     check_known_labels,
     check_number,
@@ -29,6 +30,7 @@ from tensorae.estimators.validation import (
 )
 from tensorae.exceptions import InvalidInputError, InvalidParameterError, unknown_choice
 from tensorae.linear.denoising import Denoiser
+from tensorae.linear.frames import Frame
 from tensorae.linear.model import FoldedModel, LinearModel
 from tensorae.linear.passes import Moments, accurate_dtype
 from tensorae.linear.solver import Solution, SolverOptions, solve
@@ -246,7 +248,7 @@ class LinearTAE(BaseTAE):
         >>> bool(((clean - X) ** 2).mean() < 0.7 * ((X_noisy - X) ** 2).mean())
         True
         """
-        check_is_fitted(self)
+        check_fitted(self)
         if fitted_on not in FITTED_ON:
             raise unknown_choice("fitted_on", fitted_on, FITTED_ON)
         clean = fitted_on == "clean"
@@ -257,12 +259,12 @@ class LinearTAE(BaseTAE):
             variance = check_number("noise", noise, low=0) ** 2
         located: dict[torch.device, Denoiser] = {denoiser.centers.device: denoiser}
 
-        def step(worker: Worker, x: Tensor) -> Tensor:  # noqa: ARG001
+        def shrink(x: Tensor) -> Tensor:
             if x.device not in located:
                 located[x.device] = denoiser.to(x.device)
             return located[x.device].denoise(x, variance, fitted_on_noisy=not clean)
 
-        return self._map(X, step)
+        return self._map(X, lambda _, x: self._within_frame(shrink, x))
 
     # Checks -----------------------------------------------------------------------------------
 
@@ -303,11 +305,14 @@ class LinearTAE(BaseTAE):
             if self.init not in STARTS:
                 raise unknown_choice("init", self.init, STARTS)
             return self.init
-        centers = torch.as_tensor(
-            self.init if isinstance(self.init, Tensor) else np.asarray(self.init, dtype=float),
-            dtype=accurate_dtype(x),
-            device=x.device,
-        )
+        try:
+            given = self.init if isinstance(self.init, Tensor) else np.asarray(self.init, float)
+        except (ValueError, TypeError):
+            raise InvalidInputError(
+                f"init must be a name or numbers of shape (n_clusters, n_features), "
+                f"got {type(self.init).__name__} with other entries; give one centre per cluster."
+            ) from None
+        centers = torch.as_tensor(given, dtype=accurate_dtype(x), device=x.device)
         expected = (self.n_clusters, x.shape[1])
         if tuple(centers.shape) != expected:
             raise InvalidInputError(
@@ -370,6 +375,12 @@ class LinearTAE(BaseTAE):
         moments = solution.moments
         self._denoiser: Denoiser | None = None
         self._moments: dict[str, np.ndarray] | None = None
+        self._frame: dict[str, np.ndarray] | None = None
+        if solution.frame is not None:
+            self._frame = {
+                "origin": _numpy(solution.frame.origin).astype(kind),
+                "axes": _numpy(solution.frame.axes).astype(kind),
+            }
         if moments.seconds.numel() > LARGEST_MOMENTS:
             self._denoiser = Denoiser.from_moments(moments, solution.shift).to("cpu")
             return
@@ -379,6 +390,17 @@ class LinearTAE(BaseTAE):
             "centers": _numpy(centers),
             "scatters": _numpy(moments.scatters()[0]).astype(kind),
         }
+
+    def _within_frame(self, shrink: Callable[[Tensor], Tensor], x: Tensor) -> Tensor:
+        """Apply ``shrink`` to points (m, d), or to their part in the plane of wide data."""
+        if self._frame is None:
+            return shrink(x)
+        origin, axes = (
+            torch.as_tensor(self._frame[name], dtype=accurate_dtype(x), device=x.device)
+            for name in ("origin", "axes")
+        )
+        inside = Frame(origin, axes).inside(x)
+        return x + (shrink(inside) - inside) @ axes
 
     def _fitted_denoiser(self) -> Denoiser:
         if self._denoiser is None:

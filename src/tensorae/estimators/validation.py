@@ -13,16 +13,19 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
+import sklearn.exceptions
 import torch
 from sklearn.base import BaseEstimator
-from sklearn.utils.validation import _check_n_features, check_array, validate_data
+from sklearn.utils.validation import _check_n_features, check_array, check_is_fitted, validate_data
 from torch import Tensor
 
-from tensorae.exceptions import InvalidInputError, InvalidParameterError
+from tensorae.exceptions import InvalidInputError, InvalidParameterError, TensoraeError
 
 __all__ = [
+    "NotFittedError",
     "Samples",
     "check_codes",
+    "check_fitted",
     "check_integer",
     "check_known_labels",
     "check_labels_of",
@@ -30,6 +33,18 @@ __all__ = [
     "check_sample_weight",
     "check_samples",
 ]
+
+
+class NotFittedError(TensoraeError, sklearn.exceptions.NotFittedError):
+    """The estimator was asked for results before ``fit``."""
+
+
+def check_fitted(estimator: BaseEstimator) -> None:
+    """Raise ``NotFittedError`` where ``fit`` has not been called."""
+    try:
+        check_is_fitted(estimator)
+    except sklearn.exceptions.NotFittedError as error:
+        raise NotFittedError(str(error)) from None
 
 
 @dataclass(frozen=True)
@@ -182,7 +197,8 @@ def check_number(
     """Return a real number in [low, high], or in (low, high] if ``low`` is not allowed."""
     fits = isinstance(value, numbers.Real) and not isinstance(value, bool | np.bool_)
     if fits:
-        fits = (low <= value if low_allowed else low < value) and value <= high
+        above = low <= value if low_allowed else low < value
+        fits = above and value <= high and value != float("inf")
     if not fits:
         opening = "[" if low_allowed else "("
         closing = ")" if high == float("inf") else "]"

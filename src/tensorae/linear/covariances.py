@@ -66,7 +66,7 @@ def _quadratic_inverse(values: Tensor, ratio: float, rank: int) -> Tensor:
     size = hilbert.square() + (bandwidth * kernel * inverse[:, None]).mean(0).square()
     if ratio <= 1:
         bent = (1 - ratio) ** 2 + 2 * ratio * (1 - ratio) * hilbert + ratio**2 * size
-        return 1 / (inverse * bent)
+        return (inverse * bent).reciprocal()
     # Directions that the samples were too few to see share one variance.
     unseen = 1 / ((ratio - 1) * inverse.mean())
     return torch.cat([unseen.expand(p - rank), 1 / (inverse * size)])

@@ -19,6 +19,7 @@ import torch
 from torch import Tensor
 
 from tensorae.assignment import AssignmentContext, Rule, log_evidence
+from tensorae.exceptions import InvalidInputError
 from tensorae.linear.model import FoldedModel, LinearModel
 
 __all__ = [
@@ -45,6 +46,8 @@ TABLE_ENTRIES = 2_000_000
 PENDING_ENTRIES = 1 << 20
 # Bytes of scores that stay in a core's cache between the steps of a chunk.
 CACHED_BYTES = 1_500_000
+# Bytes of d x d sums beyond which a fit would not end well.
+LARGEST_SUMS = 8_000_000_000
 # From this many features on, d x d sums are large enough for their precision to cost time.
 LARGE_WIDTH = 256
 
@@ -178,6 +181,12 @@ class Moments:
     def zeros(cls, references: Tensor, rows_dtype: torch.dtype) -> Moments:
         """Empty sums about ``references`` (r, k, d)."""
         r, k, d = references.shape
+        size = r * k * d * d * references.element_size()
+        if size > LARGEST_SUMS:
+            raise InvalidInputError(
+                f"X has {d} features, for which the sums of {r * k} clusters take "
+                f"{size / 1e9:.0f} GB; reduce it first, for example with PCA(200)."
+            )
         new = references.new_zeros
         kind = rows_dtype if d >= LARGE_WIDTH else references.dtype
         return cls(references, new(r, k), new(r, k, d), new(r, k), new(r, k, d, d, dtype=kind))
@@ -261,8 +270,7 @@ class TableSweep:
 
     def __init__(self, rows: Rows) -> None:
         self.rows = rows
-        self.x = next(iter(rows.chunks()))[1] if rows.n <= rows.chunk_rows else _gather(rows)
-        self.xt = self.x.mT.contiguous()
+        self.x = rows.map(lambda x: x.to(accurate_dtype(x)))
         upper = torch.triu_indices(rows.d, rows.d, device=self.x.device)
         products = self.x[:, upper[0]] * self.x[:, upper[1]]
         ones = torch.ones_like(self.x[:, :1])
@@ -302,7 +310,7 @@ class TableSweep:
         """Update S by ``rule`` and sum anew."""
         costs = model.costs(self.x)
         new, evidence = _apply(rule, costs, assignments, context)
-        weights = self.rows.all_weights()
+        weights = self.rows.all_weights().to(new.dtype)
         return SoftPass(
             new,
             self._sum(new.mT),
@@ -549,7 +557,3 @@ def _positive(counts: Tensor) -> Tensor:
     """Counts that can be divided by: one in place of zero."""
     divisors: Tensor = torch.where(counts > 0, counts, 1.0)
     return divisors
-
-
-def _gather(rows: Rows) -> Tensor:
-    return torch.cat([x for _, x in rows.chunks()])

@@ -6,6 +6,7 @@ Shapes: n samples, k clusters, d features, h latent, r starts.
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from typing import Any
 
 import numpy as np
 import torch
@@ -19,6 +20,7 @@ from tensorae.initialization import (
     short_k_means,
 )
 from tensorae.linear.alternation import Alternation, Run
+from tensorae.linear.frames import Frame, needs_frame
 from tensorae.linear.model import LinearModel
 from tensorae.linear.parameters import Estimation, Parameters
 from tensorae.linear.passes import (
@@ -93,6 +95,8 @@ class Solution:
     run : Run
         How the best start went.
     n_starts : int
+    frame : Frame or None
+        The plane in whose coordinates ``moments`` and ``shift`` are, where data is wide.
     """
 
     model: LinearModel
@@ -101,6 +105,7 @@ class Solution:
     shift: Tensor
     run: Run
     n_starts: int
+    frame: Frame | None = None
 
 
 def solve(
@@ -128,6 +133,10 @@ def solve(
     -------
     Solution
     """
+    if needs_frame(data, options.latent_dim):
+        return _solve_in_frame(
+            data, options, rng, weights=weights, known_labels=known_labels, chunk_rows=chunk_rows
+        )
     if chunk_rows is None:
         scores = options.n_clusters * (options.latent_dim + 1)
         chunk_rows = default_chunk_rows(data.shape[1], scores, data.element_size())
@@ -148,6 +157,21 @@ def solve(
         run=run,
         n_starts=problem.n_starts,
     )
+
+
+def _solve_in_frame(
+    data: Tensor, options: SolverOptions, rng: np.random.RandomState, **others: Any
+) -> Solution:
+    """Fit wide data in the coordinates of the plane that it spans."""
+    given = options.init
+    points = data if isinstance(given, str) else torch.cat([data, given.to(data.dtype)])
+    frame = Frame.of(points, options.latent_dim)
+    if not isinstance(given, str):
+        options = replace(options, init=frame.inside(given))
+    solution = solve(frame.inside(data), options, rng, **others)
+    model = frame.embed(solution.model)
+    model = replace(model, components=fix_signs(model.components))
+    return replace(solution, model=model, frame=frame)
 
 
 class _Problem:
@@ -322,16 +346,13 @@ class _Problem:
 
     def exact_moments(self, run: Run) -> Moments:
         """Sums about the clusters' own means, also where tabulated ones are about the data's."""
-        k = self.options.n_clusters
-        if not fits_table(self.rows, 1, k):
-            return run.moments
+        k, rule = self.options.n_clusters, self.options.rule
         sweep = ChunkSweep(self.rows)
-        if not self.options.rule.probabilistic:
-            return sweep.moments(run.labels[None], k)
-        parameters = run.parameters
-        empty = self.rows.all_weights().new_zeros(1, self.rows.n, k)
-        context = parameters.context(step=1.0)
-        return sweep.soft_pass(parameters.model, empty, self.options.rule, context).moments
+        if rule.probabilistic:
+            unused = self.rows.all_weights().new_zeros(1, self.rows.n, k)
+            context = run.parameters.context(step=1.0)
+            return sweep.soft_pass(run.parameters.model, unused, rule, context).moments
+        return sweep.moments(run.labels[None], k) if fits_table(self.rows, 1, k) else run.moments
 
 
 def _nearest(centers: Tensor) -> LinearModel:

@@ -25,6 +25,8 @@ __all__ = [
 
 # Eigenvalues below this share of the whole data's scatter are rounding, not variance.
 RANK_TOLERANCE = 1e-12
+# Squared length, as a share of the image's, below which a new direction is rounding.
+ADDED_TOLERANCE = 1e-22
 # Shape of the Krylov cycles that close a fit with many features.
 GUARD = 5
 CYCLE_DEPTH = 6
@@ -95,8 +97,7 @@ def improved_subspaces(moments: Moments, previous: Tensor, fallback: Fallback) -
     """
     old = previous.mT
     image = moments.scatter_times(old)
-    fresh = image - old @ (previous @ image)
-    fresh = _orthonormal(fresh - old @ (previous @ fresh))
+    fresh = _orthonormal_beside(old, image)
     basis = torch.cat([old, fresh], dim=-1)
     fresh_image = moments.scatter_times(fresh)
     found = _ritz(basis, torch.cat([image, fresh_image], dim=-1), previous.shape[-2])
@@ -127,9 +128,7 @@ def _krylov_cycle(moments: Moments, first: Tensor, width: int) -> Subspaces:
     images = moments.scatter_times(basis)
     block = images
     for _ in range(CYCLE_DEPTH - 1):
-        for _ in range(2):
-            block = block - basis @ (basis.mT @ block)
-        block = _orthonormal(block)
+        block = _orthonormal_beside(basis, block)
         image = moments.scatter_times(block)
         basis, images = torch.cat([basis, block], dim=-1), torch.cat([images, image], dim=-1)
         block = image
@@ -185,12 +184,22 @@ def _gram_schmidt(candidates: Tensor, h: int) -> Tensor:
     return kept
 
 
-def _orthonormal(vectors: Tensor) -> Tensor:
-    """Orthonormal basis of the columns (..., d, b); dependent columns become zero."""
-    gram = vectors.mT @ vectors
-    values, rotation = torch.linalg.eigh(gram)
-    kept = values > 1e-13 * values[..., -1:].clamp(min=torch.finfo(values.dtype).tiny)
-    scale = torch.where(kept, values, 1).rsqrt() * kept
+def _orthonormal_beside(basis: Tensor, vectors: Tensor) -> Tensor:
+    """Orthonormal basis of what ``vectors`` (..., d, b) add to ``basis``; zero for no addition."""
+    rest = vectors
+    for _ in range(2):
+        rest = rest - basis @ (basis.mT @ rest)
+    # What is left of a vector inside the basis is rounding and must not become a direction.
+    floor = ADDED_TOLERANCE * vectors.square().sum(-2).amax(-1, keepdim=True)
+    found = _orthonormal(rest, floor)
+    return found - basis @ (basis.mT @ found)
+
+
+def _orthonormal(vectors: Tensor, floor: Tensor | float = 0.0) -> Tensor:
+    """Orthonormal basis of the columns (..., d, b); dependent or tiny columns become zero."""
+    values, rotation = torch.linalg.eigh(vectors.mT @ vectors)
+    kept = (values > 1e-13 * values[..., -1:]) & (values > floor) & (values > 0)
+    scale = torch.where(kept, values, 1.0).rsqrt() * kept
     basis = vectors @ (rotation * scale.unsqueeze(-2))
     # A second round restores the digits that the Gram matrix lost.
     gram = basis.mT @ basis

@@ -1,0 +1,56 @@
+"""Wide data -> coordinates inside its own span: fewer rows than features cost like few features.
+
+The costs do not change when the space is turned, and n rows never leave an n-dimensional plane.
+So data with more features than rows is fitted in the coordinates of that plane, exactly.
+
+Shapes: n samples, k clusters, d features, p <= d directions of the plane.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+
+from tensorae.linear.model import LinearModel
+from tensorae.linear.passes import LARGE_WIDTH, accurate_dtype
+
+__all__ = ["Frame", "needs_frame"]
+
+
+def needs_frame(data: Tensor, at_least: int) -> bool:
+    """Tell whether the rows of ``data`` (n, d) span so little that turning the space pays."""
+    n, d = data.shape
+    return d >= LARGE_WIDTH and d > 2 * max(n, at_least)
+
+
+@dataclass(frozen=True)
+class Frame:
+    """A plane through ``origin`` (d,) with orthonormal ``axes`` (p, d)."""
+
+    origin: Tensor
+    axes: Tensor
+
+    @classmethod
+    def of(cls, data: Tensor, at_least: int) -> Frame:
+        """Plane that holds all rows of ``data`` (n, d), with at least so many directions."""
+        x = data.to(accurate_dtype(data))
+        origin = x.mean(0)
+        spread = (x - origin).mT
+        if spread.shape[1] < at_least:
+            extra = torch.eye(x.shape[1], at_least, dtype=x.dtype, device=x.device)
+            spread = torch.cat([spread, extra], dim=1)
+        return cls(origin, torch.linalg.qr(spread).Q.mT.contiguous())
+
+    def inside(self, x: Tensor) -> Tensor:
+        """Coordinates (n, p) of points (n, d)."""
+        return (x.to(self.origin.dtype) - self.origin) @ self.axes.mT
+
+    def embed(self, model: LinearModel) -> LinearModel:
+        """Return a model of the coordinates as a model of the points."""
+        return LinearModel(
+            self.origin + model.centers @ self.axes,
+            model.components @ self.axes,
+            model.latent_penalty,
+        )

@@ -1,0 +1,58 @@
+"""Wide data is fitted in the plane that it spans, with the same result."""
+
+import numpy as np
+import pytest
+import torch
+
+from tensorae import LinearTAE
+from tensorae.linear import solver
+from tensorae.linear.frames import Frame, needs_frame
+
+
+@pytest.fixture
+def wide(rng):
+    return rng.randn(60, 300) * np.linspace(0.1, 3, 300) + 5
+
+
+def test_a_fit_in_the_plane_equals_a_fit_in_the_whole_space(wide, monkeypatch):
+    assert needs_frame(torch.from_numpy(wide), 2)
+    inside = LinearTAE(3, 2, init=wide[:3]).fit(wide)
+    monkeypatch.setattr(solver, "needs_frame", lambda data, at_least: False)
+    outside = LinearTAE(3, 2, init=wide[:3]).fit(wide)
+    np.testing.assert_array_equal(inside.labels_, outside.labels_)
+    np.testing.assert_allclose(inside.loss_, outside.loss_, rtol=1e-10)
+    np.testing.assert_allclose(inside.cluster_centers_, outside.cluster_centers_, atol=1e-9)
+    np.testing.assert_allclose(inside.components_, outside.components_, atol=1e-8)
+
+
+def test_very_wide_data_fits_in_little_memory(rng):
+    """The sums of the whole space would take 9.6 GB."""
+    X = rng.randn(40, 20_000)
+    model = LinearTAE(3, 1, random_state=0).fit(X)
+    np.testing.assert_array_equal(model.predict(X), model.labels_)
+    assert np.isfinite(model.denoise(X, noise=0.1)).all()
+
+
+def test_denoising_leaves_what_is_off_the_plane_alone(wide, rng):
+    model = LinearTAE(3, 2, random_state=0).fit(wide)
+    frame = Frame.of(torch.from_numpy(wide), 2)
+    direction = rng.randn(300)
+    direction -= (frame.axes.mT @ (frame.axes @ torch.from_numpy(direction))).numpy()
+    x = wide[:5]
+    moved = model.denoise(x + direction, noise=0.3) - model.denoise(x, noise=0.3)
+    np.testing.assert_allclose(moved, np.tile(direction, (5, 1)), atol=1e-8)
+
+
+def test_a_plane_has_at_least_as_many_directions_as_asked_for(rng):
+    frame = Frame.of(torch.from_numpy(rng.randn(4, 300)), 10)
+    assert frame.axes.shape[0] >= 10
+    torch.testing.assert_close(
+        frame.axes @ frame.axes.mT, torch.eye(frame.axes.shape[0], dtype=torch.float64)
+    )
+
+
+def test_more_latent_dimensions_than_rows_work(rng):
+    X = rng.randn(6, 300)
+    model = LinearTAE(2, 8, random_state=0).fit(X)
+    gram = model.components_ @ model.components_.transpose(0, 2, 1)
+    np.testing.assert_allclose(gram, np.tile(np.eye(8), (2, 1, 1)), atol=1e-8)
