@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 from hypothesis import settings
 
-# The first call into torch is slow, so a deadline would fail at random; examples are always the same.
+# The first call into torch is slow, so a deadline would fail at random; examples never change.
 settings.register_profile("tensorae", deadline=None, derandomize=True)
 settings.load_profile("tensorae")
 

@@ -539,3 +539,19 @@ def test_messages_are_one_line_that_ends_like_a_sentence(call):
     message = str(caught.value)
     assert "\n" not in message
     assert re.search(r"[.?]$", message)
+
+
+@pytest.mark.parametrize("device", ["nowhere", "cuda:99"])
+def test_a_device_that_is_not_there_is_refused(device):
+    call = partial(LinearTAE(2, 1, device=device).fit, X)
+    assert_refused(call, InvalidParameterError, "device must be", repr(device), "change device")
+
+
+def test_a_seed_that_is_none_is_refused():
+    call = partial(LinearTAE(2, 1, random_state="x").fit, X)
+    assert_refused(call, InvalidParameterError, "random_state must be", "'x'")
+
+
+def test_a_misspelt_number_of_starts_is_refused():
+    call = partial(LinearTAE(2, 1, n_init="autp").fit, X)
+    assert_refused(call, InvalidParameterError, "n_init must be", "'autp'", "did you mean 'auto'?")

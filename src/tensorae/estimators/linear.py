@@ -14,7 +14,6 @@ from typing import Any, Self
 import numpy as np
 import torch
 from sklearn.exceptions import ConvergenceWarning
-from sklearn.utils import check_random_state
 from torch import Tensor
 
 from tensorae.assignment import AssignmentContext, em, find_rule
@@ -27,6 +26,7 @@ from tensorae.estimators.validation import (
     check_number,
     check_sample_weight,
     check_samples,
+    check_seed,
 )
 from tensorae.exceptions import InvalidInputError, InvalidParameterError, unknown_choice
 from tensorae.linear.denoising import Denoiser
@@ -206,7 +206,7 @@ class LinearTAE(BaseTAE):
         solution = solve(
             samples.tensor,
             options,
-            check_random_state(self.random_state),
+            check_seed(self.random_state),
             weights=weights,
             known_labels=known,
             chunk_rows=self._checked_batch_size(),
@@ -279,10 +279,20 @@ class LinearTAE(BaseTAE):
             latent_penalty=self._checked_penalty(),
             rule=find_rule(self.assignment),
             init=self._checked_init(x),
-            n_init=None if self.n_init == "auto" else check_integer("n_init", self.n_init, low=1),
+            n_init=self._checked_n_init(),
             max_iter=check_integer("max_iter", self.max_iter, low=1),
             tol=check_number("tol", self.tol, low=0),
         )
+
+    def _checked_n_init(self) -> int | None:
+        if isinstance(self.n_init, str):
+            if self.n_init != "auto":
+                raise InvalidParameterError(
+                    f'n_init must be a whole number of at least 1 or "auto", got {self.n_init!r}; '
+                    "did you mean 'auto'?"
+                )
+            return None
+        return check_integer("n_init", self.n_init, low=1)
 
     def _checked_latent_dim(self, d: int) -> int:
         h = check_integer("latent_dim", self.latent_dim, low=1)
@@ -296,7 +306,10 @@ class LinearTAE(BaseTAE):
     def _checked_penalty(self) -> float | None:
         if isinstance(self.latent_penalty, str):
             if self.latent_penalty != "auto":
-                raise unknown_choice("latent_penalty", self.latent_penalty, ["auto"])
+                raise InvalidParameterError(
+                    'latent_penalty must be a number in (0, 1] or "auto", '
+                    f"got {self.latent_penalty!r}; did you mean 'auto'?"
+                )
             return None
         return check_number("latent_penalty", self.latent_penalty, low=0, high=1, low_allowed=False)
 

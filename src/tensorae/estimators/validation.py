@@ -16,6 +16,7 @@ import numpy as np
 import sklearn.exceptions
 import torch
 from sklearn.base import BaseEstimator
+from sklearn.utils import check_random_state
 from sklearn.utils.validation import _check_n_features, check_array, check_is_fitted, validate_data
 from torch import Tensor
 
@@ -25,6 +26,7 @@ __all__ = [
     "NotFittedError",
     "Samples",
     "check_codes",
+    "check_device",
     "check_fitted",
     "check_integer",
     "check_known_labels",
@@ -32,6 +34,7 @@ __all__ = [
     "check_number",
     "check_sample_weight",
     "check_samples",
+    "check_seed",
 ]
 
 
@@ -95,7 +98,7 @@ def check_samples(estimator: BaseEstimator, X: Any, *, reset: bool, device: Any 
             order="C",
             ensure_all_finite=False,
         )
-    tensor = _as_tensor(array).to(device or "cpu")
+    tensor = _as_tensor(array).to(check_device(device, torch.device("cpu")))
     _refuse_what_is_not_finite(tensor, "X", getattr(X, "columns", None))
     return Samples(tensor, lambda result: result.cpu().numpy())
 
@@ -108,7 +111,7 @@ def check_codes(Z: Any, width: int, *, device: Any = None) -> Samples:
         _refuse_what_is_no_table(Z, "Z")
         with _as_input_error():
             array = check_array(Z, dtype=[np.float64, np.float32], ensure_all_finite=False)
-        tensor = _as_tensor(array).to(device or "cpu")
+        tensor = _as_tensor(array).to(check_device(device, torch.device("cpu")))
         _refuse_what_is_not_finite(tensor, "Z", getattr(Z, "columns", None))
         samples = Samples(tensor, lambda result: result.cpu().numpy())
     if samples.tensor.shape[1] != width:
@@ -181,6 +184,34 @@ def check_labels_of(codes: Tensor, labels: Any, n_clusters: int) -> Tensor:
     return values
 
 
+def check_seed(random_state: Any) -> np.random.RandomState:
+    """Return a generator from a seed, a generator or None."""
+    try:
+        generator: np.random.RandomState = check_random_state(random_state)
+    except ValueError:
+        raise InvalidParameterError(
+            "random_state must be a whole number from 0 to 2**32-1, a numpy RandomState or None, "
+            f"got {random_state!r}; change random_state."
+        ) from None
+    return generator
+
+
+def check_device(device: Any, home: torch.device) -> torch.device:
+    """Return where to compute: ``device``, or ``home`` where none is given."""
+    if device is None:
+        return home
+    try:
+        place = torch.device(device)
+        torch.empty(0, device=place)
+    except (RuntimeError, AssertionError, TypeError) as error:
+        reason = str(error).splitlines()[0]
+        raise InvalidParameterError(
+            f"device must be one that this machine has, such as 'cpu', got {device!r} "
+            f"({reason}); change device."
+        ) from None
+    return place
+
+
 def check_integer(name: str, value: Any, *, low: int) -> int:
     """Return a whole number of at least ``low``."""
     whole = isinstance(value, numbers.Integral) and not isinstance(value, bool | np.bool_)
@@ -229,7 +260,7 @@ def _check_tensor(X: Tensor, device: Any, name: str) -> Samples:
     if X.shape[0] == 0 or X.shape[1] == 0:
         raise _nothing_inside(tuple(X.shape), name)
     home, kind = X.device, X.dtype
-    tensor = X.detach().to(device or home)
+    tensor = X.detach().to(check_device(device, home))
     if tensor.dtype not in (torch.float32, torch.float64):
         tensor = tensor.to(
             torch.float32 if tensor.is_floating_point() else torch.get_default_dtype()

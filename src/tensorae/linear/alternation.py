@@ -152,8 +152,7 @@ class Alternation:
 
     def _run_hard(self, sweep: TableSweep | ChunkSweep, labels: Tensor) -> list[Run]:
         progress = _Progress(labels.shape[0])
-        moments = sweep.moments(labels, self.n_clusters)
-        parameters = self.estimation.first(moments)
+        labels, moments, parameters = self._first(sweep, labels)
         progress.record(loss=parameters.loss, objective=self._objective(parameters))
         while progress.alive:
             progress.n_iter += 1
@@ -178,7 +177,7 @@ class Alternation:
 
     def _run_soft(self, sweep: TableSweep | ChunkSweep, labels: Tensor) -> list[Run]:
         progress = _Progress(labels.shape[0])
-        labels, parameters = self._first_filled(sweep, labels.clone())
+        labels, _, parameters = self._first(sweep, labels.clone())
         assignments = self._softened(labels)
         while progress.alive:
             context = parameters.context(FIRST_STEP * STEP_GROWTH**progress.n_iter)
@@ -223,15 +222,21 @@ class Alternation:
             for run, last in zip(runs, closing, strict=True)
         ]
 
-    def _first_filled(
+    def _first(
         self, sweep: TableSweep | ChunkSweep, labels: Tensor
-    ) -> tuple[Tensor, Parameters]:
+    ) -> tuple[Tensor, Moments, Parameters]:
         """First parameters, with no cluster empty: equal clusters would never part again."""
         moments = sweep.moments(labels, self.n_clusters)
         parameters = self.estimation.first(moments)
+        if not bool(self._empty(moments).any()):
+            return labels, moments, parameters
         still = torch.zeros(labels.shape[0], dtype=torch.long, device=labels.device)
         filled = self._refill(sweep, HardPass(labels, moments, still), parameters)
-        return filled.labels, self.estimation.first(filled.moments)
+        return filled.labels, filled.moments, self.estimation.first(filled.moments)
+
+    def _empty(self, moments: Moments) -> Tensor:
+        """Which clusters (r, k) have no members; what rounding leaves of a weight is none."""
+        return moments.counts <= 1e-12 * self.rows.total
 
     def _softened(self, labels: Tensor) -> Tensor:
         """First S (r, n, k): mostly the label, a little of everything."""
@@ -253,7 +258,7 @@ class Alternation:
         self, sweep: TableSweep | ChunkSweep, step: HardPass, before: Parameters
     ) -> HardPass:
         """Give every cluster without members the worst-explained row (and its twins)."""
-        empty = step.moments.counts <= 1e-12 * self.rows.total
+        empty = self._empty(step.moments)
         if not bool(empty.any()):
             return step
         moments = step.moments

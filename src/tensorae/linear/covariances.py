@@ -24,8 +24,8 @@ def unbiased_spectrum(values: Tensor, dof: float) -> Tensor:
 
     For the i-th sample eigenvector u the variance to expect of new samples is uᵀΣu, which the
     eigenvalue overstates at the upper end and understates at the lower one. This estimates it
-    for all i at once by quadratic-inverse shrinkage (Ledoit and Wolf, Bernoulli 28, 2022). The
-    trace stays as it is.
+    for all i at once by quadratic-inverse shrinkage (Ledoit and Wolf, "Quadratic shrinkage for
+    large covariance matrices", Bernoulli 28, 2022). The trace stays as it is.
 
     Parameters
     ----------
@@ -51,7 +51,8 @@ def unbiased_spectrum(values: Tensor, dof: float) -> Tensor:
     # Relative to the largest, no square of an eigenvalue can overflow or vanish.
     relative = values / values[-1]
     corrected = _quadratic_inverse(relative, p / dof, min(p, seen))
-    return corrected * (relative.sum() / corrected.sum()) * values[-1]
+    rescaled: Tensor = corrected * (relative.sum() / corrected.sum()) * values[-1]
+    return rescaled
 
 
 def _quadratic_inverse(values: Tensor, ratio: float, rank: int) -> Tensor:
@@ -65,8 +66,8 @@ def _quadratic_inverse(values: Tensor, ratio: float, rank: int) -> Tensor:
     hilbert = (kernel * gaps).mean(0)
     size = hilbert.square() + (bandwidth * kernel * inverse[:, None]).mean(0).square()
     if ratio <= 1:
-        bent = (1 - ratio) ** 2 + 2 * ratio * (1 - ratio) * hilbert + ratio**2 * size
-        return (inverse * bent).reciprocal()
+        bent: Tensor = (1 - ratio) ** 2 + 2 * ratio * (1 - ratio) * hilbert + ratio**2 * size
+        return 1 / (inverse * bent)
     # Directions that the samples were too few to see share one variance.
     unseen = 1 / ((ratio - 1) * inverse.mean())
     return torch.cat([unseen.expand(p - rank), 1 / (inverse * size)])
