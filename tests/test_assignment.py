@@ -181,9 +181,9 @@ def test_starts_side_by_side_have_steps_weights_and_noise_of_their_own():
 
 def test_rules_are_found_by_name():
     assert find_rule("em") is RULES["em"]
-    assert find_rule("lloyd").hard
+    assert find_rule("lloyd").is_lloyd
     assert find_rule("em").probabilistic
-    assert [name for name, rule in RULES.items() if rule.hard] == ["lloyd"]
+    assert [name for name, rule in RULES.items() if rule.is_lloyd] == ["lloyd"]
     with pytest.raises(InvalidParameterError, match="did you mean 'projected'"):
         find_rule("projection")
 

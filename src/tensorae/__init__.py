@@ -20,6 +20,8 @@ _HOMES = {"LinearTAE": "tensorae.estimators.linear"}
 def __getattr__(name: str) -> Any:
     if name in _HOMES:
         return getattr(importlib.import_module(_HOMES[name]), name)
+    if name in ("datasets", "exceptions"):
+        return importlib.import_module(f"tensorae.{name}")
     raise AttributeError(f"module 'tensorae' has no attribute {name!r}")
 
 

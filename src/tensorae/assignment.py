@@ -67,15 +67,18 @@ class Rule:
     ----------
     function : callable
         ``(costs (..., n, k), previous (..., n, k), context) -> assignments (..., n, k)``.
-    hard : bool
-        True where every row is 0/1 after each step, so that labels say it all.
     probabilistic : bool
-        True where the rule maximises a likelihood and S stays soft at the optimum.
+        True where the rule maximises a likelihood and S stays soft at the optimum. Any other
+        rule is closed by exact steps, because S is 0/1 at the optimum (Theorem 2.2).
     """
 
     function: RuleFunction
-    hard: bool = False
     probabilistic: bool = False
+
+    @property
+    def is_lloyd(self) -> bool:
+        """Whether labels say it all, so that passes need not carry S."""
+        return self.function is lloyd
 
 
 def lloyd(costs: Tensor, previous: Tensor, context: AssignmentContext) -> Tensor:  # noqa: ARG001
@@ -104,7 +107,7 @@ def em(costs: Tensor, previous: Tensor, context: AssignmentContext) -> Tensor:  
 
 
 RULES: dict[str, Rule] = {
-    "lloyd": Rule(lloyd, hard=True),
+    "lloyd": Rule(lloyd),
     "projected": Rule(projected),
     "constrained": Rule(constrained),
     "em": Rule(em, probabilistic=True),

@@ -5,7 +5,7 @@
     TensoraeError
     ├── InvalidInputError       (also ValueError)   the data does not fit: shape, NaN, too few rows
     ├── InvalidParameterError   (also ValueError)   a constructor or method argument is out of range
-    ├── NotFittedError          (also scikit-learn's) predict before fit; lives with the estimators
+    ├── NotFittedError          (also scikit-learn's) predict before fit
     └── MissingDependencyError  (also ImportError)  an optional package is not installed
 
 Every message says what was expected, what came and what to do.
@@ -15,6 +15,7 @@ from __future__ import annotations
 
 import difflib
 from collections.abc import Iterable
+from typing import Any
 
 __all__ = [
     "InvalidInputError",
@@ -38,6 +39,15 @@ class InvalidParameterError(TensoraeError, ValueError):
 
 class MissingDependencyError(TensoraeError, ImportError):
     """An optional package is needed and not installed."""
+
+
+def __getattr__(name: str) -> Any:
+    # It derives from scikit-learn's, which takes its time to import.
+    if name == "NotFittedError":
+        from tensorae.estimators.validation import NotFittedError
+
+        return NotFittedError
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
 
 
 def unknown_choice(name: str, value: object, choices: Iterable[str]) -> InvalidParameterError:

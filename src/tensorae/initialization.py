@@ -127,11 +127,15 @@ def short_k_means(x: Tensor, weights: Tensor, centers: Tensor) -> Tensor:
     at_once = max(1, SHORT_RUN_ENTRIES // (k * x.shape[0]))
     if r > at_once:
         return torch.cat([short_k_means(x, weights, part) for part in centers.split(at_once)])
+    rows_at_once = max(1, SHORT_RUN_ENTRIES // (r * k))
     for _ in range(SHORT_RUN):
-        scores = 2 * (centers @ x.mT) - centers.square().sum(-1, keepdim=True)
-        members = (scores == scores.amax(1, keepdim=True)) * weights
-        counts = members.sum(-1, keepdim=True)
-        means = (members @ x) / counts.clamp(min=torch.finfo(x.dtype).tiny)
+        counts, sums = centers.new_zeros(r, k, 1), torch.zeros_like(centers)
+        for part, share in zip(x.split(rows_at_once), weights.split(rows_at_once), strict=True):
+            scores = 2 * (centers @ part.mT) - centers.square().sum(-1, keepdim=True)
+            members = (scores == scores.amax(1, keepdim=True)) * share
+            counts += members.sum(-1, keepdim=True)
+            sums += members @ part
+        means = sums / counts.clamp(min=torch.finfo(x.dtype).tiny)
         centers = torch.where(counts > 0, means, centers)
     return centers
 

@@ -10,7 +10,6 @@ from scipy import sparse
 from sklearn.exceptions import NotFittedError
 
 from tensorae import LinearTAE
-from tensorae.estimators.validation import check_samples
 from tensorae.exceptions import InvalidInputError, InvalidParameterError, TensoraeError
 
 X = np.random.RandomState(0).randn(20, 4)
@@ -86,10 +85,43 @@ def test_opposite_infinities_do_not_hide_each_other(dtype):
 
 
 def test_large_finite_values_are_not_taken_for_infinity():
-    data = (X * 1e38 / np.abs(X).max()).astype(np.float32)
+    data = X * 1e139 / np.abs(X).max()
     with np.errstate(over="ignore"):
-        assert not np.isfinite(np.abs(data).sum(dtype=np.float32))
-    assert check_samples(LinearTAE(), data, reset=True).tensor.shape == (20, 4)
+        assert not np.isfinite((data**2 * 1e30).sum())
+    assert np.isfinite(LinearTAE(2, 1, random_state=0).fit(data).loss_)
+
+
+@pytest.mark.parametrize(("scale", "dtype"), [(1e38, np.float32), (1e160, np.float64)])
+def test_values_whose_squares_would_overflow_are_refused(scale, dtype):
+    data = (X * scale / np.abs(X).max()).astype(dtype)
+    assert_refused(fit(data), InvalidInputError, "X must stay below", "divide it by a constant")
+
+
+@pytest.mark.parametrize("scale", [1e-40, 1e40])
+def test_weights_that_would_vanish_or_overflow_are_refused(scale):
+    call = partial(LinearTAE(2, 1).fit, X, sample_weight=np.full(20, scale))
+    assert_refused(call, InvalidInputError, "the largest sample_weight", "divide all weights")
+
+
+def test_centers_and_labels_together_are_refused():
+    call = partial(LinearTAE(2, 1, init=X[:2]).fit, X, labels=np.resize([0, 1], 20))
+    assert_refused(call, InvalidParameterError, "init must be a name where labels are given")
+
+
+def test_more_starts_than_the_one_that_is_given_warn():
+    with pytest.warns(RuntimeWarning, match="n_init=5 makes no further ones; leave n_init out"):
+        LinearTAE(2, 1, init=X[:2], n_init=5).fit(X)
+
+
+@pytest.mark.parametrize(("name", "value"), [("n_init", "3"), ("latent_penalty", "0.1")])
+def test_a_number_in_quotes_is_named_as_such(name, value):
+    call = partial(LinearTAE(2, 1, **{name: value}).fit, X)
+    assert_refused(call, InvalidParameterError, name, repr(value), "without quotes")
+
+
+def test_lazy_frames_are_refused():
+    pl = pytest.importorskip("polars")
+    assert_refused(fit(pl.DataFrame(X).lazy()), InvalidInputError, "LazyFrame", "collect()")
 
 
 def test_missing_values_of_frames_are_nan():

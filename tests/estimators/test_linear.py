@@ -1,8 +1,11 @@
 """What a fitted LinearTAE publishes, and that it serves many rows like few."""
 
+import warnings
+
 import numpy as np
 import pytest
 import torch
+from sklearn.exceptions import ConvergenceWarning
 
 from tensorae import LinearTAE
 from tensorae.estimators.base import BaseTAE
@@ -76,3 +79,67 @@ def test_results_do_not_follow_gradients(model, two_lines):
 def test_the_base_class_is_not_an_estimator_by_itself():
     with pytest.raises(TypeError, match="abstract"):
         BaseTAE()
+
+
+def test_weights_that_sum_to_one_denoise_like_no_weights(rng):
+    X = np.vstack([rng.randn(60, 4) * [3, 1, 0.2, 0.2], rng.randn(60, 4) * [0.2, 0.2, 1, 3] + 8])
+    plain = LinearTAE(2, 1, random_state=0).fit(X)
+    weighted = LinearTAE(2, 1, random_state=0).fit(X, sample_weight=np.full(120, 1 / 120))
+    np.testing.assert_allclose(weighted.denoise(X, noise=0.2), plain.denoise(X, noise=0.2))
+
+
+def test_names_of_an_earlier_fit_are_forgotten():
+    pd = pytest.importorskip("pandas")
+    data = np.random.RandomState(0).randn(20, 3)
+    model = LinearTAE(2, 1, random_state=0).fit(pd.DataFrame(data, columns=list("abc")))
+    model.fit(torch.from_numpy(data[:, :2].copy()))
+    assert not hasattr(model, "feature_names_in_")
+    assert model.n_features_in_ == 2
+
+
+def test_whole_numbers_in_tensors_are_exact():
+    data = np.random.RandomState(0).randint(-50, 50, size=(40, 3)) + 10**9
+    by_tensor = LinearTAE(2, 1, random_state=0).fit(torch.from_numpy(data))
+    assert by_tensor.loss_ == LinearTAE(2, 1, random_state=0).fit(data).loss_
+
+
+def test_a_rule_that_a_user_adds_is_called(monkeypatch):
+    from tensorae.assignment import RULES, Rule, lloyd
+
+    calls = []
+
+    def counted(costs, previous, context):
+        calls.append(costs.shape)
+        return lloyd(costs, previous, context)
+
+    monkeypatch.setitem(RULES, "counted", Rule(counted))
+    X = np.random.RandomState(0).randn(60, 3)
+    start = X[:3]
+    mine = LinearTAE(3, 1, assignment="counted", init=start).fit(X)
+    assert calls
+    assert mine.loss_ == pytest.approx(LinearTAE(3, 1, init=start).fit(X).loss_)
+
+
+def test_very_many_soft_steps_do_not_overflow():
+    X = np.random.RandomState(0).randn(200, 2)
+    model = LinearTAE(
+        2, 1, assignment="em", latent_penalty=1.0, tol=0, max_iter=4200, n_init=1, random_state=0
+    )
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", ConvergenceWarning)
+        assert np.isfinite(model.fit(X).loss_)
+
+
+def test_many_clusters_of_few_points_are_fitted_in_reasonable_time():
+    X = np.random.RandomState(0).randn(120, 4)
+    model = LinearTAE(60, 2, n_init=1, random_state=0).fit(X)
+    assert len(np.unique(model.labels_)) == 60
+
+
+def test_submodules_and_errors_are_found_from_the_top():
+    import tensorae
+
+    assert tensorae.datasets.lines_3d
+    from tensorae.exceptions import NotFittedError, TensoraeError
+
+    assert issubclass(NotFittedError, TensoraeError)

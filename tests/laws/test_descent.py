@@ -11,7 +11,8 @@ from tensorae.assignment import RULES
 from tensorae.datasets import lines_3d, orthogonal_lines, parallel_lines, triangle
 from tensorae.linear import parameters as parameters_module
 from tensorae.linear.parameters import Estimation
-from tensorae.linear.passes import ChunkSweep, Rows, TableSweep
+from tensorae.linear.passes import ChunkSweep, TableSweep
+from tensorae.linear.rows import Rows
 from tensorae.linear.subspaces import Fallback
 
 law = settings(max_examples=20, deadline=None, derandomize=True, database=None)
@@ -39,7 +40,7 @@ def set_up(X, h, penalty, sweep_type):
     rows = Rows(torch.as_tensor(X), chunk_rows=16)
     centered = X - X.mean(axis=0)
     fallback = Fallback(torch.as_tensor(centered), torch.ones(len(X), dtype=torch.float64))
-    return sweep_type(rows), centered, Estimation(h, penalty, fallback, 1e-12)
+    return sweep_type(rows), centered, Estimation(h, rows.d, penalty, fallback, 1e-12)
 
 
 def one_hot(labels, k):

@@ -6,7 +6,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tensorae import LinearTAE
+from tensorae.linear import moments as moments_module
 from tensorae.linear import passes
+from tensorae.linear import rows as rows_module
 
 law = settings(max_examples=10, deadline=None, derandomize=True, database=None)
 seeds = st.integers(0, 2**31 - 1)
@@ -296,7 +298,7 @@ def test_passes_in_single_precision_agree_with_double(grouped, monkeypatch, assi
     X = sample.X.astype(np.float32)
     weights = sample.rng.uniform(0.5, 2, size=300) if weighted else None
     double = fit(X, sample.start, assignment=assignment, sample_weight=weights)
-    monkeypatch.setattr(passes, "SMALL_DATA", 0)
+    monkeypatch.setattr(rows_module, "SMALL_DATA", 0)
     monkeypatch.setattr(passes, "TABLE_WORK", 0)
     single = fit(X, sample.start, assignment=assignment, sample_weight=weights)
     assert_same_fit(single, double, rtol=1e-3)
@@ -313,7 +315,7 @@ def test_passes_in_chunks_equal_passes_over_a_table(
     options = {"assignment": assignment, "penalty": penalty, "sample_weight": weights}
     by_table = fit(sample.X, sample.start, **options)
     monkeypatch.setattr(passes, "TABLE_WORK", 0)
-    monkeypatch.setattr(passes, "PENDING_ENTRIES", 8)
+    monkeypatch.setattr(moments_module, "PENDING_ENTRIES", 8)
     in_chunks = fit(sample.X, sample.start, **options)
     assert_same_fit(in_chunks, by_table)
     np.testing.assert_allclose(in_chunks.loss_path_, by_table.loss_path_, rtol=1e-9)

@@ -55,7 +55,7 @@ def test_cluster_j_keeps_the_label_j_where_only_some_clusters_are_known(seed, co
     assert adjusted_rand_score(y, model.labels_) == 1
 
 
-@pytest.mark.parametrize("init", ["k-means++", "k-means", "random", PLACES[:4]])
+@pytest.mark.parametrize("init", ["k-means++", "k-means", "random"])
 def test_known_labels_seed_the_clusters_whatever_init_says(init):
     X, y, rng = clearly_apart(0)
     for clusters in ([0, 1, 2, 3], [2, 3]):

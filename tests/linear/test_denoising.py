@@ -10,7 +10,8 @@ from hypothesis import strategies as st
 from torch import Tensor
 
 from tensorae.linear.denoising import Denoiser
-from tensorae.linear.passes import Rows, choose_sweep
+from tensorae.linear.passes import choose_sweep
+from tensorae.linear.rows import Rows
 
 
 def denoiser_of(x: Tensor, labels: Tensor, k: int, **options: int) -> Denoiser:

@@ -9,7 +9,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tensorae.linear.parameters import SMALLEST_PENALTY, Estimation
-from tensorae.linear.passes import ChunkSweep, Rows
+from tensorae.linear.passes import ChunkSweep
+from tensorae.linear.rows import Rows
 from tensorae.linear.subspaces import Fallback
 
 law = settings(max_examples=30, deadline=None, derandomize=True, database=None)
@@ -27,7 +28,7 @@ def set_up(seed, *, n=50, d=5, k=3, h=2, penalty=0.1, r=2, floor=1e-12):
         x,
         labels,
         ChunkSweep(Rows(x)).moments(labels, k),
-        Estimation(h, penalty, fallback, floor),
+        Estimation(h, d, penalty, fallback, floor),
     )
 
 

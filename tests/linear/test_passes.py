@@ -7,9 +7,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tensorae.assignment import RULES, AssignmentContext, log_evidence
-from tensorae.linear import passes
+from tensorae.linear import moments as moments_module
+from tensorae.linear import rows as rows_module
 from tensorae.linear.model import LinearModel
-from tensorae.linear.passes import ChunkSweep, Rows, TableSweep, cheapest, choose_sweep
+from tensorae.linear.passes import ChunkSweep, TableSweep, cheapest, choose_sweep
+from tensorae.linear.rows import Rows
 
 law = settings(max_examples=20, deadline=None, derandomize=True, database=None)
 seeds = st.integers(0, 2**31 - 1)
@@ -81,7 +83,7 @@ def test_chunks_cover_all_rows_once_and_are_centered(weighted, chunk_rows):
 @pytest.mark.parametrize("offset", [0.0, 0.1, 100.0])
 def test_large_data_is_handed_out_like_small_data(monkeypatch, offset):
     """Large data may stay where it is; then the shift is zero and nothing is copied."""
-    monkeypatch.setattr(passes, "SMALL_DATA", 0)
+    monkeypatch.setattr(rows_module, "SMALL_DATA", 0)
     data = offset + torch.randn(100, 3, generator=torch.Generator().manual_seed(0))
     rows = Rows(data, chunk_rows=30)
     assert rows.dtype == torch.float32
@@ -142,7 +144,7 @@ def test_labels_may_be_integers_of_any_size(sweep_type, dtype):
 
 @weighted_or_not
 def test_sums_do_not_drift_over_many_passes(weighted, monkeypatch):
-    monkeypatch.setattr(passes, "PENDING_ENTRIES", 40)
+    monkeypatch.setattr(moments_module, "PENDING_ENTRIES", 40)
     rows, _, labels = set_up(2, n=200, weighted=weighted)
     sweep = ChunkSweep(rows)
     moments = sweep.moments(labels, 3)
@@ -211,7 +213,7 @@ def test_moments_of_some_starts_are_those_starts():
 @pytest.mark.parametrize("d", [3, 300])
 def test_sums_of_single_precision_rows_are_accurate_far_from_zero(monkeypatch, d):
     """Sums run about the cluster's own mean, so that float32 rows do not cancel."""
-    monkeypatch.setattr(passes, "SMALL_DATA", 0)
+    monkeypatch.setattr(rows_module, "SMALL_DATA", 0)
     rng = np.random.RandomState(0)
     data = torch.tensor(rng.randn(500, d) + 200 * (np.arange(500) % 2)[:, None]).float()
     labels = (torch.arange(500, dtype=torch.int32) % 2)[None]
@@ -266,6 +268,6 @@ def test_small_data_is_tabulated_and_large_data_is_not():
 def test_small_data_is_worked_on_in_double_precision_and_large_data_as_it_is(monkeypatch):
     data = torch.zeros(10, 2)
     assert Rows(data).dtype == torch.float64
-    monkeypatch.setattr(passes, "SMALL_DATA", 19)
+    monkeypatch.setattr(rows_module, "SMALL_DATA", 19)
     assert Rows(data).dtype == torch.float32
     assert Rows(data.double()).dtype == torch.float64

@@ -6,11 +6,13 @@ import torch
 
 from tensorae.assignment import RULES
 from tensorae.linear import passes, solver
+from tensorae.linear import rows as rows_module
 from tensorae.linear.alternation import Alternation
 from tensorae.linear.model import LinearModel
 from tensorae.linear.parameters import Estimation
-from tensorae.linear.passes import Rows, cheapest
+from tensorae.linear.passes import cheapest
 from tensorae.linear.relocation import found_often, relocate
+from tensorae.linear.rows import Rows
 from tensorae.linear.solver import SolverOptions, solve
 from tensorae.linear.subspaces import Fallback
 
@@ -41,7 +43,9 @@ def alternation_over(x, **changes):
     x = x - x.mean(0)
     fallback = Fallback(x, torch.ones(len(x), dtype=torch.float64))
     defaults = {"rule": RULES["lloyd"], "max_iter": 300, "tol": 1e-6}
-    return Alternation(Rows(x), 5, Estimation(1, 0.1, fallback, 1e-12), **{**defaults, **changes})
+    return Alternation(
+        Rows(x), 5, Estimation(1, x.shape[1], 0.1, fallback, 1e-12), **{**defaults, **changes}
+    )
 
 
 def loss_of(x, model):
@@ -195,7 +199,7 @@ def test_closing_makes_components_exact(d):
 def test_a_fit_in_single_precision_is_nearly_that_in_double(monkeypatch, table):
     x = lumps(8, n=400).float()
     double = solve(x, options(init=x[:5]), np.random.RandomState(0))
-    monkeypatch.setattr(passes, "SMALL_DATA", 0)
+    monkeypatch.setattr(rows_module, "SMALL_DATA", 0)
     if not table:
         monkeypatch.setattr(passes, "TABLE_WORK", 0)
     single = solve(x, options(init=x[:5]), np.random.RandomState(0))

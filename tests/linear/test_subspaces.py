@@ -6,7 +6,9 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tensorae.linear.passes import ChunkSweep, Moments, Rows
+from tensorae.linear.moments import Moments
+from tensorae.linear.passes import ChunkSweep
+from tensorae.linear.rows import Rows
 from tensorae.linear.subspaces import (
     Fallback,
     exact_subspaces,

@@ -28,7 +28,6 @@ from tensorae.estimators.validation import (
     check_labels_of,
     check_samples,
 )
-from tensorae.exceptions import InvalidInputError
 
 __all__ = ["BaseTAE", "Worker"]
 
@@ -85,6 +84,9 @@ class BaseTAE(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMixin, B
 
     def predict(self, X: Any) -> Any:
         """Which autoencoder explains each sample best: argmin over the costs (paper, 2.4).
+
+        Mixing weights play no part, so that with clusters of very different sizes the most
+        probable one of ``predict_proba`` can be another.
 
         Parameters
         ----------
@@ -210,8 +212,9 @@ class BaseTAE(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMixin, B
     def _n_features_out(self) -> int:
         """Length h of a fitted code."""
 
+    @abstractmethod
     def _chunk_rows(self, d: int) -> int:
-        return 8192 if d < 256 else 2048
+        """Rows that the worker takes at a time."""
 
     def _map(self, X: Any, step: Step) -> Any:
         """Apply ``step`` to chunks of checked rows and give back the kind that came in."""
@@ -239,11 +242,3 @@ def _labels(worker: Worker, x: Tensor) -> Tensor:
 def _reconstruct(worker: Worker, x: Tensor) -> Tensor:
     labels = _labels(worker, x)
     return worker.decode(worker.encode(x, labels), labels)
-
-
-def not_enough_rows(n: int, n_clusters: int) -> InvalidInputError:
-    """Build the error for fewer rows than clusters."""
-    return InvalidInputError(
-        f"X must have at least n_clusters={n_clusters} rows, got n_samples={n}; "
-        "lower n_clusters or add rows."
-    )

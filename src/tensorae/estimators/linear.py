@@ -7,8 +7,6 @@ from __future__ import annotations
 
 import logging
 import warnings
-from collections.abc import Callable
-from dataclasses import dataclass
 from typing import Any, Self
 
 import numpy as np
@@ -16,28 +14,31 @@ import torch
 from sklearn.exceptions import ConvergenceWarning
 from torch import Tensor
 
-from tensorae.assignment import AssignmentContext, em, find_rule
-from tensorae.estimators.base import BaseTAE, not_enough_rows
+from tensorae.estimators.base import BaseTAE, Worker
+from tensorae.estimators.linear_worker import LinearWorker
+from tensorae.estimators.options import (
+    check_auto,
+    check_integer,
+    check_number,
+    check_seed,
+    linear_options,
+)
 from tensorae.estimators.validation import (
     Samples,
     check_fitted,
-    check_integer,
     check_known_labels,
-    check_number,
     check_sample_weight,
     check_samples,
-    check_seed,
 )
-from tensorae.exceptions import InvalidInputError, InvalidParameterError, unknown_choice
+from tensorae.exceptions import InvalidParameterError, unknown_choice
 from tensorae.linear.denoising import Denoiser
 from tensorae.linear.frames import Frame
-from tensorae.linear.model import FoldedModel, LinearModel
-from tensorae.linear.passes import Moments, accurate_dtype
-from tensorae.linear.solver import Solution, SolverOptions, solve
+from tensorae.linear.moments import Moments
+from tensorae.linear.rows import ACCURATE, default_chunk_rows
+from tensorae.linear.solver import Solution, solve
 
 __all__ = ["LinearTAE"]
 
-STARTS = ("k-means++", "k-means", "random")
 FITTED_ON = ("noisy", "clean")
 # Numbers in the clusters' scatters up to which they are kept as they are.
 LARGEST_MOMENTS = 1 << 24
@@ -66,23 +67,25 @@ class LinearTAE(BaseTAE):
         How the assignments are updated: the cheapest autoencoder (Option 3 of the paper), a
         projected (2) or exponentiated (1) gradient step, or the posterior of section 5.
     init : {"k-means++", "k-means", "random"} or array-like of shape (k, d), default="k-means++"
-        First centres. "k-means++": greedy k-means++ seeds, three of four starts after a short
+        First centres. "k-means++": greedy k-means++ seeds, half of the starts after a short
         k-means run; "k-means": all of them after such a run; random rows; or given centres.
     n_init : int or "auto", default="auto"
-        Number of starts, of which the one with the lowest loss is kept. "auto" makes ten and,
+        Number of starts, of which the one with the lowest loss (or highest likelihood) is kept;
+        given centres, or known labels of all clusters, are one start. "auto" makes ten and,
         where they do not agree, goes on from the best one by moving single clusters; where the
         data is large all that happens on a sample, and the best fit goes on with all rows.
     max_iter : int, default=300
-        Most iterations of one start.
+        Most iterations of one start; the steps that close Options 1 and 2 come on top.
     tol : float, default=1e-6
         Stop where an iteration lowers the loss by no more than this share of it.
     random_state : int, RandomState or None, default=None
         Makes the starts repeatable. The order of the rows does not matter.
     verbose : int, default=0
-        Above zero, a summary of the fit goes to the ``tensorae`` logger.
+        Above zero, a summary of the fit goes to the ``tensorae`` logger as information; show it
+        with ``logging.basicConfig(level="INFO")``.
     batch_size : int or None, default=None
-        Rows per chunk of a pass; None chooses by the number of features. The result does not
-        depend on it, memory does.
+        Rows per chunk of a pass, in ``fit`` and after; None chooses so that a chunk stays in the
+        processor's cache. The result depends on it by no more than rounding.
     device : str, torch.device or None, default=None
         Where to compute. None: the CPU for arrays, the tensor's own device for tensors.
 
@@ -106,9 +109,9 @@ class LinearTAE(BaseTAE):
         λ that was used.
     loss_ : float
         Sum of the costs of all samples (by weight) in their clusters.
-    loss_path_ : ndarray of shape (``n_iter_`` + 1,) or longer
-        Loss after the start and after every iteration of the best start. It never rises for a
-        given λ and hard labels.
+    loss_path_ : ndarray
+        Loss along the best start, after every iteration. It never rises for a given λ and hard
+        labels.
     objective_path_ : ndarray
         What the fit minimises and never rises: the loss, or minus the log-likelihood of the
         model of section 5 where ``assignment="em"`` or ``latent_penalty="auto"``.
@@ -192,7 +195,8 @@ class LinearTAE(BaseTAE):
             A weight of two counts like a row that occurs twice.
         labels : array-like of shape (n,), optional
             The few labels that are known, -1 elsewhere. They seed the clusters, and cluster j
-            keeps the label j; they are not enforced.
+            keeps the label j; they are not enforced. Clusters that no label names are seeded
+            by k-means++.
 
         Returns
         -------
@@ -200,17 +204,23 @@ class LinearTAE(BaseTAE):
             Itself.
         """
         samples = check_samples(self, X, reset=True, device=self.device)
-        options = self._checked_options(samples.tensor)
+        options = linear_options(self.get_params(deep=False), samples.tensor)
         weights = check_sample_weight(sample_weight, samples.tensor, options.n_clusters)
         known = check_known_labels(labels, samples.tensor, options.n_clusters)
-        solution = solve(
-            samples.tensor,
-            options,
-            check_seed(self.random_state),
-            weights=weights,
-            known_labels=known,
-            chunk_rows=self._checked_batch_size(),
-        )
+        if known is not None and not isinstance(self.init, str):
+            raise InvalidParameterError(
+                "init must be a name where labels are given, got centres as well; "
+                "leave one of the two out."
+            )
+        with torch.no_grad():
+            solution = solve(
+                samples.tensor,
+                options,
+                check_seed(self.random_state),
+                weights=weights,
+                known_labels=known,
+                chunk_rows=self._checked_batch_size(),
+            )
         self._publish(solution, samples, weights)
         self._warn_if_needed()
         return self
@@ -256,85 +266,15 @@ class LinearTAE(BaseTAE):
         if isinstance(noise, str):
             variance = self._estimated_noise(denoiser, noise, clean=clean)
         else:
-            variance = check_number("noise", noise, low=0) ** 2
+            variance = min(check_number("noise", noise, low=0), 1e100) ** 2
         located: dict[torch.device, Denoiser] = {denoiser.centers.device: denoiser}
 
-        def shrink(x: Tensor) -> Tensor:
+        def shrink(worker: Worker, x: Tensor) -> Tensor:  # noqa: ARG001
             if x.device not in located:
                 located[x.device] = denoiser.to(x.device)
             return located[x.device].denoise(x, variance, fitted_on_noisy=not clean)
 
-        return self._map(X, lambda _, x: self._within_frame(shrink, x))
-
-    # Checks -----------------------------------------------------------------------------------
-
-    def _checked_options(self, x: Tensor) -> SolverOptions:
-        n, d = x.shape
-        k = check_integer("n_clusters", self.n_clusters, low=1)
-        if n < k:
-            raise not_enough_rows(n, k)
-        return SolverOptions(
-            n_clusters=k,
-            latent_dim=self._checked_latent_dim(d),
-            latent_penalty=self._checked_penalty(),
-            rule=find_rule(self.assignment),
-            init=self._checked_init(x),
-            n_init=self._checked_n_init(),
-            max_iter=check_integer("max_iter", self.max_iter, low=1),
-            tol=check_number("tol", self.tol, low=0),
-        )
-
-    def _checked_n_init(self) -> int | None:
-        if isinstance(self.n_init, str):
-            if self.n_init != "auto":
-                raise InvalidParameterError(
-                    f'n_init must be a whole number of at least 1 or "auto", got {self.n_init!r}; '
-                    "did you mean 'auto'?"
-                )
-            return None
-        return check_integer("n_init", self.n_init, low=1)
-
-    def _checked_latent_dim(self, d: int) -> int:
-        h = check_integer("latent_dim", self.latent_dim, low=1)
-        if h > d:
-            raise InvalidParameterError(
-                f"latent_dim must be at most the number of features of X, n_features={d}, "
-                f"got {h}; lower latent_dim."
-            )
-        return h
-
-    def _checked_penalty(self) -> float | None:
-        if isinstance(self.latent_penalty, str):
-            if self.latent_penalty != "auto":
-                raise InvalidParameterError(
-                    'latent_penalty must be a number in (0, 1] or "auto", '
-                    f"got {self.latent_penalty!r}; did you mean 'auto'?"
-                )
-            return None
-        return check_number("latent_penalty", self.latent_penalty, low=0, high=1, low_allowed=False)
-
-    def _checked_init(self, x: Tensor) -> str | Tensor:
-        if isinstance(self.init, str):
-            if self.init not in STARTS:
-                raise unknown_choice("init", self.init, STARTS)
-            return self.init
-        try:
-            given = self.init if isinstance(self.init, Tensor) else np.asarray(self.init, float)
-        except (ValueError, TypeError):
-            raise InvalidInputError(
-                f"init must be a name or numbers of shape (n_clusters, n_features), "
-                f"got {type(self.init).__name__} with other entries; give one centre per cluster."
-            ) from None
-        centers = torch.as_tensor(given, dtype=accurate_dtype(x), device=x.device)
-        expected = (self.n_clusters, x.shape[1])
-        if tuple(centers.shape) != expected:
-            raise InvalidInputError(
-                f"init must hold n_clusters x n_features = {expected} numbers, "
-                f"got shape {tuple(centers.shape)}; give one centre per cluster."
-            )
-        if not bool(torch.isfinite(centers).all()):
-            raise InvalidInputError("init contains NaN or infinity; give finite centres.")
-        return centers
+        return self._map(X, shrink)
 
     def _checked_batch_size(self) -> int | None:
         if self.batch_size is None:
@@ -343,8 +283,7 @@ class LinearTAE(BaseTAE):
 
     @staticmethod
     def _estimated_noise(denoiser: Denoiser, noise: str, *, clean: bool) -> float:
-        if noise != "auto":
-            raise unknown_choice("noise", noise, ["auto"])
+        check_auto("noise", noise, "a number")
         if clean:
             raise InvalidParameterError(
                 'noise="auto" is estimated from the fitted samples, but fitted_on="clean" says '
@@ -375,8 +314,8 @@ class LinearTAE(BaseTAE):
         self.entropy_path_ = np.array(solution.run.entropy_path)
         self.n_iter_ = solution.run.n_iter
         self.converged_ = solution.run.converged
-        self._keep_moments(solution, kind)
         self._close(samples.tensor, weights)
+        self._keep_moments(solution, kind)
         if self.verbose:
             logger.info(
                 "%s: loss %.6g after %d iterations, best of %d starts",
@@ -388,32 +327,27 @@ class LinearTAE(BaseTAE):
         moments = solution.moments
         self._denoiser: Denoiser | None = None
         self._moments: dict[str, np.ndarray] | None = None
-        self._frame: dict[str, np.ndarray] | None = None
-        if solution.frame is not None:
-            self._frame = {
-                "origin": _numpy(solution.frame.origin).astype(kind),
-                "axes": _numpy(solution.frame.axes).astype(kind),
-            }
+        self._frame: tuple[np.ndarray, np.ndarray] | None = None
         if moments.seconds.numel() > LARGEST_MOMENTS:
-            self._denoiser = Denoiser.from_moments(moments, solution.shift).to("cpu")
+            denoiser = Denoiser.from_moments(moments, solution.shift, frame=solution.frame)
+            self._denoiser = denoiser.to("cpu")
             return
+        if solution.frame is not None:
+            origin, axes = solution.frame.origin, solution.frame.axes
+            self._frame = _numpy(origin).astype(kind), _numpy(axes).astype(kind)
         centers = moments.centers()[0] + solution.shift.to(moments.sums.dtype)
+        # Weights that sum to less than the rows they stand for say nothing about their number.
+        rows_per_weight = max(1.0, len(self.labels_) / float(moments.counts.sum()))
         self._moments = {
-            "counts": _numpy(moments.counts[0]),
+            "counts": rows_per_weight * _numpy(moments.counts[0]),
             "centers": _numpy(centers),
-            "scatters": _numpy(moments.scatters()[0]).astype(kind),
+            "scatters": (rows_per_weight * _numpy(moments.scatters()[0])).astype(kind),
         }
 
-    def _within_frame(self, shrink: Callable[[Tensor], Tensor], x: Tensor) -> Tensor:
-        """Apply ``shrink`` to points (m, d), or to their part in the plane of wide data."""
+    def _fitted_frame(self) -> Frame | None:
         if self._frame is None:
-            return shrink(x)
-        origin, axes = (
-            torch.as_tensor(self._frame[name], dtype=accurate_dtype(x), device=x.device)
-            for name in ("origin", "axes")
-        )
-        inside = Frame(origin, axes).inside(x)
-        return x + (shrink(inside) - inside) @ axes
+            return None
+        return Frame(*(torch.as_tensor(part, dtype=ACCURATE) for part in self._frame))
 
     def _fitted_denoiser(self) -> Denoiser:
         if self._denoiser is None:
@@ -423,7 +357,8 @@ class LinearTAE(BaseTAE):
                 for name in ("counts", "centers", "scatters")
             )
             moments = Moments.about_means(counts, centers, scatters)
-            self._denoiser = Denoiser.from_moments(moments, torch.zeros_like(centers[0, 0]))
+            origin = torch.zeros_like(centers[0, 0])
+            self._denoiser = Denoiser.from_moments(moments, origin, frame=self._fitted_frame())
         return self._denoiser
 
     def _close(self, x: Tensor, weights: Tensor | None) -> None:
@@ -431,7 +366,7 @@ class LinearTAE(BaseTAE):
         worker = self._worker(x)
         size = self._chunk_rows(x.shape[1])
         labels = torch.empty(x.shape[0], dtype=torch.int32, device=x.device)
-        loss = torch.zeros((), dtype=accurate_dtype(x), device=x.device)
+        loss = torch.zeros((), dtype=ACCURATE, device=x.device)
         for start in range(0, x.shape[0], size):
             place = slice(start, start + size)
             best = worker.costs(x[place]).min(1)
@@ -444,20 +379,20 @@ class LinearTAE(BaseTAE):
     def _n_features_out(self) -> int:
         return int(self.components_.shape[1])
 
-    def _worker(self, like: Tensor) -> _LinearWorker:
-        kind = accurate_dtype(like)
+    def _chunk_rows(self, d: int) -> int:
+        k, h, _ = self.components_.shape
+        return self._checked_batch_size() or default_chunk_rows(d, k * (h + 1))
 
-        def tensor(values: Any) -> Tensor:
-            return torch.as_tensor(values, dtype=kind, device=like.device)
-
-        centers, shares = tensor(self.cluster_centers_), tensor(self.weights_)
-        shift = shares @ centers
-        model = LinearModel(centers - shift, tensor(self.components_), tensor(self.latent_penalty_))
-        # The noise variance of section 5's model: the mean cost per number in X.
-        per_cluster = tensor(self.noise_variance_) * (centers.shape[1] - self._n_features_out)
-        per_cluster += self.latent_penalty_ * tensor(self.explained_variance_).sum(1)
-        noise = (shares @ per_cluster) / centers.shape[1]
-        return _LinearWorker(model, model.fold(), shift, shares.log(), noise)
+    def _worker(self, like: Tensor) -> LinearWorker:
+        return LinearWorker.of(
+            device=like.device,
+            centers=self.cluster_centers_,
+            components=self.components_,
+            weights=self.weights_,
+            explained_variance=self.explained_variance_,
+            noise_variance=self.noise_variance_,
+            latent_penalty=self.latent_penalty_,
+        )
 
     def _warn_if_needed(self) -> None:
         if not self.converged_:
@@ -475,40 +410,6 @@ class LinearTAE(BaseTAE):
                 ConvergenceWarning,
                 stacklevel=3,
             )
-
-
-@dataclass(frozen=True)
-class _LinearWorker:
-    """The published model about the data's mean, in double precision where there is one."""
-
-    model: LinearModel
-    folded: FoldedModel
-    shift: Tensor
-    log_weights: Tensor
-    noise_variance: Tensor
-
-    def costs(self, x: Tensor) -> Tensor:
-        return self.folded.costs(self._centred(x))
-
-    def encode(self, x: Tensor, labels: Tensor) -> Tensor:
-        return self.model.encode(self._centred(x), labels)
-
-    def decode(self, codes: Tensor, labels: Tensor) -> Tensor:
-        return self.model.decode(codes.to(self.shift.dtype), labels) + self.shift
-
-    def posterior(self, costs: Tensor) -> Tensor:
-        tiny = torch.finfo(costs.dtype).tiny
-        context = AssignmentContext(
-            step_size=torch.ones_like(self.noise_variance),
-            log_weights=self.log_weights,
-            noise_variance=self.noise_variance.clamp(min=tiny),
-        )
-        # Only differences count; without noise the absolute costs would overflow.
-        excess = costs - costs.amin(1, keepdim=True)
-        return em(excess, excess, context)
-
-    def _centred(self, x: Tensor) -> Tensor:
-        return x.to(self.shift.dtype) - self.shift
 
 
 def _numpy(tensor: Tensor) -> np.ndarray:

@@ -16,25 +16,21 @@ import numpy as np
 import sklearn.exceptions
 import torch
 from sklearn.base import BaseEstimator
-from sklearn.utils import check_random_state
 from sklearn.utils.validation import _check_n_features, check_array, check_is_fitted, validate_data
 from torch import Tensor
 
-from tensorae.exceptions import InvalidInputError, InvalidParameterError, TensoraeError
+from tensorae.estimators.options import check_device
+from tensorae.exceptions import InvalidInputError, TensoraeError
 
 __all__ = [
     "NotFittedError",
     "Samples",
     "check_codes",
-    "check_device",
     "check_fitted",
-    "check_integer",
     "check_known_labels",
     "check_labels_of",
-    "check_number",
     "check_sample_weight",
     "check_samples",
-    "check_seed",
 ]
 
 
@@ -48,6 +44,12 @@ def check_fitted(estimator: BaseEstimator) -> None:
         check_is_fitted(estimator)
     except sklearn.exceptions.NotFittedError as error:
         raise NotFittedError(str(error)) from None
+
+
+# Largest entries whose squares can still be summed over many rows.
+LARGEST = {torch.float32: 1e15, torch.float64: 1e140}
+# Weights beyond this or its inverse would vanish or overflow in single precision.
+SMALLEST_WEIGHT = 1e-30
 
 
 @dataclass(frozen=True)
@@ -87,6 +89,8 @@ def check_samples(estimator: BaseEstimator, X: Any, *, reset: bool, device: Any 
         samples = _check_tensor(X, device, "X")
         with _as_input_error():
             _check_n_features(estimator, X, reset=reset)
+        if reset and hasattr(estimator, "feature_names_in_"):
+            del estimator.feature_names_in_  # names of an earlier fit
         return samples
     _refuse_what_is_no_table(X, "X")
     with _as_input_error():
@@ -142,6 +146,11 @@ def check_sample_weight(sample_weight: Any, like: Tensor, n_clusters: int) -> Te
             "sample_weight must have entries above zero, got only zeros; "
             "leave it out to count all rows the same."
         )
+    if not SMALLEST_WEIGHT <= float(weights.max()) <= 1 / SMALLEST_WEIGHT:
+        raise InvalidInputError(
+            f"the largest sample_weight must lie between {SMALLEST_WEIGHT:.0e} and "
+            f"{1 / SMALLEST_WEIGHT:.0e}, got {float(weights.max()):.3g}; divide all weights by it."
+        )
     if n_counting < n_clusters:
         raise InvalidInputError(
             f"at least n_clusters={n_clusters} rows must have a weight above zero, "
@@ -184,62 +193,6 @@ def check_labels_of(codes: Tensor, labels: Any, n_clusters: int) -> Tensor:
     return values
 
 
-def check_seed(random_state: Any) -> np.random.RandomState:
-    """Return a generator from a seed, a generator or None."""
-    try:
-        generator: np.random.RandomState = check_random_state(random_state)
-    except ValueError:
-        raise InvalidParameterError(
-            "random_state must be a whole number from 0 to 2**32-1, a numpy RandomState or None, "
-            f"got {random_state!r}; change random_state."
-        ) from None
-    return generator
-
-
-def check_device(device: Any, home: torch.device) -> torch.device:
-    """Return where to compute: ``device``, or ``home`` where none is given."""
-    if device is None:
-        return home
-    try:
-        place = torch.device(device)
-        torch.empty(0, device=place)
-    except (RuntimeError, AssertionError, TypeError) as error:
-        reason = str(error).splitlines()[0]
-        raise InvalidParameterError(
-            f"device must be one that this machine has, such as 'cpu', got {device!r} "
-            f"({reason}); change device."
-        ) from None
-    return place
-
-
-def check_integer(name: str, value: Any, *, low: int) -> int:
-    """Return a whole number of at least ``low``."""
-    whole = isinstance(value, numbers.Integral) and not isinstance(value, bool | np.bool_)
-    if not whole or int(value) < low:
-        raise InvalidParameterError(
-            f"{name} must be a whole number of at least {low}, got {value!r}; change {name}."
-        )
-    return int(value)
-
-
-def check_number(
-    name: str, value: Any, *, low: float, high: float = float("inf"), low_allowed: bool = True
-) -> float:
-    """Return a real number in [low, high], or in (low, high] if ``low`` is not allowed."""
-    fits = isinstance(value, numbers.Real) and not isinstance(value, bool | np.bool_)
-    if fits:
-        above = low <= value if low_allowed else low < value
-        fits = above and value <= high and value != float("inf")
-    if not fits:
-        opening = "[" if low_allowed else "("
-        closing = ")" if high == float("inf") else "]"
-        raise InvalidParameterError(
-            f"{name} must be a number in {opening}{low:g}, {high:g}{closing}, got {value!r}; "
-            f"change {name}."
-        )
-    return float(value)
-
-
 @contextmanager
 def _as_input_error() -> Iterator[None]:
     """Turn what scikit-learn's checks raise into our own family of errors."""
@@ -247,6 +200,12 @@ def _as_input_error() -> Iterator[None]:
         yield
     except ValueError as error:
         raise InvalidInputError(str(error)) from None
+    except TypeError as error:
+        raise _InvalidTypeError(str(error)) from None
+
+
+class _InvalidTypeError(InvalidInputError, TypeError):
+    """Data of a kind that is no number; scikit-learn asks for a TypeError."""
 
 
 def _check_tensor(X: Tensor, device: Any, name: str) -> Samples:
@@ -259,20 +218,15 @@ def _check_tensor(X: Tensor, device: Any, name: str) -> Samples:
     _check_two_dimensional(tuple(X.shape), name)
     if X.shape[0] == 0 or X.shape[1] == 0:
         raise _nothing_inside(tuple(X.shape), name)
-    home, kind = X.device, X.dtype
+    home = X.device
     tensor = X.detach().to(check_device(device, home))
     if tensor.dtype not in (torch.float32, torch.float64):
-        tensor = tensor.to(
-            torch.float32 if tensor.is_floating_point() else torch.get_default_dtype()
-        )
+        # Half precision is too coarse for sums; whole numbers are kept exactly.
+        tensor = tensor.to(torch.float32 if tensor.is_floating_point() else torch.float64)
     tensor = tensor.contiguous()
     _refuse_what_is_not_finite(tensor, name, None)
 
-    def give_back(result: Tensor) -> Tensor:
-        keep = result.is_floating_point() and kind.is_floating_point
-        return result.to(home, kind) if keep else result.to(home)
-
-    return Samples(tensor, give_back)
+    return Samples(tensor, lambda result: result.to(home))
 
 
 def _refuse_what_is_no_table(X: Any, name: str) -> None:
@@ -281,6 +235,10 @@ def _refuse_what_is_no_table(X: Any, name: str) -> None:
         raise InvalidInputError(
             f"{name} must be dense, got a sparse {type(X).__name__}; use {name}.toarray(), "
             "or reduce it first with TruncatedSVD."
+        )
+    if hasattr(X, "collect") and hasattr(X, "lazy"):
+        raise InvalidInputError(
+            f"{name} must be a table in memory, got a {type(X).__name__}; use {name}.collect()."
         )
     if hasattr(X, "columns") and hasattr(X, "dtypes"):
         if X.shape[0] == 0:
@@ -360,7 +318,9 @@ def _refuse_other_columns(X: Any, name: str) -> None:
 
 def _may_be_no_number(kind: Any) -> bool:
     label = str(kind).lower()
-    return not label.startswith(("float", "int", "uint", "bool", "decimal"))
+    return label.startswith("interval") or not label.startswith(
+        ("float", "int", "uint", "bool", "decimal")
+    )
 
 
 def _is_numeric(column: Any) -> bool:
@@ -375,8 +335,10 @@ def _is_numeric(column: Any) -> bool:
 
 
 def _refuse_what_is_not_finite(tensor: Tensor, name: str, columns: Any) -> None:
-    # One sum over all entries is finite almost always, and needs no second copy of the data.
-    if bool(torch.isfinite(tensor.sum())):
+    # The extremes are NaN or infinite if any entry is, and need no second copy of the data.
+    low, high = tensor.aminmax()
+    if bool(torch.isfinite(low)) and bool(torch.isfinite(high)):
+        _refuse_what_would_overflow(float(torch.maximum(-low, high)), tensor.dtype, name)
         return
     for column in range(tensor.shape[1]):
         bad = ~torch.isfinite(tensor[:, column])
@@ -391,8 +353,17 @@ def _refuse_what_is_not_finite(tensor: Tensor, name: str, columns: Any) -> None:
             )
 
 
+def _refuse_what_would_overflow(largest: float, kind: torch.dtype, name: str) -> None:
+    limit = LARGEST[kind]
+    if largest > limit:
+        raise InvalidInputError(
+            f"{name} must stay below {limit:.0e} in {kind}, because its squares are summed, got "
+            f"{largest:.3g}; divide it by a constant first."
+        )
+
+
 def _as_vector(values: Any, name: str, n: int, like: Tensor) -> Tensor:
-    """Numbers of shape (n,) in double precision where the device has it."""
+    """Numbers of shape (n,) in double precision."""
     try:
         vector = values if isinstance(values, Tensor) else _as_tensor(np.asarray(values, float))
     except (ValueError, TypeError):
@@ -405,8 +376,7 @@ def _as_vector(values: Any, name: str, n: int, like: Tensor) -> Tensor:
             f"{name} must be 1-D with one entry for each of the {n} rows, "
             f"got shape {tuple(vector.shape)}; check that both come from the same table."
         )
-    kind = torch.float32 if like.device.type == "mps" else torch.float64
-    return vector.to(like.device, kind)
+    return vector.detach().to(like.device, torch.float64)
 
 
 def _as_whole_numbers(labels: Tensor, meaning: str, remedy: str) -> Tensor:

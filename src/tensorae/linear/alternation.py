@@ -11,16 +11,10 @@ import torch
 from torch import Tensor
 
 from tensorae.assignment import RULES, Rule, worst_explained
+from tensorae.linear.moments import Moments
 from tensorae.linear.parameters import Estimation, Parameters
-from tensorae.linear.passes import (
-    ChunkSweep,
-    HardPass,
-    Moments,
-    Rows,
-    TableSweep,
-    cheapest,
-    choose_sweep,
-)
+from tensorae.linear.passes import ChunkSweep, HardPass, TableSweep, cheapest, choose_sweep
+from tensorae.linear.rows import Rows
 
 __all__ = ["Alternation", "Run"]
 
@@ -29,6 +23,7 @@ SOFTNESS = 0.1
 # The loss is linear in S, so a step of any length descends; growing steps end at 0/1.
 FIRST_STEP = 0.5
 STEP_GROWTH = 1.2
+LONGEST_GROWTH = 200
 # S is at rest where no entry changes by more than this.
 VERTEX_TOLERANCE = 1e-6
 
@@ -145,7 +140,7 @@ class Alternation:
     def run(self, labels: Tensor) -> list[Run]:
         """Run every start, given by its first labels (r, n), to a fixed point."""
         sweep = choose_sweep(self.rows, labels.shape[0], self.n_clusters)
-        if self.rule.hard:
+        if self.rule.is_lloyd:
             return self._run_hard(sweep, labels.clone())
         runs = self._run_soft(sweep, labels)
         return runs if self.rule.probabilistic else self._to_vertices(sweep, runs)
@@ -180,7 +175,8 @@ class Alternation:
         labels, _, parameters = self._first(sweep, labels.clone())
         assignments = self._softened(labels)
         while progress.alive:
-            context = parameters.context(FIRST_STEP * STEP_GROWTH**progress.n_iter)
+            growth = STEP_GROWTH ** min(progress.n_iter, LONGEST_GROWTH)
+            context = parameters.context(FIRST_STEP * growth)
             progress.n_iter += 1
             before = parameters
             step = sweep.soft_pass(before.model, assignments, self.rule, context)

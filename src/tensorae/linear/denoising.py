@@ -22,7 +22,8 @@ import torch
 from torch import Tensor
 
 from tensorae.linear.covariances import pooling_strengths, unbiased_spectrum
-from tensorae.linear.passes import Moments
+from tensorae.linear.frames import Frame
+from tensorae.linear.moments import Moments
 
 __all__ = ["Denoiser"]
 
@@ -65,7 +66,12 @@ class Denoiser:
 
     @classmethod
     def from_moments(
-        cls, moments: Moments, shift: Tensor, *, max_directions: int = MAX_DIRECTIONS
+        cls,
+        moments: Moments,
+        shift: Tensor,
+        *,
+        frame: Frame | None = None,
+        max_directions: int = MAX_DIRECTIONS,
     ) -> Denoiser:
         """Keep what is needed of the sums that closed a fit.
 
@@ -75,6 +81,9 @@ class Denoiser:
             Of one start. The clusters may come in any order.
         shift : Tensor of shape (d,)
             What was taken off the data before the sums.
+        frame : Frame, optional
+            The plane in whose coordinates moments and shift are, where data is wide. Directions
+            off it share the variance that so few samples were bound to miss.
         max_directions : int
             Largest q.
 
@@ -83,18 +92,23 @@ class Denoiser:
         Denoiser
         """
         counts, scatters = moments.counts[0], moments.scatters()[0]
-        d = shift.shape[0]
-        q = min(d, max_directions)
+        inside = shift.shape[0]
+        d = inside if frame is None else frame.axes.shape[1]
+        q = min(inside, max_directions)
         dof = _degrees(counts)
         values, vectors = torch.linalg.eigh(scatters.sum(0) / dof.sum().clamp(min=1))
-        basis = vectors[:, d - q :].contiguous()
+        basis = vectors[:, inside - q :].contiguous()
         inner = basis.mT @ scatters @ basis
         outer = _trace(scatters) - _trace(inner)
+        centers = moments.centers()[0] + shift.to(scatters.dtype)
+        if frame is not None:
+            centers, basis = frame.origin + centers @ frame.axes, frame.axes.mT @ basis
+        unseen = values.new_zeros(d - inside)
         return cls(
-            centers=moments.centers()[0] + shift.to(scatters.dtype),
+            centers=centers,
             counts=counts,
             basis=basis,
-            spectrum=unbiased_spectrum(values, float(dof.sum())),
+            spectrum=unbiased_spectrum(torch.cat([unseen, values]), float(dof.sum())),
             covariances=inner / dof.clamp(min=1)[:, None, None],
             rest=outer.clamp(min=0) / (dof.clamp(min=1) * max(d - q, 1)) * float(q < d),
         )

@@ -14,7 +14,7 @@ import torch
 from torch import Tensor
 
 from tensorae.linear.model import LinearModel
-from tensorae.linear.passes import LARGE_WIDTH, accurate_dtype
+from tensorae.linear.rows import ACCURATE, LARGE_WIDTH
 
 __all__ = ["Frame", "needs_frame"]
 
@@ -35,7 +35,7 @@ class Frame:
     @classmethod
     def of(cls, data: Tensor, at_least: int) -> Frame:
         """Plane that holds all rows of ``data`` (n, d), with at least so many directions."""
-        x = data.to(accurate_dtype(data))
+        x = data.to(ACCURATE)
         origin = x.mean(0)
         spread = (x - origin).mT
         if spread.shape[1] < at_least:
@@ -46,6 +46,10 @@ class Frame:
     def inside(self, x: Tensor) -> Tensor:
         """Coordinates (n, p) of points (n, d)."""
         return (x.to(self.origin.dtype) - self.origin) @ self.axes.mT
+
+    def direction(self, vector: Tensor) -> Tensor:
+        """Coordinates (p,) of a direction (d,)."""
+        return self.axes @ vector.to(self.axes)
 
     def embed(self, model: LinearModel) -> LinearModel:
         """Return a model of the coordinates as a model of the points."""

@@ -13,7 +13,7 @@ from torch import Tensor
 
 from tensorae.assignment import AssignmentContext
 from tensorae.linear.model import LinearModel
-from tensorae.linear.passes import Moments
+from tensorae.linear.moments import Moments
 from tensorae.linear.subspaces import (
     Fallback,
     Subspaces,
@@ -50,6 +50,8 @@ class Parameters:
         L_λ, the loss that these parameters reach for the assignments they were made from.
     noise_variance : Tensor of shape (r,)
         s² of the model of section 5.
+    n_features : int
+        d of the data, which is more than the model's own where wide data was turned.
     """
 
     model: LinearModel
@@ -58,6 +60,7 @@ class Parameters:
     traces: Tensor
     loss: Tensor
     noise_variance: Tensor
+    n_features: int
 
     def __getitem__(self, start: int | Tensor) -> Parameters:
         return Parameters(
@@ -67,13 +70,14 @@ class Parameters:
             self.traces[start],
             self.loss[start],
             self.noise_variance[start],
+            self.n_features,
         )
 
     def context(self, step: float) -> AssignmentContext:
         """What an assignment rule needs; ``step`` is in units of one over the mean cost."""
         weights = self.counts / self.counts.sum(-1, keepdim=True)
         tiny = torch.finfo(weights.dtype).tiny
-        mean_cost = self.noise_variance * self.model.centers.shape[-1]
+        mean_cost = self.noise_variance * self.n_features
         return AssignmentContext(
             step_size=step / mean_cost,
             log_weights=weights.clamp(min=tiny).log(),
@@ -82,15 +86,14 @@ class Parameters:
 
     def log_normalizer(self) -> Tensor:
         """Log of the Gaussian's normalising constant (r,), the same for every cluster."""
-        h, d = self.model.components.shape[-2:]
+        h, d = self.model.components.shape[-2], self.n_features
         return (
             d * (2 * math.pi * self.noise_variance).log() - h * self.model.latent_penalty.log()
         ) / 2
 
     def profile(self) -> Tensor:
         """Minus the log-likelihood (r,) for given assignments, at the best noise variance."""
-        d = self.model.centers.shape[-1]
-        return self.counts.sum(-1) * (self.log_normalizer() + d / 2)
+        return self.counts.sum(-1) * (self.log_normalizer() + self.n_features / 2)
 
 
 @dataclass(frozen=True)
@@ -100,6 +103,8 @@ class Estimation:
     Attributes
     ----------
     latent_dim : int
+    n_features : int
+        d of the data, which is more than that of the moments where wide data was turned.
     latent_penalty : float or None
         λ; None where it is estimated.
     fallback : Fallback
@@ -109,6 +114,7 @@ class Estimation:
     """
 
     latent_dim: int
+    n_features: int
     latent_penalty: float | None
     fallback: Fallback
     variance_floor: float
@@ -149,7 +155,7 @@ class Estimation:
         return torch.where(alive, moments.centers(), previous.model.centers)
 
     def _assemble(self, moments: Moments, subspaces: Subspaces, centers: Tensor) -> Parameters:
-        h, d = subspaces.components.shape[-2:]
+        h, d = self.latent_dim, self.n_features
         traces = moments.traces()
         total = traces.sum(-1)
         latent = torch.minimum(subspaces.variances.sum((-2, -1)), total)
@@ -158,7 +164,7 @@ class Estimation:
         loss = residual + penalty * latent
         noise = (loss / (moments.counts.sum(-1) * d)).clamp(min=self.variance_floor)
         model = LinearModel(centers, subspaces.components, penalty)
-        return Parameters(model, subspaces.variances, moments.counts, traces, loss, noise)
+        return Parameters(model, subspaces.variances, moments.counts, traces, loss, noise, d)
 
     def _penalty(self, residual: Tensor, latent: Tensor, rest: int, h: int) -> Tensor:
         """λ (r,): as given, or where the likelihood of section 5's model is largest."""

@@ -17,7 +17,7 @@ from torch import Tensor
 
 from tensorae.linear.alternation import Alternation, Run
 from tensorae.linear.model import LinearModel
-from tensorae.linear.passes import Rows
+from tensorae.linear.rows import Rows
 
 __all__ = ["found_often", "relocate"]
 
@@ -27,7 +27,7 @@ TRIAL_PASSES = 8
 MAX_ROUNDS = 8
 PATIENCE = 2
 # An optimum that this share of the starts came to is taken for the global one.
-AGREEMENT = 0.3
+AGREEMENT = 0.5
 
 
 def found_often(objectives: list[float]) -> bool:

@@ -22,18 +22,11 @@ from tensorae.initialization import (
 from tensorae.linear.alternation import Alternation, Run
 from tensorae.linear.frames import Frame, needs_frame
 from tensorae.linear.model import LinearModel
+from tensorae.linear.moments import Moments
 from tensorae.linear.parameters import Estimation, Parameters
-from tensorae.linear.passes import (
-    ChunkSweep,
-    Moments,
-    Rows,
-    accurate_dtype,
-    cheapest,
-    choose_sweep,
-    default_chunk_rows,
-    fits_table,
-)
+from tensorae.linear.passes import ChunkSweep, cheapest, choose_sweep, fits_table
 from tensorae.linear.relocation import found_often, relocate
+from tensorae.linear.rows import ACCURATE, Rows, default_chunk_rows
 from tensorae.linear.subspaces import RANK_TOLERANCE, Fallback, fix_signs
 
 __all__ = ["Solution", "SolverOptions", "solve"]
@@ -46,6 +39,8 @@ SAMPLE_ROWS = (4096, 32768)
 SAMPLE_ROWS_PER_CLUSTER = 1000
 # Starts run side by side while they fit in this many bytes.
 BATCH_BYTES = 48_000_000
+# Clusters that may fail to find a better place before the others are left where they are.
+RESCUE_FAILURES = 5
 # Share of the data's variance that double precision can no longer tell from zero.
 VARIANCE_FLOOR = 1e-13
 
@@ -116,6 +111,7 @@ def solve(
     weights: Tensor | None = None,
     known_labels: Tensor | None = None,
     chunk_rows: int | None = None,
+    frame: Frame | None = None,
 ) -> Solution:
     """Fit the linear model.
 
@@ -128,12 +124,14 @@ def solve(
     known_labels : Tensor of shape (n,), optional
         Cluster of the rows where it is known, -1 elsewhere.
     chunk_rows : int, optional
+    frame : Frame, optional
+        The plane in whose coordinates ``data`` is, where wide data was turned.
 
     Returns
     -------
     Solution
     """
-    if needs_frame(data, options.latent_dim):
+    if frame is None and needs_frame(data, options.latent_dim):
         return _solve_in_frame(
             data, options, rng, weights=weights, known_labels=known_labels, chunk_rows=chunk_rows
         )
@@ -143,7 +141,7 @@ def solve(
     rows = Rows(data, weights, chunk_rows=chunk_rows)
     # A start that is given leaves nothing to chance.
     chance = rng if isinstance(options.init, str) else np.random.RandomState(0)
-    problem = _Problem(rows, options, chance)
+    problem = _Problem(rows, options, chance, frame)
     run = problem.best_run(known_labels)
     run = problem.rescue(run)
     moments = problem.exact_moments(run)
@@ -168,7 +166,7 @@ def _solve_in_frame(
     frame = Frame.of(points, options.latent_dim)
     if not isinstance(given, str):
         options = replace(options, init=frame.inside(given))
-    solution = solve(frame.inside(data), options, rng, **others)
+    solution = solve(frame.inside(data), options, rng, frame=frame, **others)
     model = frame.embed(solution.model)
     model = replace(model, components=fix_signs(model.components))
     return replace(solution, model=model, frame=frame)
@@ -177,24 +175,34 @@ def _solve_in_frame(
 class _Problem:
     """One fit: its rows, its options and a sample of rows in canonical order."""
 
-    def __init__(self, rows: Rows, options: SolverOptions, rng: np.random.RandomState) -> None:
+    def __init__(
+        self,
+        rows: Rows,
+        options: SolverOptions,
+        rng: np.random.RandomState,
+        frame: Frame | None = None,
+    ) -> None:
         self.rows, self.options, self.rng = rows, options, rng
+        n_features = rows.d if frame is None else frame.axes.shape[1]
         wanted = min(SAMPLE_ROWS_PER_CLUSTER * options.n_clusters, SAMPLE_ENTRIES // rows.d)
         size = min(max(wanted, SAMPLE_ROWS[0]), SAMPLE_ROWS[1])
-        direction = torch.as_tensor(rng.standard_normal(rows.d), device=rows.data.device)
+        # Drawn in the space of the data, so that turning wide data changes nothing.
+        direction = torch.as_tensor(rng.standard_normal(n_features), device=rows.data.device)
+        if frame is not None:
+            direction = frame.direction(direction)
         keys = rows.map(lambda x: x @ direction.to(x.dtype))
         self.picked, self.sample_weights = canonical_sample(
             keys, rows.all_weights(), size, rng.uniform()
         )
         self.sample = rows.select(self.picked)
         self.n_starts = 1
-        accurate = accurate_dtype(rows.data)
         spread = (self.sample_weights @ self.sample.square().sum(1)) / self.sample_weights.sum()
-        floor = max(VARIANCE_FLOOR * float(spread) / rows.d, torch.finfo(accurate).tiny ** 0.5)
+        floor = max(VARIANCE_FLOOR * float(spread) / rows.d, torch.finfo(ACCURATE).tiny ** 0.5)
         self.estimation = Estimation(
             latent_dim=options.latent_dim,
+            n_features=n_features,
             latent_penalty=options.latent_penalty,
-            fallback=Fallback(self.sample.to(accurate), self.sample_weights.to(accurate)),
+            fallback=Fallback(self.sample.to(ACCURATE), self.sample_weights.to(ACCURATE)),
             variance_floor=floor,
         )
 
@@ -242,9 +250,9 @@ class _Problem:
         if o.init == "random" and known is None:
             return random_rows(x, weights, o.n_clusters, n_starts, self.rng)
         seeds = k_means_plus_plus(x, weights, o.n_clusters, n_starts, self.rng, known)
-        # Polished seeds end lower on images, raw ones are more diverse on small tables; with three
-        # to one, neither kind of data loses (benchmarks/starts.py).
-        polished = n_starts if o.init == "k-means" else -(-3 * n_starts // 4)
+        # Polished seeds end lower on images, raw ones are more diverse on small tables; with half
+        # of each, neither kind of data loses (benchmarks/starts.py).
+        polished = n_starts if o.init == "k-means" else (n_starts + 1) // 2
         return torch.cat([short_k_means(x, weights, seeds[:polished]), seeds[polished:]])
 
     def _labelled_starts(self, labels: Tensor) -> list[LinearModel]:
@@ -293,7 +301,7 @@ class _Problem:
         o = self.options
         moments = 3 * 8 * o.n_clusters * rows.d**2
         chunk = 8 * o.n_clusters * (o.latent_dim + 2) * min(rows.n, rows.chunk_rows)
-        labels = rows.n * (8 if o.rule.hard else 24 * o.n_clusters)
+        labels = rows.n * (8 if o.rule.is_lloyd else 24 * o.n_clusters)
         return moments + chunk + labels
 
     # The best one ------------------------------------------------------------------------------
@@ -308,7 +316,10 @@ class _Problem:
         if self.options.latent_penalty == 1 or self.options.latent_dim == self.rows.d:
             return run
         floor = RANK_TOLERANCE * float(run.parameters.traces.sum())
+        failures = 0
         for cluster in range(self.options.n_clusters):
+            if failures == RESCUE_FAILURES:
+                break
             lacking = run.parameters.variances[0, cluster, -1] <= floor
             others = run.parameters.variances[0, :, -1] > floor
             if not bool(lacking) or not bool(others.any()):
@@ -316,6 +327,8 @@ class _Problem:
             candidate = self._moved(run, cluster)
             if candidate is not None and candidate.objective < run.objective:
                 run = candidate
+            else:
+                failures += 1
         return run
 
     def _moved(self, run: Run, cluster: int) -> Run | None:

@@ -11,7 +11,8 @@ from functools import cached_property
 import torch
 from torch import Tensor
 
-from tensorae.linear.passes import LARGE_WIDTH, Moments
+from tensorae.linear.moments import Moments
+from tensorae.linear.rows import LARGE_WIDTH
 
 __all__ = [
     "Fallback",

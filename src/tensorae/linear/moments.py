@@ -1,0 +1,167 @@
+"""Sums over the members of clusters, kept up to date by the rows that move.
+
+Shapes: k clusters, d features, r starts, m rows.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+
+from tensorae.exceptions import InvalidInputError
+from tensorae.linear.rows import LARGE_WIDTH, Rows
+
+__all__ = ["Moments", "Movers", "positive"]
+
+# Movers wait until this many numbers have gathered, then go into the sums together.
+PENDING_ENTRIES = 1 << 20
+# Bytes of d x d sums beyond which a fit would not end well.
+LARGEST_SUMS = 8_000_000_000
+
+
+@dataclass
+class Moments:
+    """Sums over the members of every cluster, about a reference point of that cluster.
+
+    The reference keeps the second moments small, so that single precision is enough for rows.
+
+    Attributes
+    ----------
+    references : Tensor of shape (r, k, d)
+    counts : Tensor of shape (r, k)
+        Sum of the weights.
+    sums : Tensor of shape (r, k, d)
+    squares : Tensor of shape (r, k)
+        Sum of the squared norms: the trace of ``seconds``, always in the accurate precision.
+    seconds : Tensor of shape (r, k, d, d)
+        Sum of x xᵀ; in the precision of the rows where it is large.
+    """
+
+    references: Tensor
+    counts: Tensor
+    sums: Tensor
+    squares: Tensor
+    seconds: Tensor
+
+    @classmethod
+    def zeros(cls, references: Tensor, rows_dtype: torch.dtype) -> Moments:
+        """Empty sums about ``references`` (r, k, d)."""
+        r, k, d = references.shape
+        size = r * k * d * d * references.element_size()
+        if size > LARGEST_SUMS:
+            raise InvalidInputError(
+                f"X has {d} features, for which the sums of {r * k} clusters take "
+                f"{size / 1e9:.0f} GB; reduce it first, for example with PCA(200)."
+            )
+        new = references.new_zeros
+        kind = rows_dtype if d >= LARGE_WIDTH else references.dtype
+        return cls(references, new(r, k), new(r, k, d), new(r, k), new(r, k, d, d, dtype=kind))
+
+    @classmethod
+    def about_means(cls, counts: Tensor, means: Tensor, scatters: Tensor) -> Moments:
+        """Moments of clusters whose scatters (r, k, d, d) about their means are known."""
+        squares = scatters.diagonal(dim1=-2, dim2=-1).sum(-1)
+        return cls(means, counts, torch.zeros_like(means), squares, scatters)
+
+    def __getitem__(self, starts: Tensor) -> Moments:
+        return Moments(
+            self.references[starts],
+            self.counts[starts],
+            self.sums[starts],
+            self.squares[starts],
+            self.seconds[starts],
+        )
+
+    def means(self) -> Tensor:
+        """Mean of each cluster (r, k, d) relative to its reference; zero if it is empty."""
+        return self.sums / positive(self.counts).unsqueeze(-1)
+
+    def centers(self) -> Tensor:
+        """Mean of each cluster (r, k, d)."""
+        return self.references + self.means()
+
+    def traces(self) -> Tensor:
+        """Trace of each scatter matrix (r, k)."""
+        return (self.squares - (self.sums * self.means()).sum(-1)).clamp(min=0)
+
+    def scatters(self) -> Tensor:
+        """Σ̂_j, the scatter matrices (r, k, d, d) about the means, not normalised."""
+        return self.seconds - self.sums.unsqueeze(-1) * self.means().unsqueeze(-2)
+
+    def scatter_times(self, basis: Tensor) -> Tensor:
+        """``Σ̂_j @ basis`` (r, k, d, b) without forming Σ̂_j."""
+        image = (self.seconds @ basis.to(self.seconds.dtype)).to(basis.dtype)
+        return image - self.sums.unsqueeze(-1) * (self.means().unsqueeze(-2) @ basis)
+
+    def add(self, group: tuple[int, int], x: Tensor, weights: Tensor) -> None:
+        """Add rows ``x`` (m, d) to cluster ``group`` = (start, j); negative weights take away."""
+        shifted = x - self.references[group].to(x.dtype)
+        weighted = shifted * weights.unsqueeze(1)
+        self.counts[group] += weights.sum(dtype=self.counts.dtype)
+        self.sums[group] += weighted.sum(0)
+        self.squares[group] += shifted.square().sum(1) @ weights
+        seconds = self.seconds[group]
+        if seconds.dtype == x.dtype:
+            seconds.addmm_(weighted.mT, shifted)
+        else:
+            seconds += weighted.mT @ shifted
+
+
+class Movers:
+    """Rows that enter or leave clusters, gathered until it pays to sum them cluster by cluster."""
+
+    def __init__(self, rows: Rows, moments: Moments) -> None:
+        self.rows, self.moments = rows, moments
+        capacity = max(PENDING_ENTRIES // rows.d, 1024)
+        # Buffers of fixed size: many small tensors that outlive a chunk would fragment memory.
+        self.noted = torch.empty(2, capacity, dtype=torch.long, device=rows.data.device)
+        self.signs = torch.empty(capacity, dtype=rows.dtype, device=rows.data.device)
+        self.size = 0
+
+    def enter(self, starts: Tensor, rows: Tensor, labels: Tensor) -> None:
+        """Note rows (m,) that enter the clusters ``labels`` (m,) of ``starts`` (m,)."""
+        self._note(starts, rows, labels, 1.0)
+
+    def leave(self, starts: Tensor, rows: Tensor, labels: Tensor) -> None:
+        """Note rows (m,) that leave the clusters ``labels`` (m,) of ``starts`` (m,)."""
+        self._note(starts, rows, labels, -1.0)
+
+    def settle(self) -> None:
+        """Bring the sums up to date with all rows noted so far."""
+        if self.size == 0:
+            return
+        groups, rows = self.noted[:, : self.size]
+        order = groups.argsort(stable=True)
+        rows, signs = rows[order], self.signs[order]
+        self.size = 0
+        if self.rows.weights is not None:
+            signs = signs * self.rows.weights[rows]
+        values, sizes = torch.unique_consecutive(groups[order], return_counts=True)
+        clusters = self.moments.counts.shape[1]
+        for group, members, weights in zip(
+            values.tolist(), rows.split(sizes.tolist()), signs.split(sizes.tolist()), strict=True
+        ):
+            self.moments.add(divmod(group, clusters), self.rows.select(members), weights)
+
+    def _note(self, starts: Tensor, rows: Tensor, labels: Tensor, sign: float) -> None:
+        groups = starts * self.moments.counts.shape[1] + labels
+        capacity = self.signs.shape[0]
+        done = 0
+        while done < rows.numel():
+            taken = min(capacity - self.size, rows.numel() - done)
+            place = slice(self.size, self.size + taken)
+            self.noted[0, place] = groups[done : done + taken]
+            self.noted[1, place] = rows[done : done + taken]
+            self.signs[place] = sign
+            self.size += taken
+            done += taken
+            if self.size == capacity:
+                self.settle()
+
+
+def positive(counts: Tensor) -> Tensor:
+    """Counts that can be divided by: one in place of zero."""
+    divisors: Tensor = torch.where(counts > 0, counts, 1.0)
+    return divisors
