@@ -201,7 +201,7 @@ def row(task: Task, protocol: str, scale: float, errors: Errors) -> list[str]:
     elif any(scale == level and name in (None, task.name) for level, name in COMPARED):
         bounds.append(mean(SIMPLE))
     worst = max(mean(name) for name in (DENOISE, AUTO) if name in COLUMNS[protocol])
-    reached = round(mean(DENOISE), 2) <= min(bounds) and worst <= bounds[0]
+    reached = mean(DENOISE) <= min(bounds) and worst <= bounds[0]
     return [task.name, *cells, f"≤ {min(bounds):.2f}", "yes" if reached else "NO"]
 
 

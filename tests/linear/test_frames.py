@@ -36,7 +36,7 @@ def test_very_wide_data_fits_in_little_memory(rng):
 def test_denoising_in_the_plane_is_as_good_as_in_the_whole_space(wide, rng, monkeypatch):
     """What so few rows were bound to miss off their plane is estimated, not left alone.
 
-    The weight of a cluster's own covariance is judged in the plane, so that the two differ a little.
+    The weight of a cluster's own covariance is judged in the plane, so the two differ a little.
     """
     noisy = wide[:5] + 0.3 * rng.randn(5, 300)
     inside = LinearTAE(3, 2, init=wide[:3]).fit(wide)
@@ -56,10 +56,11 @@ def test_an_estimated_penalty_is_that_of_the_whole_space(wide, monkeypatch, assi
     inside = LinearTAE(3, 2, **options).fit(wide)
     monkeypatch.setattr(solver, "needs_frame", lambda data, at_least: False)
     outside = LinearTAE(3, 2, **options).fit(wide)
-    assert inside.latent_penalty_ == pytest.approx(outside.latent_penalty_, rel=1e-3)
+    assert inside.latent_penalty_ == pytest.approx(outside.latent_penalty_, rel=1e-2)
     objective = outside.objective_path_[-1]
-    assert inside.objective_path_[-1] == pytest.approx(objective, rel=1e-6)
-    np.testing.assert_allclose(inside.predict_proba(wide), outside.predict_proba(wide), atol=1e-3)
+    assert inside.objective_path_[-1] == pytest.approx(objective, rel=1e-4)
+    posterior = outside.predict_proba(wide)
+    np.testing.assert_allclose(inside.predict_proba(wide), posterior, atol=0.02)
 
 
 def test_the_order_of_wide_rows_changes_nothing(wide, rng):

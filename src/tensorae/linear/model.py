@@ -64,7 +64,7 @@ class LinearModel:
         """Codes (n, h) of the samples under the autoencoders that ``labels`` (n,) names."""
         codes = x.new_empty(x.shape[0], self.components.shape[-2])
         for j, rows in _members(labels):
-            codes[rows] = (x[rows] - self.centers[j]) @ self.components[j].mT
+            codes[rows] = (x.index_select(0, rows) - self.centers[j]) @ self.components[j].mT
         return codes
 
     def decode(self, codes: Tensor, labels: Tensor) -> Tensor:

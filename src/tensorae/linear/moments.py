@@ -100,13 +100,15 @@ class Moments:
         shifted = x - self.references[group].to(x.dtype)
         weighted = shifted * weights.unsqueeze(1)
         self.counts[group] += weights.sum(dtype=self.counts.dtype)
-        self.sums[group] += weighted.sum(0)
-        self.squares[group] += shifted.square().sum(1) @ weights
+        self.sums[group] += weights @ shifted
         seconds = self.seconds[group]
         if seconds.dtype == x.dtype:
+            self.squares[group] += (weighted * shifted).sum()
             seconds.addmm_(weighted.mT, shifted)
         else:
-            seconds += weighted.mT @ shifted
+            products = weighted.mT @ shifted
+            self.squares[group] += products.diagonal().sum(dtype=self.squares.dtype)
+            seconds += products
 
 
 class Movers:
@@ -114,7 +116,8 @@ class Movers:
 
     def __init__(self, rows: Rows, moments: Moments) -> None:
         self.rows, self.moments = rows, moments
-        capacity = max(PENDING_ENTRIES // rows.d, 1024)
+        # Not too many either: a product sums all of them in the precision of the rows.
+        capacity = min(max(PENDING_ENTRIES // rows.d, 1024), 32768)
         # Buffers of fixed size: many small tensors that outlive a chunk would fragment memory.
         self.noted = torch.empty(2, capacity, dtype=torch.long, device=rows.data.device)
         self.signs = torch.empty(capacity, dtype=rows.dtype, device=rows.data.device)
@@ -133,7 +136,9 @@ class Movers:
         if self.size == 0:
             return
         groups, rows = self.noted[:, : self.size]
-        order = groups.argsort(stable=True)
+        # Short keys sort several times faster.
+        few = self.moments.counts.numel() <= torch.iinfo(torch.int16).max
+        order = groups.to(torch.int16 if few else torch.int64).argsort(stable=True)
         rows, signs = rows[order], self.signs[order]
         self.size = 0
         if self.rows.weights is not None:

@@ -26,15 +26,26 @@ PROPOSALS = 8
 TRIAL_PASSES = 8
 MAX_ROUNDS = 8
 PATIENCE = 2
-# An optimum that this share of the starts came to is taken for the global one.
+# An optimum that this share of the starts came to, or near to, is taken for the global one.
 AGREEMENT = 0.5
 
 
-def found_often(objectives: list[float]) -> bool:
-    """Tell whether so many starts ended at the best optimum that searching on is idle."""
+def found_often(objectives: list[float], slack: float) -> bool:
+    """Tell whether so many starts ended near the best optimum that searching on is idle.
+
+    Parameters
+    ----------
+    objectives : list of float
+        Of all starts, at their ends.
+    slack : float
+        Objectives that differ by no more than this are as good as the same.
+
+    Returns
+    -------
+    bool
+    """
     values = np.array(objectives)
-    best = values.min()
-    return bool((values <= best + 1e-6 * abs(best)).mean() >= AGREEMENT)
+    return bool((values <= values.min() + slack).mean() >= AGREEMENT)
 
 
 def relocate(alternation: Alternation, run: Run, order: Tensor, rng: np.random.RandomState) -> Run:

@@ -16,8 +16,8 @@ __all__ = ["ACCURATE", "CACHED_BYTES", "LARGE_WIDTH", "Rows", "default_chunk_row
 ACCURATE = torch.float64
 # Below this many numbers, double precision costs nothing that a user would notice.
 SMALL_DATA = 1 << 18
-# Bytes of scores that stay in a core's cache between the steps of a chunk.
-CACHED_BYTES = 1_500_000
+# Bytes of scores that stay in the cache between the steps of a chunk.
+CACHED_BYTES = 4_000_000
 # From this many features on, d x d sums are large enough for their precision to cost time.
 LARGE_WIDTH = 256
 
@@ -85,9 +85,10 @@ class Rows:
 
     def select(self, rows: Tensor) -> Tensor:
         """Some rows (m, d), centred and in the working precision."""
+        # Several times faster than indexing by a tensor.
         if self._centered is not None:
-            return self._centered[rows]
-        return self.data[rows].to(self.dtype) - self.shift
+            return self._centered.index_select(0, rows)
+        return self.data.index_select(0, rows).to(self.dtype) - self.shift
 
     def weight_of(self, rows: Tensor | slice) -> Tensor | None:
         """Weights (m,) of some rows, or None where all rows count the same."""
@@ -113,8 +114,8 @@ class Rows:
         squares = torch.zeros_like(total)
         for start in range(0, self.n, self.chunk_rows):
             rows = slice(start, start + self.chunk_rows)
-            x = self.data[rows].to(total.dtype)
-            weighted = x if self.weights is None else x * self.weights[rows, None].to(x.dtype)
+            x = self.data[rows].to(self.dtype)
+            weighted = x if self.weights is None else x * self.weights[rows, None]
             total += weighted.sum(0)
             squares += (weighted * x).sum(0)
         mean = total / self.total
@@ -124,8 +125,8 @@ class Rows:
 
 
 def default_chunk_rows(d: int, scores: int = 1, itemsize: int = 8) -> int:
-    """Rows of a chunk such that ``scores`` numbers per row stay in a core's cache."""
-    most = 8192 if d < LARGE_WIDTH else 2048
+    """Rows of a chunk such that ``scores`` numbers per row stay in the cache."""
+    most = 24576 if d < LARGE_WIDTH else 4096
     return int(min(max(CACHED_BYTES // (scores * itemsize), 1024), most))
 
 

@@ -33,6 +33,8 @@ __all__ = ["Solution", "SolverOptions", "solve"]
 
 # Starts that "auto" makes before it moves single clusters of the best one.
 AUTO_STARTS = 10
+# Share of the loss (or log-likelihood per number in X) that is not worth a search.
+SLACK = 1e-3
 # Size of the sample that seeds are drawn from, and that "auto" searches on.
 SAMPLE_ENTRIES = 4_000_000
 SAMPLE_ROWS = (4096, 32768)
@@ -240,9 +242,15 @@ class _Problem:
     def _search(self, rows: Rows, starts: list[LinearModel], order: Tensor) -> Run:
         """Best start, improved by moving single clusters where the starts did not agree."""
         best, objectives = self._run_all(rows, starts)
-        if self.options.n_clusters == 1 or found_often(objectives):
+        if self.options.n_clusters == 1 or found_often(objectives, self._slack(rows, best)):
             return best
         return relocate(self.alternation(rows), best, order, self.rng)
+
+    def _slack(self, rows: Rows, best: Run) -> float:
+        """Difference of objectives that is not worth a search."""
+        if self.options.rule.probabilistic or self.options.latent_penalty is None:
+            return SLACK * rows.total * self.estimation.n_features
+        return SLACK * best.objective
 
     def _seeds(self, n_starts: int, known: Tensor | None = None) -> Tensor:
         """Centres (r, k, d) of ``n_starts`` starts."""

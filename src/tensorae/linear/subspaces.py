@@ -87,7 +87,7 @@ def exact_subspaces(moments: Moments, h: int, fallback: Fallback) -> Subspaces:
     values, vectors = torch.linalg.eigh(moments.scatters())
     components = vectors[..., -h:].flip(-1).mT
     variances = values[..., -h:].flip(-1).clamp(min=0)
-    return _completed(Subspaces(components.contiguous(), variances), moments, fallback)
+    return _completed(Subspaces(components.contiguous(), variances), fallback)
 
 
 def improved_subspaces(moments: Moments, previous: Tensor, fallback: Fallback) -> Subspaces:
@@ -102,7 +102,7 @@ def improved_subspaces(moments: Moments, previous: Tensor, fallback: Fallback) -
     basis = torch.cat([old, fresh], dim=-1)
     fresh_image = moments.scatter_times(fresh)
     found = _ritz(basis, torch.cat([image, fresh_image], dim=-1), previous.shape[-2])
-    return _completed(found, moments, fallback)
+    return _completed(found, fallback)
 
 
 def refined_subspaces(moments: Moments, previous: Tensor, fallback: Fallback) -> Subspaces:
@@ -120,7 +120,7 @@ def refined_subspaces(moments: Moments, previous: Tensor, fallback: Fallback) ->
         if found.variances[..., :h].sum() - before <= 1e-13 * found.variances.sum():
             break
     found = Subspaces(found.components[..., :h, :].contiguous(), found.variances[..., :h])
-    return _completed(found, moments, fallback)
+    return _completed(found, fallback)
 
 
 def _krylov_cycle(moments: Moments, first: Tensor, width: int) -> Subspaces:
@@ -151,13 +151,13 @@ def fix_signs(components: Tensor) -> Tensor:
     return components * torch.where(signs == 0, 1, signs)
 
 
-def _completed(found: Subspaces, moments: Moments, fallback: Fallback) -> Subspaces:
+def _completed(found: Subspaces, fallback: Fallback) -> Subspaces:
     """Replace directions without variance by directions of the whole data.
 
     An eigensolver's choice inside a null space is arbitrary and differs between equal inputs;
     the loss does not depend on it, but the labels of new samples do.
     """
-    floor = RANK_TOLERANCE * moments.traces().sum(-1)[..., None, None]
+    floor = RANK_TOLERANCE * found.variances.sum((-2, -1))[..., None, None]
     lacking = found.variances <= floor
     if not bool(lacking.any()):
         return found
