@@ -139,11 +139,11 @@ def test_relocation_leaves_poor_optima():
 
 
 def test_an_optimum_found_often_is_taken_for_the_best():
-    assert found_often([1.0, 1.0, 1.0, 5.0, 6.0], slack=0)
-    assert found_often([1.0], slack=0)
-    assert not found_often([1.0, 2.0, 3.0, 4.0, 5.0], slack=0.5)
-    assert found_often([1.0, 2.0, 3.0, 4.0, 5.0], slack=2)
-    assert found_often([-7.0, -7.0 + 1e-9, 0.0], slack=1e-6)
+    assert found_often([1.0, 1.0, 1.0, 5.0, 6.0], slack=0, share=0.5)
+    assert found_often([1.0], slack=0, share=0.5)
+    assert not found_often([1.0, 2.0, 3.0, 4.0, 5.0], slack=0.5, share=0.3)
+    assert found_often([1.0, 2.0, 3.0, 4.0, 5.0], slack=2, share=0.5)
+    assert found_often([-7.0, -7.0 + 1e-9, 0.0], slack=1e-6, share=0.5)
 
 
 def test_the_default_search_ends_no_higher_than_plain_restarts():

@@ -26,11 +26,9 @@ PROPOSALS = 8
 TRIAL_PASSES = 8
 MAX_ROUNDS = 8
 PATIENCE = 2
-# An optimum that this share of the starts came to, or near to, is taken for the global one.
-AGREEMENT = 0.5
 
 
-def found_often(objectives: list[float], slack: float) -> bool:
+def found_often(objectives: list[float], slack: float, share: float) -> bool:
     """Tell whether so many starts ended near the best optimum that searching on is idle.
 
     Parameters
@@ -39,13 +37,15 @@ def found_often(objectives: list[float], slack: float) -> bool:
         Of all starts, at their ends.
     slack : float
         Objectives that differ by no more than this are as good as the same.
+    share : float
+        Share of the starts that has to agree.
 
     Returns
     -------
     bool
     """
     values = np.array(objectives)
-    return bool((values <= values.min() + slack).mean() >= AGREEMENT)
+    return bool((values <= values.min() + slack).mean() >= share)
 
 
 def relocate(alternation: Alternation, run: Run, order: Tensor, rng: np.random.RandomState) -> Run:

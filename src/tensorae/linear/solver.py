@@ -35,6 +35,10 @@ __all__ = ["Solution", "SolverOptions", "solve"]
 AUTO_STARTS = 10
 # Share of the loss (or log-likelihood per number in X) that is not worth a search.
 SLACK = 1e-3
+# Share of the starts at one optimum that makes it the global one; likelihoods have poor optima
+# that attract many starts.
+LOSS_AGREEMENT = 0.3
+LIKELIHOOD_AGREEMENT = 0.5
 # Size of the sample that seeds are drawn from, and that "auto" searches on.
 SAMPLE_ENTRIES = 4_000_000
 SAMPLE_ROWS = (4096, 32768)
@@ -242,15 +246,16 @@ class _Problem:
     def _search(self, rows: Rows, starts: list[LinearModel], order: Tensor) -> Run:
         """Best start, improved by moving single clusters where the starts did not agree."""
         best, objectives = self._run_all(rows, starts)
-        if self.options.n_clusters == 1 or found_often(objectives, self._slack(rows, best)):
+        if self.options.n_clusters == 1 or self._agree(rows, objectives):
             return best
         return relocate(self.alternation(rows), best, order, self.rng)
 
-    def _slack(self, rows: Rows, best: Run) -> float:
-        """Difference of objectives that is not worth a search."""
+    def _agree(self, rows: Rows, objectives: list[float]) -> bool:
+        """Tell whether enough starts came to the best optimum, or near it."""
         if self.options.rule.probabilistic or self.options.latent_penalty is None:
-            return SLACK * rows.total * self.estimation.n_features
-        return SLACK * best.objective
+            slack = SLACK * rows.total * self.estimation.n_features
+            return found_often(objectives, slack, LIKELIHOOD_AGREEMENT)
+        return found_often(objectives, SLACK * min(objectives), LOSS_AGREEMENT)
 
     def _seeds(self, n_starts: int, known: Tensor | None = None) -> Tensor:
         """Centres (r, k, d) of ``n_starts`` starts."""
