@@ -5,7 +5,7 @@ Shapes: k clusters, d features, r starts, m rows.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import torch
 from torch import Tensor
@@ -44,6 +44,7 @@ class Moments:
     sums: Tensor
     squares: Tensor
     seconds: Tensor
+    _means: Tensor | None = field(default=None, init=False, repr=False)
 
     @classmethod
     def zeros(cls, references: Tensor, rows_dtype: torch.dtype) -> Moments:
@@ -76,7 +77,10 @@ class Moments:
 
     def means(self) -> Tensor:
         """Mean of each cluster (r, k, d) relative to its reference; zero if it is empty."""
-        return self.sums / positive(self.counts).unsqueeze(-1)
+        # Asked for several times per pass, and the bulk of a pass over small data.
+        if self._means is None:
+            self._means = self.sums / positive(self.counts).unsqueeze(-1)
+        return self._means
 
     def centers(self) -> Tensor:
         """Mean of each cluster (r, k, d)."""
@@ -97,6 +101,7 @@ class Moments:
 
     def add(self, group: tuple[int, int], x: Tensor, weights: Tensor) -> None:
         """Add rows ``x`` (m, d) to cluster ``group`` = (start, j); negative weights take away."""
+        self._means = None
         shifted = x - self.references[group].to(x.dtype)
         weighted = shifted * weights.unsqueeze(1)
         self.counts[group] += weights.sum(dtype=self.counts.dtype)
