@@ -33,8 +33,9 @@ __all__ = ["Solution", "SolverOptions", "solve"]
 
 # Starts that "auto" makes before it moves single clusters of the best one.
 AUTO_STARTS = 10
-# Share of the loss (or log-likelihood per number in X) that is not worth a search.
-SLACK = 1e-3
+# Share of the loss, and log-likelihood per number in X, that is not worth a search.
+LOSS_SLACK = 1e-3
+LIKELIHOOD_SLACK = 1e-5
 # Share of the starts at one optimum that makes it the global one; likelihoods have poor optima
 # that attract many starts.
 LOSS_AGREEMENT = 0.3
@@ -253,9 +254,9 @@ class _Problem:
     def _agree(self, rows: Rows, objectives: list[float]) -> bool:
         """Tell whether enough starts came to the best optimum, or near it."""
         if self.options.rule.probabilistic or self.options.latent_penalty is None:
-            slack = SLACK * rows.total * self.estimation.n_features
+            slack = LIKELIHOOD_SLACK * rows.total * self.estimation.n_features
             return found_often(objectives, slack, LIKELIHOOD_AGREEMENT)
-        return found_often(objectives, SLACK * min(objectives), LOSS_AGREEMENT)
+        return found_often(objectives, LOSS_SLACK * min(objectives), LOSS_AGREEMENT)
 
     def _seeds(self, n_starts: int, known: Tensor | None = None) -> Tensor:
         """Centres (r, k, d) of ``n_starts`` starts."""
