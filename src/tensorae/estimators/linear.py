@@ -225,7 +225,7 @@ class LinearTAE(BaseTAE):
         self._warn_if_needed()
         return self
 
-    def denoise(self, X: Any, noise: float | str = "auto", *, fitted_on: str = "noisy") -> Any:
+    def denoise(self, X: Any, noise: float | str, *, fitted_on: str = "noisy") -> Any:
         """Take noise out of samples by shrinking them towards their clusters.
 
         Where ``reconstruct`` cuts off every direction but h, this shrinks each direction of a
@@ -236,10 +236,12 @@ class LinearTAE(BaseTAE):
         ----------
         X : array-like or Tensor of shape (n, d)
             Samples with noise that is alike on all features.
-        noise : float or "auto", default="auto"
-            Standard deviation of the noise. "auto" estimates it from the fitted samples, with
-            caution: too little is safe. Where no direction of the data is free of anything but
-            noise it finds none and changes nothing.
+        noise : float or "auto"
+            Standard deviation of the noise. "auto" estimates it from the fitted samples: several
+            equal variances at the lower end of their spectrum are taken for noise, with caution,
+            since too little is safe. It finds none in two or fewer features, or where samples
+            are fewer than features, and then nothing changes. Data whose own spread is alike in
+            many directions looks like noise to it: give a number there.
         fitted_on : {"noisy", "clean"}, default="noisy"
             Whether the samples that were fitted had this noise too, or none.
 
