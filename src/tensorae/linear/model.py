@@ -31,6 +31,12 @@ class LinearModel:
     components: Tensor
     latent_penalty: Tensor
 
+    @classmethod
+    def nearest(cls, centers: Tensor) -> LinearModel:
+        """k-means: the model that gives every row to the nearest of the centres (r, k, d)."""
+        r, k, d = centers.shape
+        return cls(centers, centers.new_zeros(r, k, 0, d), centers.new_ones(r))
+
     def fold(self) -> FoldedModel:
         """Rewrite the costs so that a pass over the data is one matrix product.
 

@@ -6,8 +6,9 @@ Shapes: k clusters, d features, h latent, r starts.
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
+import numpy as np
 import torch
 from torch import Tensor
 
@@ -71,6 +72,25 @@ class Parameters:
             self.loss[start],
             self.noise_variance[start],
             self.n_features,
+        )
+
+    def largest_first(self) -> Parameters:
+        """Number the clusters of one start by falling weight, equal ones by their centres."""
+        counts = self.counts[0].cpu().numpy()
+        centers = self.model.centers[0].cpu().numpy()
+        order = np.lexsort((*centers.T[::-1], -counts))
+        index = torch.as_tensor(order, device=self.counts.device)
+        model = replace(
+            self.model,
+            centers=self.model.centers[:, index],
+            components=self.model.components[:, index],
+        )
+        return replace(
+            self,
+            model=model,
+            variances=self.variances[:, index],
+            counts=self.counts[:, index],
+            traces=self.traces[:, index],
         )
 
     def context(self, step: float) -> AssignmentContext:

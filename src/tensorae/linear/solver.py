@@ -226,9 +226,9 @@ class _Problem:
             return self._run_all(self.rows, self._labelled_starts(known_labels))[0]
         if isinstance(self.options.init, Tensor):
             centers = self.options.init.to(self.rows.dtype) - self.rows.shift
-            return self._run_all(self.rows, [_nearest(centers[None])])[0]
+            return self._run_all(self.rows, [LinearModel.nearest(centers[None])])[0]
         self.n_starts = self.options.n_init or AUTO_STARTS
-        starts = [_nearest(self._seeds(self.n_starts))]
+        starts = [LinearModel.nearest(self._seeds(self.n_starts))]
         if self.options.n_init is not None:
             return self._run_all(self.rows, starts)[0]
         if self.rows.n <= 2 * self.sample.shape[0]:
@@ -293,8 +293,8 @@ class _Problem:
             missing = torch.ones(k, dtype=torch.bool, device=labels.device)
             missing[names] = False
             complete[:, missing] = seeds[:, names.numel() :]
-            return [_nearest(complete)]
-        return [_nearest(centers), parameters.model.to(self.rows.dtype)]
+            return [LinearModel.nearest(complete)]
+        return [LinearModel.nearest(centers), parameters.model.to(self.rows.dtype)]
 
     def _run_all(self, rows: Rows, starts: list[LinearModel]) -> tuple[Run, list[float]]:
         """Run all starts, in batches as large as memory allows: the best, all objectives."""
@@ -369,7 +369,7 @@ class _Problem:
         parameters = replace(
             parameters, model=replace(model, components=fix_signs(model.components))
         )
-        return _largest_first(parameters) if reorder else parameters
+        return parameters.largest_first() if reorder else parameters
 
     def exact_moments(self, run: Run) -> Moments:
         """Sums about the clusters' own means, also where tabulated ones are about the data's."""
@@ -382,29 +382,6 @@ class _Problem:
         return sweep.moments(run.labels[None], k) if fits_table(self.rows, 1, k) else run.moments
 
 
-def _nearest(centers: Tensor) -> LinearModel:
-    """The model that gives every row to the nearest of the centres (r, k, d): k-means."""
-    r, k, d = centers.shape
-    return LinearModel(centers, centers.new_zeros(r, k, 0, d), centers.new_ones(r))
-
-
 def _may_reorder(options: SolverOptions, known_labels: Tensor | None) -> bool:
     """Clusters that the user numbered keep their numbers."""
     return known_labels is None and not isinstance(options.init, Tensor)
-
-
-def _largest_first(parameters: Parameters) -> Parameters:
-    counts = parameters.counts[0].cpu().numpy()
-    centers = parameters.model.centers[0].cpu().numpy()
-    order = np.lexsort((*centers.T[::-1], -counts))
-    index = torch.as_tensor(order, device=parameters.counts.device)
-    model = parameters.model
-    return replace(
-        parameters,
-        model=replace(
-            model, centers=model.centers[:, index], components=model.components[:, index]
-        ),
-        variances=parameters.variances[:, index],
-        counts=parameters.counts[:, index],
-        traces=parameters.traces[:, index],
-    )
