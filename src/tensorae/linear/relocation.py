@@ -24,8 +24,8 @@ __all__ = ["found_often", "relocate"]
 # Proposals of a round run side by side for a few passes; only the best one runs to its end.
 PROPOSALS = 8
 TRIAL_PASSES = 8
-MAX_ROUNDS = 8
-PATIENCE = 2
+MAX_ROUNDS = 16
+PATIENCE = 4
 
 
 def found_often(objectives: list[float], slack: float, share: float) -> bool:
