@@ -138,7 +138,8 @@ def loss_row(problem: Problem, found: dict[str, Outcome]) -> list[str]:
 
 QUALITY_NOTE = """\
 Adjusted Rand index over {n} seeds: mean ± standard deviation [lowest]. All with default settings
-and ten starts, after which LinearTAE may search on from the best; small sets h = 1, images PCA to 50 dimensions and h = 5 (GaussianMixture, full
+and ten starts, after which LinearTAE may search on from the best; small sets h = 1, images PCA
+to 50 dimensions and h = 5 (GaussianMixture, full
 covariances: 30 dimensions). "authors": mean of the published implementation over 20 seeds (5 on
 images). "reached" compares the mean of the LinearTAE column, or of the one in brackets.
 MNIST is read from {mnist}."""

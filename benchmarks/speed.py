@@ -182,7 +182,8 @@ PASS_COLUMNS = [
 ]  # fmt: skip
 
 WHOLE_NOTE = """\
-Whole fits with default settings, ten starts each (LinearTAE may search on), k = 3, h = 1: medians of {n} rounds, each with
+Whole fits with default settings, ten starts each (LinearTAE may search on), k = 3, h = 1:
+medians of {n} rounds, each with
 another seed. Ratios are taken round by round: median [lowest, highest]."""
 
 PASS_NOTE = """\
