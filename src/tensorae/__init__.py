@@ -9,12 +9,18 @@ import importlib
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from tensorae.deep.tensorize import tensorize
+    from tensorae.estimators.deep import TAE
     from tensorae.estimators.linear import LinearTAE
 
 __version__ = "0.1.0"
-__all__ = ["LinearTAE", "__version__"]
+__all__ = ["TAE", "LinearTAE", "__version__", "tensorize"]
 
-_HOMES = {"LinearTAE": "tensorae.estimators.linear"}
+_HOMES = {
+    "LinearTAE": "tensorae.estimators.linear",
+    "TAE": "tensorae.estimators.deep",
+    "tensorize": "tensorae.deep.tensorize",
+}
 
 
 def __getattr__(name: str) -> Any:

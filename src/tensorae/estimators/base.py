@@ -23,6 +23,7 @@ from sklearn.utils import Tags
 from torch import Tensor
 
 from tensorae.estimators.validation import (
+    Samples,
     check_codes,
     check_fitted,
     check_labels_of,
@@ -159,7 +160,7 @@ class BaseTAE(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMixin, B
         samples = check_codes(Z, self._n_features_out, device=self.device)
         names = check_labels_of(samples.tensor, labels, len(self.cluster_centers_))
         points = self._worker(samples.tensor).decode(samples.tensor, names)
-        return samples.give_back(points.to(samples.tensor.dtype))
+        return self._as_samples(samples.give_back(points.to(samples.tensor.dtype)))
 
     def reconstruct(self, X: Any) -> Any:
         """Encode, decode and add the centre back: the rank-h picture of each sample.
@@ -216,10 +217,18 @@ class BaseTAE(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMixin, B
     def _chunk_rows(self, d: int) -> int:
         """Rows that the worker takes at a time."""
 
+    def _check_samples(self, X: Any, *, reset: bool) -> Samples:
+        """Check X and bring it to the device of the computation as rows (n, d)."""
+        return check_samples(self, X, reset=reset, device=self.device)
+
+    def _as_samples(self, points: Any) -> Any:
+        """Rows (n, d) in the shape of the samples that were fitted."""
+        return points
+
     def _map(self, X: Any, step: Step) -> Any:
         """Apply ``step`` to chunks of checked rows and give back the kind that came in."""
         check_fitted(self)
-        samples = check_samples(self, X, reset=False, device=self.device)
+        samples = self._check_samples(X, reset=False)
         x = samples.tensor
         worker = self._worker(x)
         size = self._chunk_rows(x.shape[1])

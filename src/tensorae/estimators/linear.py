@@ -88,6 +88,7 @@ class LinearTAE(BaseTAE):
         processor's cache. The result depends on it by no more than rounding.
     device : str, torch.device or None, default=None
         Where to compute. None: the CPU for arrays, the tensor's own device for tensors.
+        "auto": a GPU where there is one.
 
     Attributes
     ----------

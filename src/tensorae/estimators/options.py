@@ -22,8 +22,13 @@ from tensorae.linear.solver import SolverOptions
 __all__ = [
     "check_auto",
     "check_device",
+    "check_init",
     "check_integer",
+    "check_latent_dim",
+    "check_n_clusters",
+    "check_n_init",
     "check_number",
+    "check_penalty",
     "check_seed",
     "linear_options",
 ]
@@ -33,27 +38,34 @@ STARTS = ("k-means++", "k-means", "random")
 
 def linear_options(parameters: dict[str, Any], x: Tensor) -> SolverOptions:
     """Check the parameters of ``LinearTAE`` for data ``x`` (n, d)."""
-    n, d = x.shape
-    k = check_integer("n_clusters", parameters["n_clusters"], low=1)
-    if n < k:
-        raise InvalidInputError(
-            f"X must have at least n_clusters={k} rows, got n_samples={n}; "
-            "lower n_clusters or add rows."
-        )
-    init = _checked_init(parameters["init"], (k, d), x.device)
+    d = x.shape[1]
+    k = check_n_clusters(parameters["n_clusters"], x)
+    init = check_init(parameters["init"], STARTS, (k, d), x.device)
     return SolverOptions(
         n_clusters=k,
-        latent_dim=_checked_latent_dim(parameters["latent_dim"], d),
-        latent_penalty=_checked_penalty(parameters["latent_penalty"]),
+        latent_dim=check_latent_dim(parameters["latent_dim"], d),
+        latent_penalty=check_penalty(parameters["latent_penalty"]),
         rule=find_rule(parameters["assignment"]),
         init=init,
-        n_init=_checked_n_init(parameters["n_init"], init),
+        n_init=check_n_init(parameters["n_init"], init),
         max_iter=check_integer("max_iter", parameters["max_iter"], low=1),
         tol=check_number("tol", parameters["tol"], low=0),
     )
 
 
-def _checked_latent_dim(latent_dim: Any, d: int) -> int:
+def check_n_clusters(n_clusters: Any, x: Tensor) -> int:
+    """Return k, for which data ``x`` (n, d) has enough rows."""
+    k = check_integer("n_clusters", n_clusters, low=1)
+    if x.shape[0] < k:
+        raise InvalidInputError(
+            f"X must have at least n_clusters={k} rows, got n_samples={x.shape[0]}; "
+            "lower n_clusters or add rows."
+        )
+    return k
+
+
+def check_latent_dim(latent_dim: Any, d: int) -> int:
+    """Return h, at most the number of features."""
     h = check_integer("latent_dim", latent_dim, low=1)
     if h > d:
         raise InvalidParameterError(
@@ -63,14 +75,16 @@ def _checked_latent_dim(latent_dim: Any, d: int) -> int:
     return h
 
 
-def _checked_penalty(penalty: Any) -> float | None:
+def check_penalty(penalty: Any, *, zero_allowed: bool = False) -> float | None:
+    """Return λ, or None where it is to be estimated."""
     if isinstance(penalty, str):
-        check_auto("latent_penalty", penalty, "a number in (0, 1]")
+        check_auto("latent_penalty", penalty, f"a number in {'[' if zero_allowed else '('}0, 1]")
         return None
-    return check_number("latent_penalty", penalty, low=0, high=1, low_allowed=False)
+    return check_number("latent_penalty", penalty, low=0, high=1, low_allowed=zero_allowed)
 
 
-def _checked_n_init(n_init: Any, init: str | Tensor) -> int | None:
+def check_n_init(n_init: Any, init: str | Tensor) -> int | None:
+    """Return the number of starts, or None for "auto"."""
     if isinstance(n_init, str):
         check_auto("n_init", n_init, "a whole number of at least 1")
         return None
@@ -94,10 +108,13 @@ def check_auto(name: str, value: str, otherwise: str) -> None:
     raise InvalidParameterError(f'{name} must be {otherwise} or "auto", got {value!r}; {remedy}')
 
 
-def _checked_init(init: Any, shape: tuple[int, int], device: torch.device) -> str | Tensor:
+def check_init(
+    init: Any, names: tuple[str, ...], shape: tuple[int, int], device: torch.device
+) -> str | Tensor:
+    """Return the name of a start, or centres of ``shape`` (k, d)."""
     if isinstance(init, str):
-        if init not in STARTS:
-            raise unknown_choice("init", init, STARTS)
+        if init not in names:
+            raise unknown_choice("init", init, names)
         return init
     try:
         given = init.detach() if isinstance(init, Tensor) else np.asarray(init)
@@ -134,9 +151,14 @@ def check_seed(random_state: Any) -> np.random.RandomState:
 
 
 def check_device(device: Any, home: torch.device) -> torch.device:
-    """Return where to compute: ``device``, or ``home`` where none is given."""
+    """Return where to compute: ``device``, or ``home`` where none is given.
+
+    "auto" is a GPU where there is one.
+    """
     if device is None:
         return home
+    if isinstance(device, str) and device == "auto":
+        return torch.device("cuda") if torch.cuda.is_available() else home
     try:
         place = torch.device(device)
         # Sums need double precision, and numbers that can be read back.

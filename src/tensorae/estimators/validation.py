@@ -31,6 +31,7 @@ __all__ = [
     "check_labels_of",
     "check_sample_weight",
     "check_samples",
+    "check_targets",
 ]
 
 
@@ -124,6 +125,24 @@ def check_codes(Z: Any, width: int, *, device: Any = None) -> Samples:
             "take it from transform(X)."
         )
     return samples
+
+
+def check_targets(clean: Any, like: Tensor) -> Tensor:
+    """Check clean versions (n, d) of the samples ``like`` (n, d) and bring them beside them."""
+    if isinstance(clean, Tensor):
+        tensor = _check_tensor(clean, like.device, "clean").tensor
+    else:
+        _refuse_what_is_no_table(clean, "clean")
+        with _as_input_error():
+            array = check_array(clean, dtype=[np.float64, np.float32], ensure_all_finite=False)
+        tensor = _as_tensor(array).to(like.device)
+        _refuse_what_is_not_finite(tensor, "clean", getattr(clean, "columns", None))
+    if tensor.shape != like.shape:
+        raise InvalidInputError(
+            f"clean must have the shape of X, {tuple(like.shape)}, got {tuple(tensor.shape)}; "
+            "give one clean row for each noisy one."
+        )
+    return tensor.to(like.dtype)
 
 
 def check_sample_weight(sample_weight: Any, like: Tensor, n_clusters: int) -> Tensor | None:

@@ -1,0 +1,230 @@
+"""The built-in autoencoders: linear, one hidden layer, convolutional.
+
+Each has a linear path beside its layers, tied at the start: the layers begin at zero and add what
+is not linear. So a network can begin *as* the principal directions of its cluster (``start_from``)
+and is never worse than them by an unlucky start.
+
+Inputs are centred, so no output is squashed.
+
+Shapes: n samples, d features, h latent, c channels.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+
+import torch
+from torch import Tensor, nn
+
+from tensorae.exceptions import InvalidParameterError, unknown_choice
+
+__all__ = [
+    "ARCHITECTURES",
+    "ConvAutoencoder",
+    "LinearAutoencoder",
+    "MLPAutoencoder",
+    "built_in",
+]
+
+# Hidden units: this many per feature, up to a limit that serves images of 28 x 28.
+UNITS_PER_FEATURE = 8
+MAX_WIDTH = 256
+# Channels of the two convolutions; each halves the image.
+CHANNELS = (16, 32)
+
+
+class LinearAutoencoder(nn.Module):
+    """Tied linear autoencoder with orthonormal directions: what ``LinearTAE`` fits, by gradients.
+
+    The directions are the orthonormalised rows of ``weight``. With a free scale the penalty on
+    the code could be escaped by a small encoder and a large decoder.
+
+    Parameters
+    ----------
+    n_features, latent_dim : int
+
+    Examples
+    --------
+    >>> import torch
+    >>> from tensorae.deep.architectures import LinearAutoencoder
+    >>> autoencoder = LinearAutoencoder(4, 2)
+    >>> autoencoder.decode(autoencoder.encode(torch.zeros(3, 4))).shape
+    torch.Size([3, 4])
+    """
+
+    def __init__(self, n_features: int, latent_dim: int) -> None:
+        super().__init__()
+        self.weight = nn.Parameter(torch.empty(latent_dim, n_features))
+        self.encoder_bias = nn.Parameter(torch.zeros(latent_dim))
+        self.decoder_bias = nn.Parameter(torch.zeros(n_features))
+        nn.init.orthogonal_(self.weight)
+
+    def directions(self) -> Tensor:
+        """Orthonormal rows (h, d) that span those of ``weight``."""
+        gram = self.weight @ self.weight.mT
+        factor = torch.linalg.cholesky(gram)
+        return torch.linalg.solve_triangular(factor, self.weight, upper=False)
+
+    def encode(self, x: Tensor) -> Tensor:
+        """Codes (n, h) of rows (n, d)."""
+        return nn.functional.linear(x, self.directions(), self.encoder_bias)
+
+    def decode(self, z: Tensor) -> Tensor:
+        """Rows (n, d) of codes (n, h)."""
+        return z @ self.directions() + self.decoder_bias
+
+    def start_from(self, components: Tensor) -> None:
+        """Begin as these orthonormal directions (h, d)."""
+        with torch.no_grad():
+            self.weight.copy_(components)
+
+
+class _WithLinearPath(nn.Module):
+    """An encoder and a decoder, each beside a linear path; ``body`` layers begin at zero."""
+
+    def __init__(self, encoder: nn.Sequential, decoder: nn.Sequential, d: int, h: int) -> None:
+        super().__init__()
+        self.encoder, self.decoder = encoder, decoder
+        self.encoder_path = nn.Parameter(torch.empty(h, d))
+        self.decoder_path = nn.Parameter(torch.empty(h, d))
+        start = torch.empty(h, d)
+        nn.init.orthogonal_(start)
+        self.start_from(start)
+        for layers in (encoder, decoder):
+            last = _last_with_weights(layers)
+            nn.init.zeros_(last.weight)
+            nn.init.zeros_(last.bias)
+
+    def encode(self, x: Tensor) -> Tensor:
+        """Codes (n, h) of rows (n, ...)."""
+        code: Tensor = self.encoder(x)
+        return code + nn.functional.linear(x.flatten(1), self.encoder_path)
+
+    def decode(self, z: Tensor) -> Tensor:
+        """Rows (n, ...) of codes (n, h)."""
+        output: Tensor = self.decoder(z)
+        return output + (z @ self.decoder_path).view_as(output)
+
+    def start_from(self, components: Tensor) -> None:
+        """Begin as these orthonormal directions (h, d)."""
+        with torch.no_grad():
+            self.encoder_path.copy_(components)
+            self.decoder_path.copy_(components)
+
+
+class MLPAutoencoder(_WithLinearPath):
+    """One hidden layer of rectified units on each side, beside a linear path.
+
+    Parameters
+    ----------
+    n_features, latent_dim : int
+    width : int, optional
+        Hidden units; eight per feature, at most 256, where it is not given.
+
+    Examples
+    --------
+    >>> import torch
+    >>> from tensorae.deep.architectures import MLPAutoencoder
+    >>> autoencoder = MLPAutoencoder(4, 2)
+    >>> autoencoder.encode(torch.zeros(3, 4)).shape
+    torch.Size([3, 2])
+    """
+
+    def __init__(self, n_features: int, latent_dim: int, width: int | None = None) -> None:
+        if width is None:
+            width = max(latent_dim, min(MAX_WIDTH, UNITS_PER_FEATURE * n_features))
+        encoder = nn.Sequential(
+            nn.Linear(n_features, width), nn.ReLU(), nn.Linear(width, latent_dim)
+        )
+        decoder = nn.Sequential(
+            nn.Linear(latent_dim, width), nn.ReLU(), nn.Linear(width, n_features)
+        )
+        super().__init__(encoder, decoder, n_features, latent_dim)
+
+
+class ConvAutoencoder(_WithLinearPath):
+    """Two convolutions that halve the image and two that restore it, beside a linear path.
+
+    Parameters
+    ----------
+    input_shape : tuple of int
+        (channels, height, width), of any size.
+    latent_dim : int
+
+    Examples
+    --------
+    >>> import torch
+    >>> from tensorae.deep.architectures import ConvAutoencoder
+    >>> autoencoder = ConvAutoencoder((3, 7, 10), 2)
+    >>> autoencoder.decode(torch.zeros(4, 2)).shape
+    torch.Size([4, 3, 7, 10])
+    """
+
+    def __init__(self, input_shape: tuple[int, int, int], latent_dim: int) -> None:
+        channels, height, width = input_shape
+        first, second = CHANNELS
+        half = (math.ceil(height / 2), math.ceil(width / 2))
+        quarter = (math.ceil(half[0] / 2), math.ceil(half[1] / 2))
+        inner = second * math.prod(quarter)
+        encoder = nn.Sequential(
+            nn.Conv2d(channels, first, 3, stride=2, padding=1),
+            nn.ReLU(),
+            nn.Conv2d(first, second, 3, stride=2, padding=1),
+            nn.ReLU(),
+            nn.Flatten(),
+            nn.Linear(inner, latent_dim),
+        )
+        decoder = nn.Sequential(
+            nn.Linear(latent_dim, inner),
+            nn.ReLU(),
+            nn.Unflatten(1, (second, *quarter)),
+            nn.Upsample(size=half),
+            nn.Conv2d(second, first, 3, padding=1),
+            nn.ReLU(),
+            nn.Upsample(size=(height, width)),
+            nn.Conv2d(first, channels, 3, padding=1),
+        )
+        super().__init__(encoder, decoder, math.prod(input_shape), latent_dim)
+
+
+ARCHITECTURES = ("linear", "mlp", "conv")
+
+
+def built_in(
+    name: object, input_shape: tuple[int, ...], latent_dim: int
+) -> Callable[[], nn.Module]:
+    """Return the factory of a built-in autoencoder for samples of ``input_shape``.
+
+    Parameters
+    ----------
+    name : {"linear", "mlp", "conv"}
+    input_shape : tuple of int
+        (d,), or (channels, height, width) for "conv".
+    latent_dim : int
+
+    Returns
+    -------
+    callable
+        Makes a new autoencoder each time.
+    """
+    if name == "linear":
+        return lambda: LinearAutoencoder(math.prod(input_shape), latent_dim)
+    if name == "mlp":
+        return lambda: MLPAutoencoder(math.prod(input_shape), latent_dim)
+    if name != "conv":
+        raise unknown_choice("architecture", name, ARCHITECTURES)
+    if len(input_shape) != 3:
+        raise InvalidParameterError(
+            'architecture="conv" needs images of shape (channels, height, width), got rows of '
+            f"{math.prod(input_shape)} numbers; give X of shape (n, channels, height, width) or "
+            "set input_shape."
+        )
+    channels, height, width = input_shape
+    return lambda: ConvAutoencoder((channels, height, width), latent_dim)
+
+
+def _last_with_weights(layers: nn.Sequential) -> nn.Linear | nn.Conv2d:
+    return next(
+        layer for layer in reversed(list(layers)) if isinstance(layer, nn.Linear | nn.Conv2d)
+    )

@@ -1,0 +1,183 @@
+"""How far to trust a decoder: blend its output with its input, feature by feature.
+
+An autoencoder with a short code throws away more than noise, so its bare output can be worse than
+the noisy sample. The estimate is
+
+    x + a * (output - x) + b * (gaussian - x)        a, b one number per feature
+
+where ``gaussian`` is the best estimate under one Gaussian per cluster, as ``LinearTAE.denoise``
+gives it. The weights are least squares on pairs of noisy and clean training samples, with outputs
+of autoencoders that were not trained on them. At a = b = 0 nothing is done, so that on those
+pairs it never loses to that.
+
+Shapes: n samples, k clusters, d features, m rows of a chunk, q predictors.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+
+import torch
+from torch import Tensor
+
+from tensorae.deep.scoring import Twins, chunk_rows
+from tensorae.deep.training import TrainingData
+from tensorae.linear.denoising import Denoiser
+from tensorae.linear.moments import Moments
+
+__all__ = ["Blend", "BlendFit"]
+
+# Features up to which each cluster gets a full Gaussian: its covariance has d² numbers.
+GAUSSIAN_FEATURES = 1024
+# The weights of a feature lean towards those of all features as if by this many samples.
+PRIOR_SAMPLES = 30
+
+
+@dataclass(frozen=True, eq=False)
+class Blend:
+    """Weights of the predictors, and the Gaussian one.
+
+    Attributes
+    ----------
+    weights : Tensor of shape (q, d)
+        Of the output and, where there is one, of the Gaussian estimate.
+    denoiser : Denoiser or None
+    noise_variance : float
+    unit : float
+    origin : Tensor of shape (d,)
+        The Gaussians live in (x - origin) / unit.
+    """
+
+    weights: Tensor
+    denoiser: Denoiser | None
+    noise_variance: float
+    unit: float
+    origin: Tensor
+
+    def in_units(self, unit: float, origin: Tensor) -> Blend:
+        """Go over to data of which this one has seen (x - origin) / unit."""
+        return replace(self, unit=unit, origin=origin)
+
+    def apply(self, x: Tensor, output: Tensor) -> Tensor:
+        """Estimate clean rows (m, d) from noisy ones and what their autoencoders made of them."""
+        weights = self.weights.to(x)
+        moved = x + weights[0] * (output - x)
+        if self.denoiser is None:
+            return moved
+        rows = (x.double() - self.origin.to(x.device)) / self.unit
+        denoiser = self.denoiser.to(x.device)
+        step = denoiser.denoise(rows, self.noise_variance, fitted_on_noisy=False) - rows
+        return moved + weights[1] * (self.unit * step).to(x.dtype)
+
+
+class BlendFit:
+    """Fit a blend on the training pairs, at the end of learning.
+
+    Parameters
+    ----------
+    data : TrainingData
+    twins : Twins
+    noise : float
+        Standard deviation of the noise to draw where there are no noisy samples.
+    generator : Generator
+    """
+
+    def __init__(
+        self, data: TrainingData, twins: Twins, noise: float, generator: torch.Generator
+    ) -> None:
+        self.twins, self.weights = twins, data.weights
+        if data.target is None:
+            drawn = torch.randn(data.x.shape, generator=generator, device=data.x.device)
+            self.noisy, self.clean = data.x + noise * drawn, data.x
+        else:
+            self.noisy, self.clean = data.x, data.target
+        shares = (data.weights / data.weights.sum()).double()
+        squares = (self.noisy - self.clean).double().square().mean(1)
+        self.noise_variance = float(shares @ squares)
+
+    def blend(self) -> Blend:
+        """Fit the weights."""
+        with torch.no_grad():
+            products, targets = self._normal_equations()
+            weights = _weights(products, targets, PRIOR_SAMPLES / float(self.weights.sum()))
+            return Blend(
+                weights=weights.mT.float().contiguous(),
+                denoiser=self._denoiser(torch.ones_like(self.weights, dtype=torch.bool)),
+                noise_variance=self.noise_variance,
+                unit=1.0,
+                origin=torch.zeros_like(self.noisy[0], dtype=torch.float64),
+            )
+
+    def _normal_equations(self) -> tuple[Tensor, Tensor]:
+        """Sums over all pairs: products of the predictors (d, q, q), and with the target (d, q)."""
+        d = self.noisy.shape[1]
+        q = 1 if d > GAUSSIAN_FEATURES else 2
+        products = torch.zeros(d, q, q, dtype=torch.float64, device=self.noisy.device)
+        targets = torch.zeros(d, q, dtype=torch.float64, device=self.noisy.device)
+        for rows, predictors in self._predictors():
+            share = self.weights[rows].double()[:, None]
+            wanted = (self.clean[rows] - self.noisy[rows]).double()
+            for i, left in enumerate(predictors):
+                targets[:, i] += (share * left * wanted).sum(0)
+                for j, right in enumerate(predictors):
+                    products[:, i, j] += (share * left * right).sum(0)
+        return products, targets
+
+    def _predictors(self) -> Iterator[tuple[Tensor, list[Tensor]]]:
+        """Yield rows and how far each predictor would move them, cross-fitted."""
+        folds = self.twins.folds
+        size = chunk_rows(self.noisy.shape[1])
+        for twin, module in enumerate(self.twins.modules):
+            scored = torch.ones_like(self.weights, dtype=torch.bool)
+            if folds is not None:
+                scored = folds != twin
+            denoiser = self._denoiser(~scored if folds is not None else scored)
+            module.eval()
+            for rows in scored.nonzero().squeeze(1).split(size):
+                x = self.noisy[rows]
+                moves = [(module.reconstruct(x).flatten(1) - x).double()]
+                if denoiser is not None:
+                    precise = x.double()
+                    estimate = denoiser.denoise(
+                        precise, self.noise_variance, fitted_on_noisy=False
+                    )
+                    moves.append(estimate - precise)
+                yield rows, moves
+
+    def _denoiser(self, among: Tensor) -> Denoiser | None:
+        """Gaussians of the clean rows among these (n,), one per cluster."""
+        d = self.clean.shape[1]
+        if d > GAUSSIAN_FEATURES:
+            return None
+        rows, module = among.nonzero().squeeze(1), self.twins.modules[0]
+        module.eval()
+        labels = torch.cat(
+            [module.costs(self.clean[part]).argmin(1) for part in rows.split(chunk_rows(d))]
+        )
+        k = module.n_clusters
+        counts = torch.zeros(k, dtype=torch.float64, device=rows.device)
+        means = counts.new_zeros(k, d)
+        scatters = counts.new_zeros(k, d, d)
+        for j in range(k):
+            members = rows[labels == j]
+            x, share = self.clean[members].double(), self.weights[members].double()
+            counts[j] = share.sum()
+            if members.numel():
+                means[j] = (share @ x) / counts[j]
+                offsets = x - means[j]
+                scatters[j] = offsets.mT @ (share[:, None] * offsets)
+        moments = Moments.about_means(counts[None], means[None], scatters[None])
+        return Denoiser.from_moments(moments, torch.zeros_like(means[0]))
+
+
+def _weights(products: Tensor, targets: Tensor, prior: float) -> Tensor:
+    """Least squares per feature (d, q), leaning towards the one for all features together."""
+    pooled_products, pooled_targets = products.mean(0), targets.mean(0)
+    tiny = 1e-9 * pooled_products.diagonal().mean().clamp(min=torch.finfo(products.dtype).tiny)
+    pooled_products = pooled_products + tiny * torch.eye(
+        len(pooled_targets), dtype=products.dtype, device=products.device
+    )
+    pooled = torch.linalg.solve(pooled_products, pooled_targets)
+    lean = prior * pooled_products
+    return torch.linalg.solve(products + lean, targets + lean @ pooled)

@@ -1,0 +1,73 @@
+"""How long to train, and how often to ask which autoencoder a sample belongs to.
+
+Lengths are counted in gradient steps per network, because epochs mean something else for 150 rows
+than for 60,000; the schedule turns them into epochs.
+
+Shapes: n samples, k clusters.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+__all__ = ["Schedule"]
+
+BATCH_SIZE = 64
+# Steps of each network while labels are learned, and on all members of its cluster after that.
+LEARNING_STEPS = 200
+CLOSING_STEPS = 80
+# Large data sets are gone through this often at least.
+MIN_LEARNING_EPOCHS = 30
+MIN_CLOSING_EPOCHS = 6
+# Share of a given number of epochs that goes to the close.
+CLOSING_SHARE = 0.2
+# Between two refreshes of the assignments: steps of each network, and epochs, at least.
+REFRESH_STEPS = 10
+REFRESH_EPOCHS = 5
+
+
+@dataclass(frozen=True)
+class Schedule:
+    """The lengths of a training.
+
+    Attributes
+    ----------
+    batch_size : int
+    learning_epochs : int
+        Epochs with refreshes of the assignments.
+    closing_epochs : int
+        Epochs after them, on fixed assignments, while the learning rate falls to zero.
+    refresh_every : int
+        Epochs between refreshes at first; the pause doubles when hardly a label changes.
+    """
+
+    batch_size: int
+    learning_epochs: int
+    closing_epochs: int
+    refresh_every: int
+
+    @classmethod
+    def plan(
+        cls,
+        n: int,
+        n_clusters: int,
+        *,
+        n_twins: int,
+        max_epochs: int | None = None,
+        batch_size: int | None = None,
+    ) -> Schedule:
+        """Plan for ``n`` rows in clusters that are trained by ``n_twins`` networks each."""
+        size = batch_size or BATCH_SIZE
+        steps = max(1, math.ceil(n / (n_clusters * n_twins) / size))
+        closing_steps = max(1, math.ceil(n / n_clusters / size))
+        refresh_every = max(REFRESH_EPOCHS, math.ceil(REFRESH_STEPS / steps))
+        if max_epochs is not None:
+            closing = int(CLOSING_SHARE * max_epochs)
+            return cls(size, max_epochs - closing, closing, refresh_every)
+        return cls(
+            batch_size=size,
+            learning_epochs=max(MIN_LEARNING_EPOCHS, math.ceil(LEARNING_STEPS / steps)),
+            closing_epochs=max(MIN_CLOSING_EPOCHS, math.ceil(CLOSING_STEPS / closing_steps)),
+            refresh_every=refresh_every,
+        )

@@ -1,0 +1,188 @@
+"""X (and a few known labels) -> first labels of the deep model.
+
+The start decides most of where training ends, so it is worth a good one: the linear model, which
+is solved exactly, with restarts. Wide rows, such as images, are reduced to their main directions
+and averaged with their nearest neighbours first, which takes out what varies from sample to
+sample and leaves what groups have in common (docs/deep_training.md has the experiment).
+
+Shapes: n samples, k clusters, d features, h latent, r starts.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from tensorae.assignment import RULES
+from tensorae.initialization import k_means_plus_plus, random_rows
+from tensorae.linear.solver import SolverOptions, solve
+
+__all__ = ["Start", "StartOptions", "first_labels", "principal_directions"]
+
+# Rows with more features than this are reduced to as many main directions and smoothed.
+MAIN_DIRECTIONS = 50
+# Code length of the linear start; longer codes tell the clusters apart less well.
+LATENT_DIM = 5
+# Neighbours that a row is averaged with: this share of a cluster of average size, at most ten.
+NEIGHBOR_SHARE = 1 / 40
+MAX_NEIGHBORS = 10
+# Neighbours are looked for among a sample of this many rows, so that time grows with n only.
+REFERENCE_ROWS = 10_000
+# Distances held at a time.
+DISTANCE_ENTRIES = 10_000_000
+# The linear model needs a penalty above zero.
+SMALLEST_PENALTY = 0.01
+# Up to this size a decomposition is exact, above it is randomised.
+EXACT_SIZE = 128
+MAX_ITER, TOL = 300, 1e-6
+SEED_STARTS = 10
+
+
+@dataclass(frozen=True)
+class StartOptions:
+    """What decides the first labels.
+
+    Attributes
+    ----------
+    n_clusters, latent_dim : int
+    latent_penalty : float or None
+        None where it is estimated.
+    init : str or Tensor of shape (k, d)
+        "linear", "k-means++", "random", or centres.
+    n_init : int or None
+    """
+
+    n_clusters: int
+    latent_dim: int
+    latent_penalty: float | None
+    init: str | Tensor
+    n_init: int | None
+
+
+@dataclass(frozen=True)
+class Start:
+    """First labels and how near each row is to the clusters.
+
+    Attributes
+    ----------
+    labels : Tensor of shape (n,)
+    costs : Tensor of shape (n, k)
+        Under the model of the start; they say which clusters are candidates for a row.
+    """
+
+    labels: Tensor
+    costs: Tensor
+
+
+def first_labels(
+    x: Tensor,
+    weights: Tensor,
+    options: StartOptions,
+    rng: np.random.RandomState,
+    known_labels: Tensor | None = None,
+) -> Start:
+    """Find first labels for rows x (n, d) with weights (n,).
+
+    Parameters
+    ----------
+    x : Tensor of shape (n, d)
+    weights : Tensor of shape (n,)
+    options : StartOptions
+    rng : RandomState
+    known_labels : Tensor of shape (n,), optional
+        Cluster of the rows where it is known, -1 elsewhere; they seed a linear start.
+
+    Returns
+    -------
+    Start
+    """
+    if isinstance(options.init, str) and (options.init == "linear" or known_labels is not None):
+        costs = _linear_costs(x, weights, options, rng, known_labels)
+    else:
+        costs = _distances(x, weights, options, rng)
+    return Start(costs.argmin(1), costs)
+
+
+def principal_directions(x: Tensor, n_directions: int) -> Tensor:
+    """Orthonormal rows (h, d): main directions of centred rows (n, d), others where those end."""
+    d = x.shape[1]
+    rank = min(n_directions, *x.shape)
+    if min(x.shape) <= EXACT_SIZE or rank > EXACT_SIZE // 2:
+        found = torch.linalg.svd(x, full_matrices=False).Vh[:rank]
+    else:
+        found = torch.svd_lowrank(x, q=rank + 8, niter=3)[2].mT[:rank]
+    if rank == n_directions:
+        return found
+    others = torch.randn(n_directions - rank, d, dtype=x.dtype, device=x.device)
+    return torch.linalg.qr(torch.cat([found, others]).mT).Q.mT.contiguous()
+
+
+def _linear_costs(
+    x: Tensor,
+    weights: Tensor,
+    options: StartOptions,
+    rng: np.random.RandomState,
+    known_labels: Tensor | None,
+) -> Tensor:
+    """Costs (n, k) under the linear model, in the main directions where rows are wide."""
+    points = x
+    if x.shape[1] > MAIN_DIRECTIONS:
+        mean = (weights @ x) / weights.sum()
+        directions = principal_directions(x - mean, MAIN_DIRECTIONS)
+        points = _smoothed((x - mean) @ directions.mT, weights, options.n_clusters)
+    penalty = options.latent_penalty
+    solution = solve(
+        points,
+        SolverOptions(
+            n_clusters=options.n_clusters,
+            latent_dim=min(options.latent_dim, LATENT_DIM),
+            latent_penalty=penalty if penalty is None else min(max(penalty, SMALLEST_PENALTY), 1),
+            rule=RULES["lloyd"],
+            init="k-means++",
+            n_init=options.n_init,
+            max_iter=MAX_ITER,
+            tol=TOL,
+        ),
+        rng,
+        weights=weights,
+        known_labels=known_labels,
+    )
+    mean = solution.shift.to(points.dtype)
+    model = solution.model.shifted(-solution.shift.to(solution.model.centers.dtype))
+    return model.to(points.dtype).costs(points - mean)
+
+
+def _smoothed(points: Tensor, weights: Tensor, n_clusters: int) -> Tensor:
+    """Average every row (n, q) with its nearest neighbours, by weight."""
+    n = points.shape[0]
+    n_neighbors = min(MAX_NEIGHBORS, int(NEIGHBOR_SHARE * n / n_clusters))
+    if n_neighbors < 1:
+        return points
+    # Rows come in an order that says nothing about them, so evenly spaced ones are a fair sample.
+    chosen = torch.arange(0, n, max(1, -(-n // REFERENCE_ROWS)), device=points.device)
+    references, shares = points[chosen], weights[chosen]
+    norms = references.square().sum(1)
+    parts = []
+    for part in points.split(max(1, DISTANCE_ENTRIES // len(chosen))):
+        distances = norms - 2 * part @ references.mT
+        nearest = distances.topk(n_neighbors + 1, dim=1, largest=False).indices
+        share = shares[nearest].unsqueeze(-1)
+        parts.append((references[nearest] * share).sum(1) / share.sum(1))
+    return torch.cat(parts)
+
+
+def _distances(
+    x: Tensor, weights: Tensor, options: StartOptions, rng: np.random.RandomState
+) -> Tensor:
+    """Squared distances (n, k) to centres that are given or drawn, the best of several draws."""
+    mean = (weights @ x) / weights.sum()
+    if isinstance(options.init, Tensor):
+        return torch.cdist(x - mean, options.init.to(x) - mean).square()
+    draw = random_rows if options.init == "random" else k_means_plus_plus
+    n_starts = options.n_init or SEED_STARTS
+    starts = draw(x - mean, weights, options.n_clusters, n_starts, rng)
+    tables = (torch.cdist(x - mean, centers).square() for centers in starts)
+    return min(tables, key=lambda table: float(weights @ table.amin(1)))

@@ -1,0 +1,297 @@
+"""Any autoencoder -> k of them in one ``nn.Module``, with their centres.
+
+Autoencoder j sees u = (x - C_j) / scale and answers with a code z and an output r, so
+
+    reconstruction = C_j + scale * r
+    code           = code_scales[j] * z
+    cost           = |x - reconstruction|² + λ |code|²      (the bracket of Eq. 3)
+
+``scale`` brings data of any unit to the size that networks start with. ``code_scales`` measures
+codes in units of the data, so that a small encoder with a large decoder cannot escape λ.
+
+Shapes: n samples, k clusters, d features, h latent, m rows of a chunk.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from tensorae.deep.autoencoders import make_autoencoders
+
+__all__ = ["TensorizedAutoencoder", "tensorize"]
+
+
+class TensorizedAutoencoder(nn.Module):
+    """k autoencoders with a centre each; made by :func:`tensorize`.
+
+    Parameters
+    ----------
+    autoencoders : list of Module
+        Each with ``encode(x)`` and ``decode(z)``.
+    input_shape : tuple of int, optional
+        Shape of one sample, as the autoencoders take it. Rows that come flat are put into it.
+        None takes samples as they come.
+    latent_penalty : float, default=0.1
+        λ.
+
+    Attributes
+    ----------
+    autoencoders : ModuleList of length k
+    centers : Tensor of shape (k, \\*input_shape)
+        Buffer. Where no ``input_shape`` is given it takes its shape at the first call.
+    scale : Tensor of shape ()
+        Buffer: unit in which the autoencoders see the data.
+    code_scales : Tensor of shape (k,)
+        Buffer: what a code of one is in units of the data.
+    latent_penalty : Tensor of shape ()
+        Buffer: λ.
+    """
+
+    centers: Tensor
+    scale: Tensor
+    code_scales: Tensor
+    latent_penalty: Tensor
+
+    def __init__(
+        self,
+        autoencoders: list[nn.Module],
+        *,
+        input_shape: tuple[int, ...] | None = None,
+        latent_penalty: float = 0.1,
+    ) -> None:
+        super().__init__()
+        self.autoencoders = nn.ModuleList(autoencoders)
+        self.input_shape = input_shape
+        k = len(autoencoders)
+        # One number per cluster fits samples of any shape.
+        self.register_buffer("centers", torch.zeros(k, *(input_shape or (1,))))
+        self.register_buffer("scale", torch.ones(()))
+        self.register_buffer("code_scales", torch.ones(k))
+        self.register_buffer("latent_penalty", torch.tensor(float(latent_penalty)))
+
+    @property
+    def n_clusters(self) -> int:
+        """Number of autoencoders, k."""
+        return len(self.autoencoders)
+
+    def forward(self, x: Tensor) -> Tensor:
+        """Same as :meth:`reconstruct`."""
+        return self.reconstruct(x)
+
+    def costs(self, x: Tensor, target: Tensor | None = None) -> Tensor:
+        """Cost of every sample under every autoencoder (Eq. 3).
+
+        Parameters
+        ----------
+        x : Tensor of shape (n, ...)
+        target : Tensor of shape (n, ...), optional
+            What the output is compared with; ``x`` itself where it is not given.
+
+        Returns
+        -------
+        Tensor of shape (n, k)
+        """
+        return torch.stack([self.costs_of(j, x, target) for j in range(self.n_clusters)], dim=1)
+
+    def costs_of(self, j: int, x: Tensor, target: Tensor | None = None) -> Tensor:
+        """Cost (m,) of rows under autoencoder j alone."""
+        errors, codes, _ = self.parts_of(j, x, target)
+        penalty = self.latent_penalty * self.code_scales[j].square()
+        return self.scale.square() * errors + penalty * codes
+
+    def parts_of(
+        self, j: int, x: Tensor, target: Tensor | None = None
+    ) -> tuple[Tensor, Tensor, Tensor]:
+        """What costs are made of, as autoencoder j sees it: |r-u|², |z|² and |r|², each (m,)."""
+        self._take_shape(x)
+        u = self._seen_by(j, x)
+        t = u if target is None else self._seen_by(j, target)
+        autoencoder: Any = self.autoencoders[j]
+        codes: Tensor = autoencoder.encode(u)
+        output: Tensor = autoencoder.decode(codes)
+        own_loss = getattr(autoencoder, "loss", None)
+        errors = own_loss(u, t) if own_loss else _squares(output - t)
+        return errors, _squares(codes), _squares(output)
+
+    def objective(self, j: int, u: Tensor, t: Tensor, latent_penalty: float) -> Tensor:
+        """What training minimises (m,): the cost in units of ``scale``, codes measured decoded.
+
+        In the linear model a code is as long as what it decodes to, |U(x-C)| = |x̂-C|. Here the
+        penalty is on |x̂-C|², which no scaling of encoder and decoder changes. Summed over a
+        cluster it is the penalty of the costs, because that is how ``code_scales`` are set.
+
+        Parameters
+        ----------
+        j : int
+        u, t : Tensor of shape (m, ...)
+            Inputs and targets as the autoencoder sees them, about C_j.
+        latent_penalty : float
+            λ.
+        """
+        autoencoder: Any = self.autoencoders[j]
+        own_loss = getattr(autoencoder, "loss", None)
+        if own_loss and not latent_penalty:
+            own: Tensor = own_loss(u, t)
+            return own
+        output = autoencoder.decode(autoencoder.encode(u))
+        errors: Tensor = own_loss(u, t) if own_loss else _squares(output - t)
+        # A plain autoencoder is not asked to compute a term of weight zero.
+        return errors + latent_penalty * _squares(output) if latent_penalty else errors
+
+    def encode(self, x: Tensor, labels: Tensor) -> Tensor:
+        """Codes (n, h) of samples (n, ...) under the named autoencoders (n,)."""
+        self._take_shape(x)
+
+        def codes(j: int, rows: Tensor) -> Tensor:
+            autoencoder: Any = self.autoencoders[j]
+            part: Tensor = autoencoder.encode(self._seen_by(j, rows))
+            return self.code_scales[j] * part
+
+        return self._by_label(x, labels, codes)
+
+    def decode(self, z: Tensor, labels: Tensor) -> Tensor:
+        """Samples (n, \\*input_shape) of codes (n, h) under the named autoencoders (n,)."""
+
+        def points(j: int, rows: Tensor) -> Tensor:
+            autoencoder: Any = self.autoencoders[j]
+            output: Tensor = autoencoder.decode(rows / self.code_scales[j])
+            return self.centers[j] + self.scale * output
+
+        return self._by_label(z, labels, points)
+
+    def reconstruct(self, x: Tensor, labels: Tensor | None = None) -> Tensor:
+        """Encode and decode by the cheapest autoencoder, or by the named one.
+
+        Parameters
+        ----------
+        x : Tensor of shape (n, ...)
+        labels : Tensor of shape (n,), optional
+
+        Returns
+        -------
+        Tensor of shape (n, ...)
+        """
+        if labels is None:
+            labels = self.costs(x).argmin(1)
+        return self.decode(self.encode(x, labels), labels).view_as(x)
+
+    def set_centers(self, centers: Tensor) -> None:
+        """Move the centres to (k, ...)."""
+        shape = self.input_shape or tuple(centers.shape[1:])
+        self.centers = centers.detach().reshape(self.n_clusters, *shape).to(self.centers)
+
+    def change_unit(self, unit: float, origin: Tensor) -> None:
+        """Go over to data of which this module has seen (x - origin) / unit."""
+        self.set_centers(origin + unit * self.centers.flatten(1).to(origin.dtype))
+        self.scale = self.scale * unit
+        self.code_scales = self.code_scales * unit
+
+    def reorder(self, order: list[int]) -> None:
+        """Number the clusters anew: cluster ``order[j]`` becomes j."""
+        self.autoencoders = nn.ModuleList(self.autoencoders[j] for j in order)
+        self.centers = self.centers[order]
+        self.code_scales = self.code_scales[order]
+
+    def _seen_by(self, j: int, x: Tensor) -> Tensor:
+        return (self.shaped(x) - self.centers[j]) / self.scale
+
+    def shaped(self, x: Tensor) -> Tensor:
+        """Rows (n, d) in the shape that the autoencoders take."""
+        if self.input_shape is None or tuple(x.shape[1:]) == self.input_shape:
+            return x
+        return x.reshape(-1, *self.input_shape)
+
+    def _take_shape(self, x: Tensor) -> None:
+        """Give centres that had no shape yet the one of the samples."""
+        if self.input_shape is None and self.centers.shape[1:] != x.shape[1:]:
+            if math.prod(self.centers.shape[1:]) == 1:
+                self.centers = self.centers.flatten(1).squeeze(1).reshape(
+                    -1, *([1] * (x.dim() - 1))
+                ) * torch.ones_like(x[0])  # fmt: skip
+
+    def _by_label(
+        self, values: Tensor, labels: Tensor, step: Callable[[int, Tensor], Tensor]
+    ) -> Tensor:
+        """Apply ``step(j, rows)`` to the rows of each label and put the results in place."""
+        result: Tensor | None = None
+        for j, rows in members(labels, self.n_clusters):
+            part = step(j, values[rows])
+            if result is None:
+                result = part.new_empty(values.shape[0], *part.shape[1:])
+            result = result.index_copy(0, rows, part)
+        if result is None:  # no rows at all
+            return step(0, values)
+        return result
+
+    def _load_from_state_dict(self, state_dict: Any, prefix: str, *args: Any) -> None:
+        saved = state_dict.get(prefix + "centers")
+        if saved is not None and self.input_shape is None:
+            self.centers = self.centers.new_zeros(saved.shape)
+        super()._load_from_state_dict(state_dict, prefix, *args)
+
+
+def tensorize(
+    factory: Callable[[], Any],
+    n_clusters: int,
+    *,
+    input_shape: tuple[int, ...] | None = None,
+    latent_penalty: float = 0.1,
+) -> TensorizedAutoencoder:
+    """Make k autoencoders, one per cluster, in one plain ``nn.Module``.
+
+    Parameters
+    ----------
+    factory : callable
+        Makes a new autoencoder at each call: a Module with ``encode(x)`` and ``decode(z)``, a
+        Module with ``encoder`` and ``decoder``, or a pair of Modules. If it has
+        ``loss(x, target) -> (n,)``, that takes the place of the squared error.
+    n_clusters : int
+    input_shape : tuple of int, optional
+        Shape of one sample; flat rows are put into it.
+    latent_penalty : float, default=0.1
+        λ, the weight of the squared code.
+
+    Returns
+    -------
+    TensorizedAutoencoder
+
+    Examples
+    --------
+    A loop of one's own: the cheapest autoencoder trains on each sample.
+
+    >>> import torch
+    >>> from torch import nn
+    >>> from tensorae import tensorize
+    >>> _ = torch.manual_seed(0)
+    >>> module = tensorize(lambda: (nn.Linear(4, 2), nn.Linear(2, 4)), n_clusters=3)
+    >>> optimizer = torch.optim.Adam(module.parameters())
+    >>> x = torch.randn(20, 4)
+    >>> loss = module.costs(x).amin(1).sum()
+    >>> loss.backward()
+    >>> optimizer.step()
+    >>> module.costs(x).shape, module.reconstruct(x).shape
+    (torch.Size([20, 3]), torch.Size([20, 4]))
+    """
+    return TensorizedAutoencoder(
+        make_autoencoders(factory, n_clusters),
+        input_shape=input_shape,
+        latent_penalty=latent_penalty,
+    )
+
+
+def members(labels: Tensor, n_clusters: int) -> Iterator[tuple[int, Tensor]]:
+    """Yield each cluster that has rows, with the indices of its rows in rising order."""
+    order = labels.argsort(stable=True)
+    counts = torch.bincount(labels, minlength=n_clusters).tolist()
+    for j, rows in enumerate(order.split(counts)):
+        if rows.numel():
+            yield j, rows
+
+
+def _squares(values: Tensor) -> Tensor:
+    return values.flatten(1).square().sum(1)

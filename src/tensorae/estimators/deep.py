@@ -1,0 +1,544 @@
+"""TAE: validate -> train -> publish.
+
+Shapes: n samples, k clusters, d features, h latent, u different samples.
+"""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any, Self
+
+import numpy as np
+import torch
+from sklearn.exceptions import ConvergenceWarning
+from torch import Tensor
+
+from tensorae.deep.autoencoders import check_autoencoder
+from tensorae.deep.blending import Blend, BlendFit
+from tensorae.deep.distinct import distinct_rows
+from tensorae.deep.history import History
+from tensorae.deep.schedule import Schedule
+from tensorae.deep.scoring import Twins, chunk_rows
+from tensorae.deep.start import first_labels
+from tensorae.deep.tensorize import TensorizedAutoencoder, tensorize
+from tensorae.deep.training import Outcome, TrainingData, train
+from tensorae.estimators.base import BaseTAE, Worker
+from tensorae.estimators.deep_options import DeepOptions, check_input_shape, deep_options
+from tensorae.estimators.deep_worker import DeepWorker
+from tensorae.estimators.images import as_rows, sample_shape
+from tensorae.estimators.options import check_seed
+from tensorae.estimators.validation import (
+    Samples,
+    check_fitted,
+    check_known_labels,
+    check_sample_weight,
+    check_samples,
+    check_targets,
+)
+from tensorae.exceptions import InvalidInputError, InvalidParameterError
+
+__all__ = ["TAE"]
+
+# Rows on which an architecture is tried before training.
+TRIAL_ROWS = 4
+
+
+class TAE(BaseTAE):
+    """Tensorized Autoencoder: k autoencoders, trained together with who belongs to which.
+
+    Any PyTorch autoencoder, once per cluster. Given the assignments the loss decouples, so each
+    autoencoder takes gradient steps on batches of its own cluster, and k of them train for about
+    the price of one. Assignments are refreshed every few epochs by autoencoders that were not
+    trained on the samples they score.
+
+    Parameters
+    ----------
+    n_clusters : int, default=8
+        k, the number of autoencoders.
+    latent_dim : int, default=2
+        h, the length of a code; at most the number of features.
+    architecture : {"linear", "mlp", "conv"} or callable, default="mlp"
+        A built-in autoencoder, or a function that makes one at each call: a Module with
+        ``encode(x)`` and ``decode(z)``, a Module with ``encoder`` and ``decoder``, or a pair of
+        Modules. Inputs are centred at their cluster and scaled to unit variance, so outputs must
+        not be squashed. A Module with ``loss(x, target) -> (n,)`` has that in place of the
+        squared error. One with ``start_from(components)`` begins as the main directions (h, d)
+        of its cluster.
+    latent_penalty : float in [0, 1] or "auto", default=0.1
+        λ, the weight of the squared code in the cost. Codes are measured in units of the data:
+        scaled by cluster to be as long, in the mean, as what they decode to. So a network cannot
+        escape the penalty by a small encoder and a large decoder.
+    assignment : {"lloyd", "projected", "constrained", "em"}, default="lloyd"
+        How the assignments are updated; see ``LinearTAE``.
+    init : {"linear", "k-means++", "random"} or array-like of shape (k, d), default="linear"
+        Where the first labels come from: a linear model that is solved exactly (rows of more
+        than 50 features are reduced to main directions and averaged with near neighbours for
+        it), the nearest of drawn rows, or of given centres.
+    n_init : int or "auto", default="auto"
+        Number of starts of that model, of which the best is kept.
+    max_epochs : int or None, default=None
+        Most epochs, of which a fifth closes the training on fixed assignments. None takes as
+        many as each network needs for its steps: hundreds for 150 rows, 36 for 60,000.
+    batch_size : int or None, default=None
+        Samples per gradient step; None means 64.
+    lr : float, default=1e-3
+        Learning rate of Adam; it falls to zero at the close.
+    noise : float, default=0.0
+        Standard deviation of fresh Gaussian noise on the inputs of each epoch, for ``denoise``.
+    validation_fraction : float in [0, 1), default=0.0
+        Share of the samples that is not trained on and decides which epoch is the best. With
+        zero, more than one cluster and no need for it: each sample is scored by an autoencoder
+        that has not seen it anyway.
+    patience : int, default=5
+        Measurements of the held-out loss without progress before learning ends.
+    tol : float, default=1e-3
+        Share of the held-out loss that counts as progress.
+    input_shape : tuple of int, optional
+        Shape of one sample, such as (channels, height, width), where X has flat rows.
+    random_state : int, RandomState or None, default=None
+        Makes the fit repeatable on the same machine. The order of the rows does not matter.
+    verbose : int, default=0
+        Above zero, a line on the progress is shown on standard error.
+    device : str, torch.device or None, default=None
+        Where to compute. None: the CPU for arrays, the tensor's own device for tensors.
+        "auto": a GPU where there is one.
+    callbacks : callable or list of callable, optional
+        Each is called after every epoch with a ``tensorae.deep.history.Epoch`` (epoch, n_epochs,
+        phase, loss, held_out_loss, changed, sizes, seconds, module); returning True ends the
+        training.
+
+    Attributes
+    ----------
+    module_ : TensorizedAutoencoder
+        The trained autoencoders, a plain ``nn.Module``.
+    labels_ : ndarray of shape (n,)
+        Cluster of each sample; equal to ``predict`` of the same samples.
+    cluster_centers_ : ndarray of shape (k, d)
+        C_j, the means of their members. The largest cluster comes first, unless ``init`` or
+        ``labels`` numbered them.
+    weights_ : ndarray of shape (k,)
+        Share of the samples (by weight) in each cluster.
+    latent_penalty_ : float
+        λ that was used.
+    loss_ : float
+        Sum of the costs of all samples (by weight) in their clusters.
+    history_ : dict of list
+        One entry per epoch: epoch, phase, loss, held_out_loss, changed, sizes, seconds;
+        ``pandas.DataFrame(model.history_)`` makes a table of it.
+    n_iter_ : int
+        Epochs that were trained.
+    best_epoch_ : int
+        The epoch whose model was kept.
+    input_shape_ : tuple of int
+        Shape of a sample as the autoencoders take it.
+    n_features_in_ : int
+    feature_names_in_ : ndarray of shape (d,)
+        Only where X has column names.
+
+    See Also
+    --------
+    LinearTAE : The linear model, solved exactly.
+    tensorize : The module alone, for a training loop of one's own.
+
+    Examples
+    --------
+    >>> from sklearn.datasets import load_iris
+    >>> from tensorae import TAE
+    >>> X = load_iris().data
+    >>> model = TAE(n_clusters=3, latent_dim=1, random_state=0).fit(X)
+    >>> model.transform(X[:5]).shape
+    (5, 1)
+    >>> bool((model.predict(X) == model.labels_).all())
+    True
+    """
+
+    module_: TensorizedAutoencoder
+    loss_: float
+
+    def __init__(
+        self,
+        n_clusters: int = 8,
+        latent_dim: int = 2,
+        *,
+        architecture: Any = "mlp",
+        latent_penalty: float | str = 0.1,
+        assignment: str = "lloyd",
+        init: Any = "linear",
+        n_init: int | str = "auto",
+        max_epochs: int | None = None,
+        batch_size: int | None = None,
+        lr: float = 1e-3,
+        noise: float = 0.0,
+        validation_fraction: float = 0.0,
+        patience: int = 5,
+        tol: float = 1e-3,
+        input_shape: Any = None,
+        random_state: Any = None,
+        verbose: int = 0,
+        device: Any = None,
+        callbacks: Any = None,
+    ) -> None:
+        self.n_clusters = n_clusters
+        self.latent_dim = latent_dim
+        self.architecture = architecture
+        self.latent_penalty = latent_penalty
+        self.assignment = assignment
+        self.init = init
+        self.n_init = n_init
+        self.max_epochs = max_epochs
+        self.batch_size = batch_size
+        self.lr = lr
+        self.noise = noise
+        self.validation_fraction = validation_fraction
+        self.patience = patience
+        self.tol = tol
+        self.input_shape = input_shape
+        self.random_state = random_state
+        self.verbose = verbose
+        self.device = device
+        self.callbacks = callbacks
+
+    def fit(
+        self,
+        X: Any,
+        y: Any = None,  # noqa: ARG002
+        *,
+        clean: Any = None,
+        sample_weight: Any = None,
+        labels: Any = None,
+    ) -> Self:
+        """Train the autoencoders and find who belongs to which.
+
+        Parameters
+        ----------
+        X : array-like or Tensor of shape (n, d), (n, height, width) or (n, c, height, width)
+        y : ignored
+            Here for scikit-learn's pipelines.
+        clean : array-like or Tensor of the shape of X, optional
+            Clean versions of noisy samples: what the autoencoders should give back. Clusters
+            are still told apart by X alone, as they will be for new samples.
+        sample_weight : array-like of shape (n,), optional
+            A weight of two counts like a row that occurs twice.
+        labels : array-like of shape (n,), optional
+            The few labels that are known, -1 elsewhere. They seed the clusters, and cluster j
+            keeps the label j; they are not enforced.
+
+        Returns
+        -------
+        TAE
+            Itself.
+        """
+        samples = self._check_samples(X, reset=True)
+        x = samples.tensor
+        shape = self._checked_shape(X, x.shape[1])
+        options = deep_options(self.get_params(deep=False), x, shape)
+        k = options.start.n_clusters
+        weights = check_sample_weight(sample_weight, x, k)
+        known = check_known_labels(labels, x, k)
+        if known is not None and not isinstance(options.start.init, str):
+            raise InvalidParameterError(
+                "init must be a name where labels are given, got centres as well; "
+                "leave one of the two out."
+            )
+        target = None if clean is None else check_targets(as_rows(clean, "clean"), x)
+        if target is not None and options.training.noise:
+            raise InvalidParameterError(
+                f"noise={self.noise} and clean samples are two ways to say the same; "
+                "leave one of the two out."
+            )
+        rng = check_seed(self.random_state)
+        history = History(options.callbacks, verbose=bool(self.verbose))
+        with _own_randomness(rng, x.device) as generator:
+            fit = _Fit(x, weights, known, target, shape, options, rng, generator)
+            outcome = fit.run(history)
+        self.input_shape_ = shape
+        self._sample_shape = sample_shape(X)
+        self._publish(fit, outcome, history, samples, weights)
+        self._warn_if_needed(outcome)
+        return self
+
+    def reconstruct(self, X: Any) -> Any:
+        """Encode, decode and add the centre back: what the sample's autoencoder makes of it.
+
+        Parameters
+        ----------
+        X : array-like or Tensor of shape (n, d), or images as in ``fit``
+
+        Returns
+        -------
+        ndarray or Tensor of the shape of X
+        """
+        return _shaped_like(X, super().reconstruct(X))
+
+    def denoise(self, X: Any) -> Any:
+        """Take noise out of samples: what the autoencoder makes of them, as far as it pays.
+
+        The output is blended, feature by feature, with the input and with the estimate under
+        one Gaussian per cluster. The weights were fitted on training samples that the
+        autoencoders had not seen, so that it does not lose to doing nothing.
+
+        Parameters
+        ----------
+        X : array-like or Tensor of shape (n, d), or images as in ``fit``
+            Samples with noise like that of the fit.
+
+        Returns
+        -------
+        ndarray or Tensor of the shape of X
+
+        Examples
+        --------
+        >>> from tensorae import TAE
+        >>> from tensorae.datasets import add_noise, lines_3d
+        >>> X, _ = lines_3d(random_state=0)
+        >>> X_noisy = add_noise(X, 0.1, random_state=0)
+        >>> model = TAE(n_clusters=3, latent_dim=1, random_state=0).fit(X_noisy, clean=X)
+        >>> clean = model.denoise(X_noisy)
+        >>> bool(((clean - X) ** 2).mean() < 0.8 * ((X_noisy - X) ** 2).mean())
+        True
+        """
+        check_fitted(self)
+        blend = self._blend
+        if blend is None:
+            raise InvalidParameterError(
+                "denoise needs a model that was fitted for it; use fit(X_noisy, clean=X_clean), "
+                "or noise=0.1 (its standard deviation) and fit(X_clean)."
+            )
+
+        def step(worker: Worker, x: Tensor) -> Tensor:
+            labels = worker.costs(x).argmin(1)
+            return blend.apply(x, worker.decode(worker.encode(x, labels), labels))
+
+        return _shaped_like(X, self._map(X, step))
+
+    # Shapes -----------------------------------------------------------------------------------
+
+    def _check_samples(self, X: Any, *, reset: bool) -> Samples:
+        wanted = None if reset else getattr(self, "input_shape_", None)
+        if wanted is not None and len(wanted) != 3:
+            wanted = None
+        return check_samples(self, as_rows(X, "X", wanted), reset=reset, device=self.device)
+
+    def _checked_shape(self, X: Any, d: int) -> tuple[int, ...]:
+        """Shape of one sample: as given, that of the images, or flat."""
+        seen = sample_shape(X)
+        if self.input_shape is not None or seen is None:
+            return check_input_shape(self.input_shape, d)
+        return seen if len(seen) == 3 else (1, *seen)
+
+    def _as_samples(self, points: Any) -> Any:
+        if self._sample_shape is None:
+            return points
+        return points.reshape(len(points), *self._sample_shape)
+
+    # Results ----------------------------------------------------------------------------------
+
+    def _publish(
+        self,
+        fit: _Fit,
+        outcome: Outcome,
+        history: History,
+        samples: Samples,
+        weights: Tensor | None,
+    ) -> None:
+        x = samples.tensor
+        module = fit.published_module(outcome)
+        self.module_ = module
+        self.cluster_centers_ = fit.centers.cpu().numpy().astype(_kind(x))
+        self.latent_penalty_ = float(module.latent_penalty)
+        self.history_ = history.columns
+        self.n_iter_ = len(history.columns["epoch"])
+        self.best_epoch_ = outcome.best_epoch
+        self._blend: Blend | None = fit.blend
+        self.weights_ = np.full(len(self.cluster_centers_), 1 / len(self.cluster_centers_))
+        self._noise_variance = 1.0
+        self._close(x, weights, outcome)
+
+    def _close(self, x: Tensor, weights: Tensor | None, outcome: Outcome) -> None:
+        """Assign once more with the published numbers, so that fit and predict agree."""
+        worker = self._worker(x)
+        labels = torch.empty(x.shape[0], dtype=torch.int32, device=x.device)
+        lowest = torch.empty(x.shape[0], dtype=torch.float64, device=x.device)
+        with torch.no_grad():
+            size = chunk_rows(x.shape[1])
+            for start in range(0, x.shape[0], size):
+                best = worker.costs(x[start : start + size]).min(1)
+                labels[start : start + size] = best.indices
+                lowest[start : start + size] = best.values
+        share = torch.ones_like(lowest) if weights is None else weights
+        k = len(self.cluster_centers_)
+        counts = torch.zeros(k, dtype=torch.float64, device=x.device)
+        counts.index_add_(0, labels.long(), share)
+        self.labels_ = labels.cpu().numpy()
+        self.loss_ = float(share @ lowest)
+        self.weights_ = (counts / counts.sum()).cpu().numpy().astype(_kind(x))
+        self._noise_variance = self.loss_ / (float(share.sum()) * x.shape[1])
+
+    @property
+    def _n_features_out(self) -> int:
+        return int(self.latent_dim)
+
+    def _chunk_rows(self, d: int) -> int:
+        return chunk_rows(d)
+
+    def _worker(self, like: Tensor) -> DeepWorker:
+        return DeepWorker.of(
+            self.module_,
+            like,
+            centers=self.cluster_centers_,
+            weights=self.weights_,
+            noise_variance=self._noise_variance,
+        )
+
+    def _warn_if_needed(self, outcome: Outcome) -> None:
+        if outcome.problem:
+            warnings.warn(outcome.problem, ConvergenceWarning, stacklevel=3)
+        dead = sorted(set(range(self.n_clusters)) - set(self.labels_.tolist()))
+        if dead:
+            names = ", ".join(str(j) for j in dead)
+            warnings.warn(
+                f"clusters {names} of n_clusters={self.n_clusters} have no members: every sample "
+                "is cheaper elsewhere, as happens where X has few different rows or fewer groups; "
+                "lower n_clusters, or lower latent_dim so that no autoencoder serves them all.",
+                ConvergenceWarning,
+                stacklevel=3,
+            )
+
+
+class _Fit:
+    """One fit on the different rows, in units in which networks train well."""
+
+    def __init__(
+        self,
+        x: Tensor,
+        weights: Tensor | None,
+        known: Tensor | None,
+        target: Tensor | None,
+        shape: tuple[int, ...],
+        options: DeepOptions,
+        rng: np.random.RandomState,
+        generator: torch.Generator,
+    ) -> None:
+        self.options, self.rng, self.generator = options, rng, generator
+        columns = [x] if target is None else [x, target]
+        if known is not None:
+            columns.append(known[:, None])
+        distinct = distinct_rows(columns, weights, rng)
+        rows, share = x[distinct.rows].double(), distinct.weights
+        self.origin = (share @ rows) / share.sum()
+        rows -= self.origin
+        spread = float(share @ rows.square().sum(1)) / (float(share.sum()) * x.shape[1])
+        self.unit = spread**0.5 or 1.0
+        self.known = None if known is None else known[distinct.rows]
+        cleaned = None if target is None else self._in_units(target[distinct.rows].double())
+        # Only the proportions of weights matter; the usual case is that all of them are one.
+        share = share if bool((share == 1).all()) else share / share.mean()
+        self.data = TrainingData(
+            x=(rows / self.unit).float(),
+            weights=share.float(),
+            target=cleaned,
+            held_out=self._held_out(len(rows)),
+            unit=self.unit,
+        )
+        module = tensorize(options.factory, options.start.n_clusters, input_shape=shape)
+        self.module = module.to(x.device, torch.float32)
+        trial = self.module.shaped(self.data.x[:TRIAL_ROWS])
+        check_autoencoder(self.module.autoencoders[0], trial, options.training.latent_dim)
+        self.blend: Blend | None = None
+        self.centers = self.origin
+
+    def run(self, history: History) -> Outcome:
+        """Start, then train."""
+        options = self.options
+        k = options.start.n_clusters
+        denoising = self.data.target is not None or options.training.noise > 0
+        cross_fit = (k > 1 or denoising) and len(self.data.x) >= 2 * k
+        with torch.no_grad():
+            start = first_labels(
+                self.data.x, self.data.weights, self._start_options(), self.rng, self.known
+            )
+        schedule = Schedule.plan(
+            len(self.data.x),
+            k,
+            n_twins=2 if cross_fit else 1,
+            max_epochs=options.max_epochs,
+            batch_size=options.batch_size,
+        )
+        try:
+            return train(
+                self.module,
+                self.data,
+                start,
+                schedule,
+                options.training,
+                self.generator,
+                history,
+                cross_fit=cross_fit,
+                after_learning=self._fit_blend if denoising else None,
+            )
+        finally:
+            history.close()
+
+    def published_module(self, outcome: Outcome) -> TensorizedAutoencoder:
+        """Return the module for the data as it came, the largest cluster first."""
+        module = self.module
+        if isinstance(self.options.start.init, str) and self.known is None:
+            k = module.n_clusters
+            counts = self.data.weights.new_zeros(k).index_add(0, outcome.labels, self.data.weights)
+            module.reorder(counts.argsort(descending=True, stable=True).tolist())
+        self.centers = self.origin + self.unit * module.centers.flatten(1).double()
+        module.change_unit(self.unit, self.origin)
+        return module.eval()
+
+    def _start_options(self) -> Any:
+        from dataclasses import replace
+
+        start = self.options.start
+        if isinstance(start.init, str):
+            return start
+        return replace(start, init=self._in_units(start.init.double()))
+
+    def _in_units(self, points: Tensor) -> Tensor:
+        return ((points - self.origin) / self.unit).float()
+
+    def _held_out(self, n: int) -> Tensor | None:
+        count = int(self.options.validation_fraction * n)
+        if self.options.validation_fraction and not 1 <= count <= n - self.options.start.n_clusters:
+            raise InvalidInputError(
+                f"validation_fraction={self.options.validation_fraction} of {n} different rows "
+                "leaves too few to hold out or to train on; change validation_fraction."
+            )
+        if not count:
+            return None
+        order = torch.randperm(n, generator=self.generator, device=self.generator.device)
+        held = torch.zeros(n, dtype=torch.bool, device=order.device)
+        held[order[:count]] = True
+        return held
+
+    def _fit_blend(self, twins: Twins) -> None:
+        noise = self.options.training.noise / self.unit
+        fit = BlendFit(self.data, twins, noise, self.generator)
+        self.blend = fit.blend().in_units(self.unit, self.origin)
+
+
+@contextmanager
+def _own_randomness(
+    rng: np.random.RandomState, device: torch.device
+) -> Iterator[torch.Generator]:
+    """Seed torch for the fit and put its global state back after it."""
+    seed = int(rng.randint(2**31 - 1))
+    devices = [device] if device.type == "cuda" else []
+    with torch.random.fork_rng(devices):
+        torch.manual_seed(seed)
+        yield torch.Generator(device).manual_seed(seed)
+
+
+def _shaped_like(X: Any, rows: Any) -> Any:
+    shape = sample_shape(X)
+    return rows if shape is None else rows.reshape(len(rows), *shape)
+
+
+def _kind(x: Tensor) -> type:
+    return np.float32 if x.dtype == torch.float32 else np.float64

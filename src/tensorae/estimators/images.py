@@ -1,0 +1,67 @@
+"""Samples of any shape -> rows, and back.
+
+Shapes: n samples, c channels.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from torch import Tensor
+
+from tensorae.exceptions import InvalidInputError
+
+__all__ = ["as_rows", "sample_shape"]
+
+
+def sample_shape(X: Any) -> tuple[int, ...] | None:
+    """Shape of one sample where X holds images, (n, h, w) or (n, c, h, w); None for a table."""
+    if hasattr(X, "columns") or hasattr(X, "toarray"):
+        return None
+    if isinstance(X, Tensor):
+        shape = tuple(X.shape)
+    elif hasattr(X, "shape"):
+        shape = tuple(X.shape)
+    else:
+        shape = _shape_of_list(X)
+    return shape[1:] if len(shape) in (3, 4) and shape[0] else None
+
+
+def as_rows(X: Any, name: str, wanted: tuple[int, ...] | None = None) -> Any:
+    """Flatten images to rows (n, d); a table is left as it is.
+
+    Parameters
+    ----------
+    X : array-like
+    name : str
+        What to call it in an error.
+    wanted : tuple of int, optional
+        Shape (c, h, w) that samples must have, whatever the number of channels is written as.
+    """
+    shape = sample_shape(X)
+    if shape is None:
+        return X
+    full = shape if len(shape) == 3 else (1, *shape)
+    if wanted is not None and full != wanted:
+        raise InvalidInputError(
+            f"{name} must hold samples of shape {wanted}, as in fit, got {shape}; "
+            "resize the images, or fit again."
+        )
+    if isinstance(X, Tensor):
+        return X.flatten(1)
+    array = np.asarray(X)
+    return array.reshape(array.shape[0], -1)
+
+
+def _shape_of_list(X: Any) -> tuple[int, ...]:
+    try:
+        return np.shape(X)
+    except ValueError:
+        shapes = {np.shape(sample) for sample in X}
+        if any(len(shape) > 1 for shape in shapes):
+            listed = ", ".join(str(shape) for shape in sorted(shapes)[:3])
+            raise InvalidInputError(
+                f"images must all have the same shape, got {listed}; resize them first."
+            ) from None
+        return ()
