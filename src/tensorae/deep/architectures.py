@@ -31,7 +31,7 @@ __all__ = [
 UNITS_PER_FEATURE = 8
 MAX_WIDTH = 256
 # Channels of the two convolutions; each halves the image.
-CHANNELS = (16, 32)
+CHANNELS = (8, 16)
 
 
 class LinearAutoencoder(nn.Module):
@@ -81,7 +81,7 @@ class LinearAutoencoder(nn.Module):
 
 
 class _WithLinearPath(nn.Module):
-    """An encoder and a decoder, each beside a linear path; ``body`` layers begin at zero."""
+    """An encoder and a decoder, each beside a linear path; their last layers begin at zero."""
 
     def __init__(self, encoder: nn.Sequential, decoder: nn.Sequential, d: int, h: int) -> None:
         super().__init__()
@@ -104,7 +104,7 @@ class _WithLinearPath(nn.Module):
     def decode(self, z: Tensor) -> Tensor:
         """Rows (n, ...) of codes (n, h)."""
         output: Tensor = self.decoder(z)
-        return output + (z @ self.decoder_path).view_as(output)
+        return output + (z @ self.decoder_path).view(output.shape)
 
     def start_from(self, components: Tensor) -> None:
         """Begin as these orthonormal directions (h, d)."""
@@ -143,6 +143,19 @@ class MLPAutoencoder(_WithLinearPath):
         super().__init__(encoder, decoder, n_features, latent_dim)
 
 
+class _Crop(nn.Module):
+    """Cut images to a size: doubling an odd one gives a row and a column too many."""
+
+    def __init__(self, size: tuple[int, int]) -> None:
+        super().__init__()
+        self.size = size
+
+    def forward(self, x: Tensor) -> Tensor:
+        """Images (n, c, height, width) of the size."""
+        height, width = self.size
+        return x[..., :height, :width]
+
+
 class ConvAutoencoder(_WithLinearPath):
     """Two convolutions that halve the image and two that restore it, beside a linear path.
 
@@ -175,15 +188,18 @@ class ConvAutoencoder(_WithLinearPath):
             nn.Flatten(),
             nn.Linear(inner, latent_dim),
         )
+        # Four channels become one of twice the size: cheaper than convolving the large image.
         decoder = nn.Sequential(
             nn.Linear(latent_dim, inner),
             nn.ReLU(),
             nn.Unflatten(1, (second, *quarter)),
-            nn.Upsample(size=half),
-            nn.Conv2d(second, first, 3, padding=1),
+            nn.Conv2d(second, 4 * first, 3, padding=1),
+            nn.PixelShuffle(2),
+            _Crop(half),
             nn.ReLU(),
-            nn.Upsample(size=(height, width)),
-            nn.Conv2d(first, channels, 3, padding=1),
+            nn.Conv2d(first, 4 * channels, 3, padding=1),
+            nn.PixelShuffle(2),
+            _Crop((height, width)),
         )
         super().__init__(encoder, decoder, math.prod(input_shape), latent_dim)
 

@@ -139,9 +139,7 @@ class BlendFit:
                 moves = [(module.reconstruct(x).flatten(1) - x).double()]
                 if denoiser is not None:
                     precise = x.double()
-                    estimate = denoiser.denoise(
-                        precise, self.noise_variance, fitted_on_noisy=False
-                    )
+                    estimate = denoiser.denoise(precise, self.noise_variance, fitted_on_noisy=False)
                     moves.append(estimate - precise)
                 yield rows, moves
 

@@ -369,9 +369,7 @@ class _Training:
             t = u if target is None else (target[rows] - center) / scale
             if noise is not None:
                 u = u + self._take_noise(noise, u)
-            losses = module.objective(
-                source.cluster, module.shaped(u), module.shaped(t), penalty
-            )
+            losses = module.objective(source.cluster, module.shaped(u), module.shaped(t), penalty)
             if source.weights is None or mean_weight is None:
                 loss = losses.mean()
                 total += losses.detach().sum()

@@ -524,9 +524,7 @@ class _Fit:
 
 
 @contextmanager
-def _own_randomness(
-    rng: np.random.RandomState, device: torch.device
-) -> Iterator[torch.Generator]:
+def _own_randomness(rng: np.random.RandomState, device: torch.device) -> Iterator[torch.Generator]:
     """Seed torch for the fit and put its global state back after it."""
     seed = int(rng.randint(2**31 - 1))
     devices = [device] if device.type == "cuda" else []
