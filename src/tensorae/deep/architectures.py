@@ -64,7 +64,8 @@ class LinearAutoencoder(nn.Module):
         """Orthonormal rows (h, d) that span those of ``weight``."""
         gram = self.weight @ self.weight.mT
         factor = torch.linalg.cholesky(gram)
-        return torch.linalg.solve_triangular(factor, self.weight, upper=False)
+        rows: Tensor = torch.linalg.solve_triangular(factor, self.weight, upper=False)
+        return rows
 
     def encode(self, x: Tensor) -> Tensor:
         """Codes (n, h) of rows (n, d)."""
@@ -92,9 +93,8 @@ class _WithLinearPath(nn.Module):
         nn.init.orthogonal_(start)
         self.start_from(start)
         for layers in (encoder, decoder):
-            last = _last_with_weights(layers)
-            nn.init.zeros_(last.weight)
-            nn.init.zeros_(last.bias)
+            for parameter in _last_with_weights(layers).parameters():
+                nn.init.zeros_(parameter)
 
     def encode(self, x: Tensor) -> Tensor:
         """Codes (n, h) of rows (n, ...)."""

@@ -96,7 +96,7 @@ def check_input_shape(input_shape: Any, d: int) -> tuple[int, ...]:
     if input_shape is None:
         return (d,)
     sizes = tuple(input_shape) if isinstance(input_shape, list | tuple) else (input_shape,)
-    whole = all(isinstance(size, numbers.Integral) and size > 0 for size in sizes)
+    whole = all(isinstance(size, numbers.Integral) and int(size) > 0 for size in sizes)
     if not whole or math.prod(sizes) != d:
         raise InvalidParameterError(
             f"input_shape must be whole numbers whose product is n_features={d}, such as "
