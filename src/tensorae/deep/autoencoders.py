@@ -40,13 +40,14 @@ class _Pair(nn.Module):
 
 
 class _WithCoders(nn.Module):
-    """A module with ``encoder`` and ``decoder`` as an autoencoder; its own loss is kept."""
+    """A module with ``encoder`` and ``decoder`` as an autoencoder; its own loss and start stay."""
 
     def __init__(self, module: nn.Module) -> None:
         super().__init__()
         self.module = module
-        if hasattr(module, "loss"):
-            self.loss = module.loss
+        for name in ("loss", "start_from"):
+            if hasattr(module, name):
+                setattr(self, name, getattr(module, name))
 
     def encode(self, x: Tensor) -> Tensor:
         """Codes (n, h) of samples (n, ...)."""

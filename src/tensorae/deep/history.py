@@ -71,7 +71,8 @@ class History:
         if self._verbose:
             self._show(epoch)
         # Every callback hears of every epoch, whatever the others answer.
-        return any([callback(epoch) is True for callback in self._callbacks])
+        answers = [callback(epoch) for callback in self._callbacks]
+        return any(answer is True for answer in answers)
 
     def close(self) -> None:
         """End the progress line."""

@@ -120,9 +120,8 @@ class Twins:
 
     def _groups(self, candidates: Tensor) -> Iterator[tuple[int, int, Tensor]]:
         """Yield (twin, cluster, places in the flattened table) for all that is to be scored."""
-        n, m = candidates.shape
         k = self.n_clusters
-        keys = (self._scorers(n)[:, None] * k + candidates).flatten()
+        keys = (self._scorers(len(candidates))[:, None] * k + candidates).flatten()
         counts = torch.bincount(keys, minlength=k * len(self.modules)).tolist()
         for key, places in enumerate(keys.argsort(stable=True).split(counts)):
             if places.numel():

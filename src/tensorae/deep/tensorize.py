@@ -14,7 +14,6 @@ Shapes: n samples, k clusters, d features, h latent, m rows of a chunk.
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable, Iterator
 from typing import Any
 
@@ -27,7 +26,7 @@ __all__ = ["TensorizedAutoencoder", "tensorize"]
 
 
 class TensorizedAutoencoder(nn.Module):
-    """k autoencoders with a centre each; made by :func:`tensorize`.
+    r"""k autoencoders with a centre each; made by :func:`tensorize`.
 
     Parameters
     ----------
@@ -42,7 +41,7 @@ class TensorizedAutoencoder(nn.Module):
     Attributes
     ----------
     autoencoders : ModuleList of length k
-    centers : Tensor of shape (k, \\*input_shape)
+    centers : Tensor of shape (k, \*input_shape)
         Buffer. Where no ``input_shape`` is given it takes its shape at the first call.
     scale : Tensor of shape ()
         Buffer: unit in which the autoencoders see the data.
@@ -155,7 +154,7 @@ class TensorizedAutoencoder(nn.Module):
         return self._by_label(x, labels, codes)
 
     def decode(self, z: Tensor, labels: Tensor) -> Tensor:
-        """Samples (n, \\*input_shape) of codes (n, h) under the named autoencoders (n,)."""
+        r"""Samples (n, \*input_shape) of codes (n, h) under the named autoencoders (n,)."""
 
         def points(j: int, rows: Tensor) -> Tensor:
             autoencoder: Any = self.autoencoders[j]
@@ -208,11 +207,10 @@ class TensorizedAutoencoder(nn.Module):
 
     def _take_shape(self, x: Tensor) -> None:
         """Give centres that had no shape yet the one of the samples."""
-        if self.input_shape is None and self.centers.shape[1:] != x.shape[1:]:
-            if math.prod(self.centers.shape[1:]) == 1:
-                self.centers = self.centers.flatten(1).squeeze(1).reshape(
-                    -1, *([1] * (x.dim() - 1))
-                ) * torch.ones_like(x[0])  # fmt: skip
+        shape = x.shape[1:]
+        if self.input_shape is None and self.centers.numel() == self.n_clusters:
+            ones = [1] * len(shape)
+            self.centers = self.centers.reshape(-1, *ones).expand(-1, *shape).contiguous()
 
     def _by_label(
         self, values: Tensor, labels: Tensor, step: Callable[[int, Tensor], Tensor]

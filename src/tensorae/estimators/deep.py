@@ -354,9 +354,9 @@ class TAE(BaseTAE):
         self._blend: Blend | None = fit.blend
         self.weights_ = np.full(len(self.cluster_centers_), 1 / len(self.cluster_centers_))
         self._noise_variance = 1.0
-        self._close(x, weights, outcome)
+        self._close(x, weights)
 
-    def _close(self, x: Tensor, weights: Tensor | None, outcome: Outcome) -> None:
+    def _close(self, x: Tensor, weights: Tensor | None) -> None:
         """Assign once more with the published numbers, so that fit and predict agree."""
         worker = self._worker(x)
         labels = torch.empty(x.shape[0], dtype=torch.int32, device=x.device)
@@ -507,8 +507,8 @@ class _Fit:
         count = int(self.options.validation_fraction * n)
         if self.options.validation_fraction and not 1 <= count <= n - self.options.start.n_clusters:
             raise InvalidInputError(
-                f"validation_fraction={self.options.validation_fraction} of {n} different rows "
-                "leaves too few to hold out or to train on; change validation_fraction."
+                f"validation_fraction={self.options.validation_fraction} of n_samples={n} rows that "
+                "differ leaves too few to hold out or to train on; change validation_fraction."
             )
         if not count:
             return None

@@ -19,12 +19,7 @@ def sample_shape(X: Any) -> tuple[int, ...] | None:
     """Shape of one sample where X holds images, (n, h, w) or (n, c, h, w); None for a table."""
     if hasattr(X, "columns") or hasattr(X, "toarray"):
         return None
-    if isinstance(X, Tensor):
-        shape = tuple(X.shape)
-    elif hasattr(X, "shape"):
-        shape = tuple(X.shape)
-    else:
-        shape = _shape_of_list(X)
+    shape = tuple(X.shape) if hasattr(X, "shape") else _shape_of_list(X)
     return shape[1:] if len(shape) in (3, 4) and shape[0] else None
 
 
@@ -56,7 +51,7 @@ def as_rows(X: Any, name: str, wanted: tuple[int, ...] | None = None) -> Any:
 
 def _shape_of_list(X: Any) -> tuple[int, ...]:
     try:
-        return np.shape(X)
+        return np.asarray(X).shape
     except ValueError:
         shapes = {np.shape(sample) for sample in X}
         if any(len(shape) > 1 for shape in shapes):
