@@ -507,8 +507,8 @@ class _Fit:
         count = int(self.options.validation_fraction * n)
         if self.options.validation_fraction and not 1 <= count <= n - self.options.start.n_clusters:
             raise InvalidInputError(
-                f"validation_fraction={self.options.validation_fraction} of n_samples={n} rows that "
-                "differ leaves too few to hold out or to train on; change validation_fraction."
+                f"validation_fraction={self.options.validation_fraction} of n_samples={n} rows "
+                "that differ leaves too few to hold out or to train on; change validation_fraction."
             )
         if not count:
             return None
