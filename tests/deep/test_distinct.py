@@ -1,0 +1,84 @@
+"""Each different row once, in an order of its own, with its weight."""
+
+import numpy as np
+import pytest
+import torch
+from hypothesis import given
+from hypothesis import strategies as st
+
+from tensorae.deep import distinct
+from tensorae.deep.distinct import distinct_rows
+
+
+def find(columns, weights=None, seed=0):
+    columns = [torch.as_tensor(block) for block in columns]
+    weights = None if weights is None else torch.as_tensor(weights)
+    return distinct_rows(columns, weights, np.random.RandomState(seed))
+
+
+@given(seed=st.integers(0, 10**6), n=st.integers(1, 40), d=st.integers(1, 3))
+def test_rows_and_weights_are_those_of_numpy(seed, n, d):
+    rng = np.random.RandomState(seed)
+    X = rng.randint(0, 3, size=(n, d)).astype(float)
+    weights = rng.randint(1, 4, size=n).astype(float)
+    found = find([X], weights)
+    wanted, inverse = np.unique(X, axis=0, return_inverse=True)
+    totals = np.bincount(inverse.ravel(), weights)
+    order = np.lexsort(X[found.rows.numpy()].T[::-1])
+    np.testing.assert_array_equal(X[found.rows.numpy()][order], wanted)
+    np.testing.assert_array_equal(found.weights[torch.tensor(order)], totals)
+
+
+@given(seed=st.integers(0, 10**6), n=st.integers(1, 40))
+def test_the_order_of_the_rows_does_not_matter(seed, n):
+    rng = np.random.RandomState(seed)
+    X = rng.randint(0, 9, size=(n, 3)) + rng.choice([0.0, 0.1], size=(n, 3))
+    order = rng.permutation(n)
+    first, second = find([X]), find([X[order]])
+    np.testing.assert_array_equal(X[first.rows.numpy()], X[order][second.rows.numpy()])
+    np.testing.assert_array_equal(first.weights, second.weights)
+
+
+def test_weights_equal_repeated_rows():
+    rng = np.random.RandomState(0)
+    X, copies = rng.randn(20, 3), rng.randint(0, 4, size=20)
+    repeated = np.repeat(X, copies, axis=0)
+    first, second = find([X], copies.astype(float)), find([repeated])
+    np.testing.assert_array_equal(X[first.rows.numpy()], repeated[second.rows.numpy()])
+    np.testing.assert_array_equal(first.weights, second.weights)
+
+
+def test_rows_of_weight_zero_are_left_out():
+    X = np.array([[1.0], [2.0], [1.0], [3.0]])
+    found = find([X], [1.0, 0.0, 0.0, 2.0])
+    assert sorted(found.rows.tolist()) == [0, 3]
+    assert sorted(found.weights.tolist()) == [1, 2]
+
+
+def test_rows_that_differ_in_a_further_block_are_different():
+    X, clean = np.zeros((4, 2)), np.array([[0.0], [1.0], [1.0], [0.0]])
+    assert find([X]).weights.tolist() == [4]
+    assert find([X, clean]).weights.tolist() == [2, 2]
+
+
+def test_rows_that_only_look_alike_along_the_direction_are_kept_apart(monkeypatch):
+    """The sort key is one number; equal keys alone do not make rows equal."""
+    monkeypatch.setattr(distinct, "_projections", lambda block, _: torch.zeros(len(block)).double())
+    found = find([np.array([[1.0, 2.0], [2.0, 1.0], [2.0, 1.0], [3.0, 3.0]])])
+    assert found.weights.tolist() == [1, 2, 1]
+
+
+def test_the_order_says_nothing_about_the_rows():
+    """Two draws give two orders: no order of the data survives."""
+    X = np.arange(50.0)[:, None] * [1, -1]
+    orders = {tuple(find([X], seed=seed).rows.tolist()) for seed in range(20)}
+    assert len(orders) > 1
+
+
+@pytest.mark.parametrize("entries", [1, 7, 1 << 22])
+def test_chunks_do_not_matter(monkeypatch, entries):
+    X = np.random.RandomState(0).randint(0, 4, size=(30, 3)).astype(np.float32)
+    whole = find([X])
+    monkeypatch.setattr(distinct, "CHUNK_ENTRIES", entries)
+    found = find([X])
+    np.testing.assert_array_equal(found.rows, whole.rows)

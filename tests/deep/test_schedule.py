@@ -1,0 +1,59 @@
+"""Lengths are counted in gradient steps per network, so that they hold for any amount of data."""
+
+import math
+
+import pytest
+
+from tensorae.deep.schedule import (
+    CLOSING_STEPS,
+    LEARNING_STEPS,
+    MIN_CLOSING_EPOCHS,
+    MIN_LEARNING_EPOCHS,
+    Schedule,
+)
+
+SIZES = [10, 150, 1000, 10_000, 60_000, 10**6]
+
+
+@pytest.mark.parametrize("k", [1, 3, 10])
+@pytest.mark.parametrize("n", SIZES)
+def test_every_network_gets_its_steps(n, k):
+    plan = Schedule.plan(n, k, n_twins=2)
+    steps = math.ceil(n / (2 * k) / plan.batch_size)
+    assert plan.learning_epochs * steps >= LEARNING_STEPS
+    assert plan.closing_epochs * math.ceil(n / k / plan.batch_size) >= CLOSING_STEPS
+
+
+@pytest.mark.parametrize("n", SIZES)
+def test_data_is_gone_through_often_enough_and_not_much_more(n):
+    plan = Schedule.plan(n, 10, n_twins=2)
+    assert plan.learning_epochs >= MIN_LEARNING_EPOCHS
+    assert plan.closing_epochs >= MIN_CLOSING_EPOCHS
+    assert plan.learning_epochs <= max(LEARNING_STEPS, MIN_LEARNING_EPOCHS)
+
+
+def test_more_data_never_takes_more_epochs():
+    epochs = [Schedule.plan(n, 5, n_twins=2).learning_epochs for n in SIZES]
+    assert epochs == sorted(epochs, reverse=True)
+
+
+@pytest.mark.parametrize("max_epochs", [1, 2, 4, 5, 20, 137])
+def test_a_given_number_of_epochs_is_kept(max_epochs):
+    plan = Schedule.plan(500, 4, n_twins=2, max_epochs=max_epochs)
+    assert plan.learning_epochs + plan.closing_epochs == max_epochs
+    assert plan.learning_epochs >= 1
+    assert plan.closing_epochs == int(0.2 * max_epochs)
+
+
+@pytest.mark.parametrize("batch_size", [2, 100, 10**6])
+def test_a_given_batch_size_is_kept(batch_size):
+    plan = Schedule.plan(500, 4, n_twins=1, batch_size=batch_size)
+    assert plan.batch_size == batch_size
+    assert plan.refresh_every >= 1
+    assert plan.learning_epochs >= 1
+
+
+def test_smaller_batches_take_fewer_epochs():
+    small, large = (Schedule.plan(2000, 4, n_twins=2, batch_size=size) for size in (16, 256))
+    assert small.learning_epochs < large.learning_epochs
+    assert small.refresh_every <= large.refresh_every
