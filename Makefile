@@ -4,7 +4,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 READY := $(VENV)/.installed
 BENCHMARKS := clustering_quality denoising speed memory
-LONG_BENCHMARKS := starts scaling deep_price deep_clustering deep_denoising
+LONG_BENCHMARKS := starts scaling deep_price deep_clustering deep_denoising deep_collapse
 
 .DEFAULT_GOAL := help
 .PHONY: install demo test lint bench benchall docs clean help
