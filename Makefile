@@ -4,7 +4,8 @@ VENV := .venv
 BIN := $(VENV)/bin
 READY := $(VENV)/.installed
 BENCHMARKS := clustering_quality denoising speed memory
-LONG_BENCHMARKS := starts scaling deep_price deep_clustering deep_denoising deep_collapse
+LONG_BENCHMARKS := starts scaling \
+    deep_price deep_clustering deep_denoising deep_collapse deep_authors
 
 .DEFAULT_GOAL := help
 .PHONY: install demo test lint bench benchall docs clean help
@@ -37,7 +38,7 @@ bench: $(READY)  ## run the benchmarks one after another (takes a while)
 	done
 
 benchall: BENCHMARKS += $(LONG_BENCHMARKS)
-benchall: bench  ## the same with the long ones: which start is best, how time grows
+benchall: bench  ## the same with the long ones: starts, growth, the deep model (hours)
 
 docs: $(READY)  ## build the documentation into docs/_build/html; warnings are errors
 	$(BIN)/python -m sphinx -W --keep-going -b html docs docs/_build/html
