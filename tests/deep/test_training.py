@@ -230,6 +230,17 @@ def test_an_interrupt_gives_a_fitted_model_and_a_warning(blobs, phase, assignmen
         np.testing.assert_allclose(model.cluster_centers_, means, atol=1e-4)
 
 
+@pytest.mark.parametrize("assignment", ["lloyd", "projected", "constrained"])
+def test_an_interrupt_at_the_close_leaves_hard_assignments(rng, assignment):
+    """Clusters that touch, so that assignments are still soft when learning ends."""
+    X = 2 * rng.randn(8, 5)[rng.randint(8, size=240)] + 0.7 * rng.randn(240, 5)
+    options = {"max_epochs": 5, "random_state": 0, "callbacks": interrupt_in("close")}
+    with pytest.warns(ConvergenceWarning, match="interrupted"):
+        model = TAE(5, 2, assignment=assignment, **options).fit(X)
+    assert_in_order(model, X)
+    np.testing.assert_allclose(model.cluster_centers_, means_of(X, model.labels_), atol=1e-4)
+
+
 def test_an_interrupt_still_leaves_a_model_that_denoises():
     X, _ = lines_3d(random_state=0)
     model = TAE(3, 1, noise=0.1, callbacks=interrupt_in("learn"), **SHORT)

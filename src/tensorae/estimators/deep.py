@@ -504,14 +504,15 @@ class _Fit:
         return ((points - self.origin) / self.unit).float()
 
     def _held_out(self, n: int) -> Tensor | None:
-        count = int(self.options.validation_fraction * n)
-        if self.options.validation_fraction and not 1 <= count <= n - self.options.start.n_clusters:
-            raise InvalidInputError(
-                f"validation_fraction={self.options.validation_fraction} of n_samples={n} rows "
-                "that differ leaves too few to hold out or to train on; change validation_fraction."
-            )
-        if not count:
+        fraction = self.options.validation_fraction
+        if not fraction:
             return None
+        count = max(1, int(fraction * n))
+        if count >= n:
+            raise InvalidInputError(
+                f"validation_fraction={fraction} needs rows that differ to hold out and to train "
+                f"on, got n_samples={n} of them; set validation_fraction to zero."
+            )
         order = torch.randperm(n, generator=self.generator, device=self.generator.device)
         held = torch.zeros(n, dtype=torch.bool, device=order.device)
         held[order[:count]] = True
