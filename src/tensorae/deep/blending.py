@@ -21,8 +21,8 @@ from dataclasses import dataclass, replace
 import torch
 from torch import Tensor
 
+from tensorae.deep.membership import TrainingData
 from tensorae.deep.scoring import Twins, chunk_rows
-from tensorae.deep.training import TrainingData
 from tensorae.linear.denoising import Denoiser
 from tensorae.linear.moments import Moments
 
@@ -32,6 +32,8 @@ __all__ = ["Blend", "BlendFit"]
 GAUSSIAN_FEATURES = 1024
 # The weights of a feature lean towards those of all features as if by this many samples.
 PRIOR_SAMPLES = 30
+# Moves of the samples up to this square are none.
+SMALLEST_SQUARE = 1e-200
 
 
 @dataclass(frozen=True, eq=False)
@@ -88,7 +90,7 @@ class BlendFit:
     ) -> None:
         self.twins, self.weights = twins, data.weights
         if data.target is None:
-            drawn = torch.randn(data.x.shape, generator=generator, device=data.x.device)
+            drawn = torch.empty_like(data.x).normal_(generator=generator)
             self.noisy, self.clean = data.x + noise * drawn, data.x
         else:
             self.noisy, self.clean = data.x, data.target
@@ -172,10 +174,12 @@ class BlendFit:
 def _weights(products: Tensor, targets: Tensor, prior: float) -> Tensor:
     """Least squares per feature (d, q), leaning towards the one for all features together."""
     pooled_products, pooled_targets = products.mean(0), targets.mean(0)
-    tiny = 1e-9 * pooled_products.diagonal().mean().clamp(min=torch.finfo(products.dtype).tiny)
+    # Far from the end of double precision, because it is multiplied by the prior.
+    tiny = 1e-9 * pooled_products.diagonal().mean().clamp(min=SMALLEST_SQUARE)
     pooled_products = pooled_products + tiny * torch.eye(
         len(pooled_targets), dtype=products.dtype, device=products.device
     )
     pooled = torch.linalg.solve(pooled_products, pooled_targets)
     lean = prior * pooled_products
-    return torch.linalg.solve(products + lean, targets + lean @ pooled)
+    weights: Tensor = torch.linalg.solve(products + lean, targets + lean @ pooled)
+    return weights

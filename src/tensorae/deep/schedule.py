@@ -15,7 +15,7 @@ __all__ = ["Schedule"]
 
 BATCH_SIZE = 64
 # Steps of each network while labels are learned, and on all members of its cluster after that.
-LEARNING_STEPS = 200
+LEARNING_STEPS = 150
 CLOSING_STEPS = 80
 # Large data sets are gone through this often at least.
 MIN_LEARNING_EPOCHS = 30

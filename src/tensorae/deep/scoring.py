@@ -58,6 +58,10 @@ class Twins:
         """Number of clusters, k."""
         return self.modules[0].n_clusters
 
+    def flat_centers(self) -> Tensor:
+        """Centres (k, d), the same for all twins."""
+        return self.modules[0].centers.flatten(1)
+
     def trained_on(self, twin: int, rows: Tensor) -> Tensor:
         """Those of ``rows`` that this twin trains on; all of them where its fold has none."""
         if self.folds is None:

@@ -112,13 +112,14 @@ def principal_directions(x: Tensor, n_directions: int) -> Tensor:
     d = x.shape[1]
     rank = min(n_directions, *x.shape)
     if min(x.shape) <= EXACT_SIZE or rank > EXACT_SIZE // 2:
-        found = torch.linalg.svd(x, full_matrices=False).Vh[:rank]
+        found: Tensor = torch.linalg.svd(x, full_matrices=False).Vh[:rank]
     else:
         found = torch.svd_lowrank(x, q=rank + 8, niter=3)[2].mT[:rank]
     if rank == n_directions:
         return found
     others = torch.randn(n_directions - rank, d, dtype=x.dtype, device=x.device)
-    return torch.linalg.qr(torch.cat([found, others]).mT).Q.mT.contiguous()
+    complete: Tensor = torch.linalg.qr(torch.cat([found, others]).mT).Q.mT.contiguous()
+    return complete
 
 
 def _linear_costs(

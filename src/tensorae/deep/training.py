@@ -17,63 +17,31 @@ from __future__ import annotations
 import copy
 import math
 import time
-from collections.abc import Iterator
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
 import torch
 from torch import Tensor, nn
 
-from tensorae.assignment import AssignmentContext, Rule
+from tensorae.assignment import Rule
 from tensorae.deep.history import Epoch, History
+from tensorae.deep.membership import Membership, Source, TrainingData
 from tensorae.deep.schedule import Schedule
-from tensorae.deep.scoring import Parts, Twins
+from tensorae.deep.scoring import Twins
 from tensorae.deep.start import Start, principal_directions
 from tensorae.deep.tensorize import TensorizedAutoencoder
 
-__all__ = ["Outcome", "TrainingData", "TrainingOptions", "train"]
+__all__ = ["Outcome", "TrainingOptions", "train"]
 
-# Clusters that a row is scored by at a refresh: its own and the next best.
-CANDIDATES = 3
 # Noise on the inputs while labels are learned, in units of the spread inside clusters.
 INPUT_NOISE = 0.5
 # Refreshes that change fewer labels than this share make the next pause twice as long.
 QUIET = 0.01
-# Weights of S below this train nothing.
-NEGLIGIBLE = 1e-4
-# First step of Options 1 and 2 in units of one over the mean cost, and its growth per refresh.
-FIRST_STEP, STEP_GROWTH = 0.5, 2.0
-SOFTNESS = 0.1
-# Clusters that may be started again by splitting another, in units of k.
-REVIVALS = 2
 # Rounds of labels and means at the end, over candidates and over all clusters.
 SETTLE_ROUNDS, FULL_ROUNDS = 5, 3
 # Random numbers that are drawn for the noise of an epoch.
 NOISE_ENTRIES = 1 << 20
-
-
-@dataclass(frozen=True)
-class TrainingData:
-    """Rows to train on.
-
-    Attributes
-    ----------
-    x : Tensor of shape (n, d)
-        In single precision, about their mean, in units of ``unit``.
-    weights : Tensor of shape (n,)
-    target : Tensor of shape (n, d) or None
-        Clean versions of ``x``.
-    held_out : Tensor of shape (n,) or None
-        True for rows that are not trained on.
-    unit : float
-        What one is in the data as it came; losses are told in those units.
-    """
-
-    x: Tensor
-    weights: Tensor
-    target: Tensor | None = None
-    held_out: Tensor | None = None
-    unit: float = 1.0
 
 
 @dataclass(frozen=True)
@@ -126,17 +94,7 @@ class Outcome:
     problem: str
 
 
-@dataclass(frozen=True)
-class _Source:
-    """Rows that one network trains on."""
-
-    twin: int
-    cluster: int
-    rows: Tensor
-    weights: Tensor | None
-
-
-class _Diverged(Exception):
+class _DivergedError(Exception):
     """The loss of a cluster is no longer a number."""
 
 
@@ -150,7 +108,7 @@ def train(
     history: History,
     *,
     cross_fit: bool,
-    after_learning: Any = None,
+    after_learning: Callable[[Twins], None] | None = None,
 ) -> Outcome:
     """Train ``module`` in place.
 
@@ -183,8 +141,8 @@ def train(
         training.guarded(training.close)
     training.settle()
     return Outcome(
-        labels=training.labels,
-        assignments=training.soft,
+        labels=training.membership.labels,
+        assignments=training.membership.soft,
         ended_by=training.ended_by,
         best_epoch=training.best_epoch,
         problem=training.problem,
@@ -207,20 +165,20 @@ class _Training:
     ) -> None:
         self.data, self.options, self.schedule = data, options, schedule
         self.generator, self.history = generator, history
-        self.labels = start.labels
-        self.candidates = _nearest(start.costs)
-        self.soft = None if options.rule.is_lloyd else _softened(start.labels, module.n_clusters)
-        self.twins = self._twins(module, cross_fit=cross_fit)
+        self.twins = _twins(module, len(data.x), generator, cross_fit=cross_fit)
+        self.membership = Membership(
+            data,
+            self.twins,
+            start,
+            options.rule,
+            latent_penalty=options.latent_penalty,
+            latent_dim=options.latent_dim,
+        )
         self.optimizers = [
             [_optimizer(network, options.lr) for network in twin.autoencoders]
             for twin in self.twins.modules
         ]
-        self.train_weights = (
-            data.weights if data.held_out is None else data.weights * ~data.held_out
-        )
-        self.total = float(self.train_weights.sum())
-        self.epoch = self.refreshes = self.revivals = 0
-        self.changed = 0.0
+        self.epoch = 0
         self.best_loss, self.best_epoch, self.without_progress = math.inf, 0, 0
         self.ended_by, self.problem = "budget", ""
         self.saved: dict[str, Any] = {}
@@ -228,40 +186,27 @@ class _Training:
     # The three parts --------------------------------------------------------------------------
 
     def begin(self) -> None:
-        """Centres, scale and networks that start from the main directions of their clusters."""
-        x, weights = self.data.x, self.train_weights
-        self._place_centers()
-        spread = (x - self._flat_centers()[self.labels]).double().square().sum(1)
-        scale = math.sqrt(float(weights.double() @ spread) / (self.total * x.shape[1]))
-        self.twins.share("scale", torch.tensor(scale if scale > 0 else 1.0))
-        if self.options.latent_penalty is not None:
-            self.twins.share("latent_penalty", torch.tensor(self.options.latent_penalty))
-        for source in self._sources():
+        """Networks that can do so start from the main directions of their clusters."""
+        for source in self.membership.sources():
             network: Any = self.twins.modules[source.twin].autoencoders[source.cluster]
             if hasattr(network, "start_from"):
-                rows = x[source.rows] - self._flat_centers()[source.cluster]
-                h = self.options.latent_dim
-                network.start_from(principal_directions(rows, h))
+                offsets = self.data.x[source.rows] - self.twins.flat_centers()[source.cluster]
+                network.start_from(principal_directions(offsets, self.options.latent_dim))
         self._save()
 
     def learn(self) -> None:
         """Epochs with refreshes of S, until the held-out loss falls no more."""
-        pause = self.schedule.refresh_every
-        due = pause
-        sources = self._sources()
+        pause = due = self.schedule.refresh_every
+        sources = self.membership.sources()
         for number in range(1, self.schedule.learning_epochs + 1):
             began = time.perf_counter()
             loss = self._run_epoch(sources, self.options.lr)
             held_out = math.nan
-            refresh = number in (due, self.schedule.learning_epochs)
-            if refresh and self._has_choice():
+            if number in (due, self.schedule.learning_epochs):
                 held_out = self._refresh()
-                sources = self._sources()
-            if refresh:
-                pause = 2 * pause if self.changed < QUIET else pause
+                sources = self.membership.sources()
+                pause = 2 * pause if self.membership.changed < QUIET else pause
                 due = number + pause
-            if refresh and self.data.held_out is not None:
-                held_out = self._held_out_loss()
             stop = self._record("learn", loss, held_out, began)
             self._note_progress(held_out)
             if stop:
@@ -273,17 +218,18 @@ class _Training:
         self._restore_best()
 
     def harden(self) -> None:
-        """Leave the twins, and soft assignments whose optimum is hard (Theorem 2.2, i)."""
-        self.twins = Twins(self.twins.modules[:1])
-        if self.soft is not None and not self.options.rule.probabilistic:
-            self.labels, self.soft = self.soft.argmax(1), None
-            self._place_centers()
+        """Leave the twins and soft assignments; that is now what an interrupt comes back to."""
+        best_epoch = self.best_epoch
+        self.membership.harden()
+        self.twins = self.membership.twins
+        self._save()
+        self.best_epoch = best_epoch
 
     def close(self) -> None:
         """Epochs on all members, S fixed, the learning rate falling to zero."""
         n_epochs = self.schedule.closing_epochs
-        sources = self._sources()
-        self.changed = 0.0
+        sources = self.membership.sources()
+        self.membership.changed = 0.0
         for number in range(n_epochs):
             began = time.perf_counter()
             loss = self._run_epoch(sources, self.options.lr * (1 - number / n_epochs))
@@ -293,26 +239,27 @@ class _Training:
             if stop:
                 self.ended_by = "callback"
                 break
-        if self.data.held_out is not None:
-            self._restore_best()
-        else:
+        if self.data.held_out is None:
             self.best_epoch = self.epoch
+        else:
+            self._restore_best()
 
     def settle(self) -> None:
         """Labels, then means, until no label changes: over candidates, then over all clusters."""
-        if not self._has_choice():
-            parts = self.twins.parts(self.data.x, self.candidates)
-            self._measure(parts, self.candidates)
+        membership = self.membership
+        if self.twins.n_clusters == 1:
+            parts = self.twins.parts(self.data.x, membership.everyone)
+            membership.measure(parts, membership.everyone)
             return
-        everyone = torch.arange(self.twins.n_clusters, device=self.labels.device)
-        for _ in range(SETTLE_ROUNDS):
-            if not self._reassign(self.candidates):
-                break
-        for _ in range(FULL_ROUNDS):
-            if not self._reassign(everyone.expand(len(self.labels), -1)):
-                break
+        for candidates, rounds in (
+            (membership.candidates, SETTLE_ROUNDS),
+            (membership.everyone, FULL_ROUNDS),
+        ):
+            for _ in range(rounds):
+                if not membership.reassign(candidates):
+                    break
 
-    def guarded(self, phase: Any) -> None:
+    def guarded(self, phase: Callable[[], None]) -> None:
         """Run a phase; an interrupt or a loss that is no number gives back the last good state."""
         try:
             phase()
@@ -323,14 +270,14 @@ class _Training:
                 f"epoch {self.best_epoch}, is kept."
             )
             self._restore_best()
-        except _Diverged as error:
+        except _DivergedError as error:
             self.ended_by = "divergence"
             self.problem = str(error)
             self._restore_best()
 
     # Epoch and step ---------------------------------------------------------------------------
 
-    def _run_epoch(self, sources: list[_Source], lr: float) -> float:
+    def _run_epoch(self, sources: list[Source], lr: float) -> float:
         """One step per batch of each source; the mean cost in units of the data."""
         for module in self.twins.modules:
             module.train()
@@ -343,22 +290,23 @@ class _Training:
             sums.append(self._train_network(source, optimizer, noise))
         self.epoch += 1
         losses = torch.stack(sums)
-        if not bool(torch.isfinite(losses).all()):
-            worst = sources[int((~torch.isfinite(losses)).nonzero()[0])].cluster
-            raise _Diverged(
+        finite = torch.isfinite(losses)
+        if not bool(finite.all()):
+            worst = sources[int((~finite).nonzero()[0])].cluster
+            raise _DivergedError(
                 f"the loss of cluster {worst} was no longer a finite number in epoch "
                 f"{self.epoch}; the model of epoch {self.best_epoch} is kept. Lower lr "
                 f"(now {self.options.lr:g}), or scale the data."
             )
         unit = (float(self.twins.modules[0].scale) * self.data.unit) ** 2
-        return unit * float(losses.sum()) / sum(_total(source) for source in sources)
+        return unit * float(losses.sum()) / sum(source.total for source in sources)
 
     def _train_network(
-        self, source: _Source, optimizer: torch.optim.Optimizer, noise: Tensor | None
+        self, source: Source, optimizer: torch.optim.Optimizer, noise: Tensor | None
     ) -> Tensor:
         """Gradient steps of one network over its rows; the sum of its losses, by weight."""
         module = self.twins.modules[source.twin]
-        center, scale = self._flat_centers()[source.cluster], module.scale
+        center, scale = self.twins.flat_centers()[source.cluster], module.scale
         penalty = float(module.latent_penalty)
         x, target = self.data.x, self.data.target
         mean_weight = None if source.weights is None else source.weights.mean()
@@ -382,15 +330,16 @@ class _Training:
             optimizer.step()
         return total
 
-    def _batches(self, n: int) -> Iterator[Tensor]:
+    def _batches(self, n: int) -> list[Tensor]:
         """Random batches of positions; never a single one, which batch norm cannot take."""
-        order = torch.randperm(n, generator=self.generator, device=self.labels.device)
+        device = self.data.x.device
+        order = torch.randperm(n, generator=self.generator, device=device)
         if n == 1:
             order = order.repeat(2)
         parts = list(order.split(self.schedule.batch_size))
         if len(parts) > 1 and len(parts[-1]) == 1:
             parts[-2:] = [torch.cat(parts[-2:])]
-        yield from parts
+        return parts
 
     def _noise_bank(self) -> Tensor | None:
         """Normal numbers for one epoch; drawing them for every step would take as long as it."""
@@ -400,166 +349,46 @@ class _Training:
         if not level:
             return None
         n, d = self.data.x.shape
-        size = min(n * d, NOISE_ENTRIES) + self.schedule.batch_size * d
-        return level * torch.randn(size, generator=self.generator, device=self.data.x.device)
+        # Batches are one sample longer at most.
+        size = min(n * d, NOISE_ENTRIES) + (self.schedule.batch_size + 1) * d
+        x = self.data.x
+        return level * torch.randn(size, generator=self.generator, dtype=x.dtype, device=x.device)
 
     def _take_noise(self, bank: Tensor, like: Tensor) -> Tensor:
         last = bank.numel() - like.numel()
         offset = int(torch.randint(last + 1, (), generator=self.generator, device=bank.device))
         return bank[offset : offset + like.numel()].view_as(like)
 
-    # Who belongs where ------------------------------------------------------------------------
-
-    def _has_choice(self) -> bool:
-        return self.twins.n_clusters > 1
-
-    def _sources(self) -> list[_Source]:
-        """What each network trains on."""
-        sources = []
-        for j in range(self.twins.n_clusters):
-            rows, weights = self._members(j)
-            if not rows.numel():
-                continue
-            for twin in range(len(self.twins.modules)):
-                own = self.twins.trained_on(twin, rows)
-                share = None if weights is None else weights[own]
-                sources.append(_Source(twin, j, own, share))
-        return sources
-
-    def _members(self, j: int) -> tuple[Tensor, Tensor | None]:
-        """Rows with weight in cluster j, and the weights (n,) of all rows there."""
-        if self.soft is not None:
-            weights = self.soft[:, j] * self.train_weights
-            return (weights > NEGLIGIBLE * self.train_weights.mean()).nonzero().squeeze(1), weights
-        rows = ((self.labels == j) & (self.train_weights > 0)).nonzero().squeeze(1)
-        equal = bool((self.train_weights[rows] == 1).all())
-        return rows, None if equal else self.train_weights
+    # Refreshes and the best state -------------------------------------------------------------
 
     def _refresh(self) -> float:
-        """Score, assign, revive, move centres; the mean cross-fitted cost per sample."""
-        x, n = self.data.x, len(self.labels)
-        candidates = self.candidates
-        if self.soft is not None:
-            everyone = torch.arange(self.twins.n_clusters, device=x.device)
-            candidates = everyone.expand(n, -1)
-        parts = self.twins.parts(x, candidates)
-        self._measure(parts, candidates)
-        costs = self.twins.costs(parts, candidates)
-        before = self.labels
-        if self.soft is not None:
-            context = self._context(costs)
-            self.soft = self.options.rule.function(costs, self.soft, context)
-            self.labels = self.soft.argmax(1)
-            lowest = (self.soft * costs).sum(1)
-        else:
-            best = costs.min(1)
-            self.labels = candidates.gather(1, best.indices[:, None]).squeeze(1)
-            lowest = best.values
-        self._revive(lowest)
-        self.changed = float((self.labels != before).double().mean())
-        self.refreshes += 1
-        self._place_centers()
-        loss = float(self.train_weights.double() @ lowest.double()) / self.total
-        return loss * self.data.unit**2
+        """Refresh S; the mean cost of samples that were not trained on."""
+        held_out = math.nan
+        if self.twins.n_clusters > 1:
+            held_out, revived = self.membership.refresh()
+            for child, parent in revived:
+                self._take_over(child, parent)
+        return held_out if self.data.held_out is None else self._held_out_loss()
 
-    def _reassign(self, candidates: Tensor) -> bool:
-        """One round of labels and means; True where a label changed."""
-        parts = self.twins.parts(self.data.x, candidates)
-        self._measure(parts, candidates)
-        costs = self.twins.costs(parts, candidates)
-        best = costs.min(1).indices
-        labels = candidates.gather(1, best[:, None]).squeeze(1)
-        changed = bool((labels != self.labels).any())
-        self.labels = labels
-        if self.soft is not None and costs.shape[1] == self.twins.n_clusters:
-            self.soft = self.options.rule.function(costs, self.soft, self._context(costs))
-        if changed or self.soft is not None:
-            self._place_centers()
-        return changed
-
-    def _measure(self, parts: Parts, candidates: Tensor) -> None:
-        """Units of the codes and, where it is estimated, λ."""
-        weights = self.train_weights
-        self.twins.measure_codes(parts, candidates, self.labels, weights)
-        if self.options.latent_penalty is not None:
-            return
-        own = candidates == self.labels[:, None]
-        d, h = self.data.x.shape[1], self.options.latent_dim
-        residual = float((weights[:, None] * parts.errors)[own].double().sum()) / max(d - h, 1)
-        latent = float((weights[:, None] * parts.outputs)[own].double().sum()) / h
-        estimate = min(1.0, residual / latent) if latent > 0 and d > h else 1.0
-        self.twins.share("latent_penalty", torch.tensor(estimate))
-
-    def _context(self, costs: Tensor) -> AssignmentContext:
-        assert self.soft is not None
-        total = (self.soft * costs).sum(1) @ self.train_weights
-        mean_cost = (total / self.total).clamp(min=torch.finfo(costs.dtype).tiny)
-        shares = (self.train_weights @ self.soft) / self.total
-        growth = STEP_GROWTH ** min(self.refreshes, 60)
-        return AssignmentContext(
-            step_size=FIRST_STEP * growth / mean_cost,
-            log_weights=shares.clamp(min=torch.finfo(costs.dtype).tiny).log(),
-            noise_variance=mean_cost / self.data.x.shape[1],
-        )
-
-    def _place_centers(self) -> None:
-        """Centres are the means of their members, by weight; one without members stays."""
-        x, k = self.data.x, self.twins.n_clusters
-        weights = self.train_weights
-        if self.soft is not None:
-            shares = self.soft * weights[:, None]
-            sums, counts = shares.mT @ x, shares.sum(0)
-        else:
-            counts = weights.new_zeros(k).index_add(0, self.labels, weights)
-            sums = x.new_zeros(k, x.shape[1]).index_add(0, self.labels, x * weights[:, None])
-        means = sums / counts.clamp(min=torch.finfo(x.dtype).tiny)[:, None]
-        current = self._flat_centers() if self.epoch else torch.zeros_like(means)
-        self.twins.share("centers", torch.where((counts > 0)[:, None], means, current))
-
-    def _flat_centers(self) -> Tensor:
-        return self.twins.modules[0].centers.flatten(1)
-
-    def _revive(self, costs: Tensor) -> None:
-        """Give a cluster without members half of the one that costs most, and its network."""
-        k = self.twins.n_clusters
-        for j in range(k):
-            if self.revivals >= REVIVALS * k or bool((self.labels == j).any()):
-                continue
-            totals = costs.new_zeros(k).index_add(0, self.labels, costs * self.train_weights)
-            parent = int(totals.argmax())
-            rows = (self.labels == parent).nonzero().squeeze(1)
-            offsets = self.data.x[rows] - self.data.x[rows].mean(0)
-            along = offsets @ principal_directions(offsets, 1)[0]
-            half = rows[along > along.median()]
-            if not half.numel():
-                continue
-            self.revivals += 1
-            self.labels[half] = j
-            self.candidates[half, -1] = torch.where(
-                (self.candidates[half] == j).any(1), self.candidates[half, -1], j
-            )
-            if self.soft is not None:
-                self.soft[half] = _softened(self.labels[half], k)
-            for twin, module in enumerate(self.twins.modules):
-                module.autoencoders[j].load_state_dict(module.autoencoders[parent].state_dict())
-                self.optimizers[twin][j] = _optimizer(module.autoencoders[j], self.options.lr)
+    def _take_over(self, child: int, parent: int) -> None:
+        """Let a cluster that starts again begin with the networks of the one it came from."""
+        for twin, module in enumerate(self.twins.modules):
+            network = module.autoencoders[child]
+            network.load_state_dict(module.autoencoders[parent].state_dict())
+            self.optimizers[twin][child] = _optimizer(network, self.options.lr)
 
     def _held_out_loss(self) -> float:
         """Mean cost of the held-out rows under their cheapest autoencoders."""
         held = self.data.held_out
         assert held is not None
         only = Twins(self.twins.modules[:1])
-        everyone = torch.arange(only.n_clusters, device=held.device)
-        everyone = everyone.expand(int(held.sum()), -1)
+        everyone = self.membership.everyone[held]
         costs = only.costs(only.parts(self.data.x[held], everyone), everyone).amin(1)
         weights = self.data.weights[held]
         return float(weights @ costs) / float(weights.sum()) * self.data.unit**2
 
-    # Bookkeeping ------------------------------------------------------------------------------
-
     def _record(self, phase: str, loss: float, held_out: float, began: float) -> bool:
         k = self.twins.n_clusters
-        sizes = torch.bincount(self.labels, minlength=k).tolist()
         schedule = self.schedule
         return self.history.record(
             Epoch(
@@ -568,8 +397,8 @@ class _Training:
                 phase=phase,
                 loss=loss,
                 held_out_loss=held_out,
-                changed=self.changed if not math.isnan(held_out) else 0.0,
-                sizes=tuple(sizes),
+                changed=0.0 if math.isnan(held_out) else self.membership.changed,
+                sizes=tuple(torch.bincount(self.membership.labels, minlength=k).tolist()),
                 seconds=time.perf_counter() - began,
                 module=self.twins.modules[0],
             )
@@ -578,53 +407,41 @@ class _Training:
     def _note_progress(self, held_out: float) -> None:
         """Remember the state where the held-out loss is the lowest so far."""
         if math.isnan(held_out):
-            if not self._has_choice() and self.data.held_out is None:
+            if self.twins.n_clusters == 1 and self.data.held_out is None:
                 self._save()
             return
-        if held_out < self.best_loss * (1 - self.options.tol):
-            self.without_progress = 0
-        else:
-            self.without_progress += 1
+        progress = held_out < self.best_loss * (1 - self.options.tol)
+        self.without_progress = 0 if progress else self.without_progress + 1
         if held_out < self.best_loss:
             self.best_loss = held_out
             self._save()
 
     def _save(self) -> None:
         self.best_epoch = self.epoch
+        soft = self.membership.soft
         self.saved = {
             "modules": [copy.deepcopy(module.state_dict()) for module in self.twins.modules],
-            "labels": self.labels.clone(),
-            "soft": None if self.soft is None else self.soft.clone(),
+            "labels": self.membership.labels.clone(),
+            "soft": None if soft is None else soft.clone(),
         }
 
     def _restore_best(self) -> None:
         for module, state in zip(self.twins.modules, self.saved["modules"], strict=False):
             module.load_state_dict(state)
-        self.labels, self.soft = self.saved["labels"].clone(), self.saved["soft"]
-
-    def _twins(self, module: TensorizedAutoencoder, *, cross_fit: bool) -> Twins:
-        if not cross_fit:
-            return Twins((module,))
-        n = len(self.labels)
-        order = torch.randperm(n, generator=self.generator, device=self.labels.device)
-        folds = torch.empty_like(order)
-        folds[order] = torch.arange(n, device=order.device) % 2
-        return Twins((module, copy.deepcopy(module)), folds)
+        self.membership.labels = self.saved["labels"].clone()
+        self.membership.soft = self.saved["soft"]
 
 
-def _nearest(costs: Tensor) -> Tensor:
-    """Candidates (n, m): the cheapest clusters of each row."""
-    return costs.topk(min(CANDIDATES, costs.shape[1]), dim=1, largest=False).indices
-
-
-def _softened(labels: Tensor, k: int) -> Tensor:
-    """First S (n, k): mostly the label, a little of everything."""
-    sharp = nn.functional.one_hot(labels, k).float()
-    return sharp * (1 - SOFTNESS) + SOFTNESS / k
-
-
-def _total(source: _Source) -> float:
-    return len(source.rows) if source.weights is None else float(source.weights.sum())
+def _twins(
+    module: TensorizedAutoencoder, n: int, generator: torch.Generator, *, cross_fit: bool
+) -> Twins:
+    """Two copies and the folds that they train on, or the one."""
+    if not cross_fit:
+        return Twins((module,))
+    order = torch.randperm(n, generator=generator, device=generator.device)
+    folds = torch.empty_like(order)
+    folds[order] = torch.arange(n, device=order.device) % 2
+    return Twins((module, copy.deepcopy(module)), folds)
 
 
 def _optimizer(network: nn.Module, lr: float) -> torch.optim.Optimizer:

@@ -19,15 +19,16 @@ from tensorae.deep.autoencoders import check_autoencoder
 from tensorae.deep.blending import Blend, BlendFit
 from tensorae.deep.distinct import distinct_rows
 from tensorae.deep.history import History
+from tensorae.deep.membership import TrainingData
 from tensorae.deep.schedule import Schedule
 from tensorae.deep.scoring import Twins, chunk_rows
 from tensorae.deep.start import first_labels
 from tensorae.deep.tensorize import TensorizedAutoencoder, tensorize
-from tensorae.deep.training import Outcome, TrainingData, train
+from tensorae.deep.training import Outcome, train
 from tensorae.estimators.base import BaseTAE, Worker
 from tensorae.estimators.deep_options import DeepOptions, check_input_shape, deep_options
 from tensorae.estimators.deep_worker import DeepWorker
-from tensorae.estimators.images import as_rows, sample_shape
+from tensorae.estimators.images import as_rows, sample_shape, with_channels
 from tensorae.estimators.options import check_seed
 from tensorae.estimators.validation import (
     Samples,
@@ -242,7 +243,8 @@ class TAE(BaseTAE):
                 "init must be a name where labels are given, got centres as well; "
                 "leave one of the two out."
             )
-        target = None if clean is None else check_targets(as_rows(clean, "clean"), x)
+        images = self._image_shape(X, shape)
+        target = None if clean is None else check_targets(as_rows(clean, "clean", images), x)
         if target is not None and options.training.noise:
             raise InvalidParameterError(
                 f"noise={self.noise} and clean samples are two ways to say the same; "
@@ -254,7 +256,7 @@ class TAE(BaseTAE):
             fit = _Fit(x, weights, known, target, shape, options, rng, generator)
             outcome = fit.run(history)
         self.input_shape_ = shape
-        self._sample_shape = sample_shape(X)
+        self._sample_shape, self._images = sample_shape(X), images
         self._publish(fit, outcome, history, samples, weights)
         self._warn_if_needed(outcome)
         return self
@@ -316,17 +318,27 @@ class TAE(BaseTAE):
     # Shapes -----------------------------------------------------------------------------------
 
     def _check_samples(self, X: Any, *, reset: bool) -> Samples:
-        wanted = None if reset else getattr(self, "input_shape_", None)
-        if wanted is not None and len(wanted) != 3:
-            wanted = None
+        wanted = None if reset else self._images
         return check_samples(self, as_rows(X, "X", wanted), reset=reset, device=self.device)
 
     def _checked_shape(self, X: Any, d: int) -> tuple[int, ...]:
-        """Shape of one sample: as given, that of the images, or flat."""
+        """Shape of one sample as the autoencoders take it: as given, that of images, or flat."""
+        given, seen = check_input_shape(self.input_shape, d), sample_shape(X)
+        if seen is not None and given not in ((d,), seen, with_channels(seen)):
+            raise InvalidParameterError(
+                f"input_shape must be that of the images in X, {with_channels(seen)}, got "
+                f"{self.input_shape!r}; leave it out."
+            )
+        if isinstance(self.architecture, str) and self.architecture != "conv":
+            return (d,)
+        return given if seen is None or self.input_shape is not None else with_channels(seen)
+
+    def _image_shape(self, X: Any, shape: tuple[int, ...]) -> tuple[int, ...] | None:
+        """Shape (c, h, w) that images must have from now on, or None."""
         seen = sample_shape(X)
-        if self.input_shape is not None or seen is None:
-            return check_input_shape(self.input_shape, d)
-        return seen if len(seen) == 3 else (1, *seen)
+        if seen is not None:
+            return with_channels(seen)
+        return shape if len(shape) == 3 else None
 
     def _as_samples(self, points: Any) -> Any:
         if self._sample_shape is None:
@@ -354,6 +366,7 @@ class TAE(BaseTAE):
         self._blend: Blend | None = fit.blend
         self.weights_ = np.full(len(self.cluster_centers_), 1 / len(self.cluster_centers_))
         self._noise_variance = 1.0
+        self._code_length = fit.options.training.latent_dim
         self._close(x, weights)
 
     def _close(self, x: Tensor, weights: Tensor | None) -> None:
@@ -378,7 +391,7 @@ class TAE(BaseTAE):
 
     @property
     def _n_features_out(self) -> int:
-        return int(self.latent_dim)
+        return self._code_length
 
     def _chunk_rows(self, d: int) -> int:
         return chunk_rows(d)

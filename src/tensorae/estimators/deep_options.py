@@ -96,13 +96,17 @@ def check_input_shape(input_shape: Any, d: int) -> tuple[int, ...]:
     if input_shape is None:
         return (d,)
     sizes = tuple(input_shape) if isinstance(input_shape, list | tuple) else (input_shape,)
-    whole = all(isinstance(size, numbers.Integral) and int(size) > 0 for size in sizes)
+    whole = all(_is_whole(size) and size > 0 for size in sizes)
     if not whole or math.prod(sizes) != d:
         raise InvalidParameterError(
             f"input_shape must be whole numbers whose product is n_features={d}, such as "
             f"(channels, height, width), got {input_shape!r}; change input_shape."
         )
     return tuple(int(size) for size in sizes)
+
+
+def _is_whole(size: Any) -> bool:
+    return isinstance(size, numbers.Integral) and not isinstance(size, bool)
 
 
 def _checked_architecture(
@@ -134,8 +138,9 @@ def _checked_fraction(value: Any) -> float:
 
 
 def _checked_callbacks(callbacks: Any) -> tuple[Callable[..., Any], ...]:
-    given = () if callbacks is None else callbacks
-    given = (given,) if callable(given) else tuple(given)
+    if callbacks is None:
+        return ()
+    given = tuple(callbacks) if isinstance(callbacks, list | tuple) else (callbacks,)
     for callback in given:
         if not callable(callback):
             raise InvalidParameterError(

@@ -8,19 +8,26 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-from torch import Tensor
+from torch import Tensor, strided
 
 from tensorae.exceptions import InvalidInputError
 
-__all__ = ["as_rows", "sample_shape"]
+__all__ = ["as_rows", "sample_shape", "with_channels"]
 
 
 def sample_shape(X: Any) -> tuple[int, ...] | None:
     """Shape of one sample where X holds images, (n, h, w) or (n, c, h, w); None for a table."""
-    if hasattr(X, "columns") or hasattr(X, "toarray"):
+    if any(hasattr(X, name) for name in ("lazy", "columns", "toarray")):
+        return None
+    if isinstance(X, Tensor) and X.layout != strided:
         return None
     shape = tuple(X.shape) if hasattr(X, "shape") else _shape_of_list(X)
     return shape[1:] if len(shape) in (3, 4) and shape[0] else None
+
+
+def with_channels(shape: tuple[int, ...]) -> tuple[int, ...]:
+    """Shape (c, h, w) of an image (h, w) or (c, h, w)."""
+    return shape if len(shape) == 3 else (1, *shape)
 
 
 def as_rows(X: Any, name: str, wanted: tuple[int, ...] | None = None) -> Any:
@@ -37,11 +44,10 @@ def as_rows(X: Any, name: str, wanted: tuple[int, ...] | None = None) -> Any:
     shape = sample_shape(X)
     if shape is None:
         return X
-    full = shape if len(shape) == 3 else (1, *shape)
-    if wanted is not None and full != wanted:
+    if wanted is not None and with_channels(shape) != wanted:
         raise InvalidInputError(
-            f"{name} must hold samples of shape {wanted}, as in fit, got {shape}; "
-            "resize the images, or fit again."
+            f"{name} must hold samples of shape {wanted}, as X in fit, got {shape}; "
+            "resize or turn the images."
         )
     if isinstance(X, Tensor):
         return X.flatten(1)
