@@ -92,10 +92,27 @@ def test_values_whose_squares_would_overflow_are_refused(scale):
     assert_refused(fit(data), InvalidInputError, "X must stay below", "divide it by a constant")
 
 
-def test_large_finite_values_are_not_taken_for_infinity():
-    model = TAE(2, 1, max_epochs=2, random_state=0).fit(X * 1e15)
-    assert np.isfinite(model.loss_)
-    assert np.isfinite(model.reconstruct(X * 1e15)).all()
+@pytest.mark.parametrize(
+    ("scale", "dtype"),
+    [(1e-29, float), (1e29, float), (1e-14, np.float32), (1e14, np.float32)],
+)
+def test_large_and_small_values_are_no_problem(scale, dtype):
+    data = (scale * X).astype(dtype)
+    model = TAE(2, 1, max_epochs=2, random_state=0).fit(data)
+    usual = TAE(2, 1, max_epochs=2, random_state=0).fit(X.astype(dtype))
+    assert model.loss_ / scale**2 == pytest.approx(usual.loss_, rel=0.05)
+    assert np.isfinite(model.reconstruct(data)).all()
+    assert (model.costs(data) > 0).all()
+
+
+@pytest.mark.parametrize(("scale", "dtype"), [(1e-50, float), (1e50, float), (1e-20, np.float32)])
+def test_values_that_single_precision_cannot_measure_are_refused(scale, dtype):
+    assert_refused(
+        fit((scale * X).astype(dtype)),
+        InvalidInputError,
+        "X must have a standard deviation from",
+        "divide X by a constant",
+    )
 
 
 @pytest.mark.parametrize("scale", [1e-40, 1e40])

@@ -44,6 +44,8 @@ __all__ = ["TAE"]
 
 # Rows on which an architecture is tried before training.
 TRIAL_ROWS = 4
+# Standard deviations of X up to here, or down to the inverse, keep scale and costs finite.
+LARGEST_SPREAD = {torch.float32: 1e15, torch.float64: 1e30}
 
 
 class TAE(BaseTAE):
@@ -443,7 +445,7 @@ class _Fit:
         self.origin = (share @ rows) / share.sum()
         rows -= self.origin
         spread = float(share @ rows.square().sum(1)) / (float(share.sum()) * x.shape[1])
-        self.unit = spread**0.5 or 1.0
+        self.unit = _checked_unit(spread**0.5, x.dtype)
         self.known = None if known is None else known[distinct.rows]
         cleaned = None if target is None else self._in_units(target[distinct.rows].double())
         # Only the proportions of weights matter; the usual case is that all of them are one.
@@ -535,6 +537,17 @@ class _Fit:
         noise = self.options.training.noise / self.unit
         fit = BlendFit(self.data, twins, noise, self.generator)
         self.blend = fit.blend().in_units(self.unit, self.origin)
+
+
+def _checked_unit(spread: float, kind: torch.dtype) -> float:
+    """Return the standard deviation of X; one where all rows are the same."""
+    limit = LARGEST_SPREAD[kind]
+    if spread and not 1 / limit <= spread <= limit:
+        raise InvalidInputError(
+            f"X must have a standard deviation from {1 / limit:.0e} to {limit:.0e}, because "
+            f"networks compute in single precision, got {spread:.3g}; divide X by a constant first."
+        )
+    return spread or 1.0
 
 
 @contextmanager
