@@ -146,6 +146,17 @@ def test_linear_autoencoders_reach_the_loss_of_the_linear_model(draw):
     assert adjusted_rand_score(deep.labels_, exact.labels_) > 0.95
 
 
+@pytest.mark.parametrize("assignment", ["projected", "constrained", "em"])
+@pytest.mark.parametrize("draw", [parallel_lines, lines_3d], ids=lambda f: f.__name__)
+def test_soft_assignments_reach_the_loss_of_the_linear_model_too(draw, assignment):
+    X, y = draw(random_state=0)
+    k = y.max() + 1
+    options = {"assignment": assignment, "random_state": 0}
+    deep = TAE(k, 1, architecture="linear", max_epochs=40, **options).fit(X)
+    exact = LinearTAE(k, 1, **options).fit(X)
+    assert deep.loss_ == pytest.approx(exact.loss_, rel=0.03)
+
+
 def random_module(k=3, d=4, h=2):
     module = tensorize(lambda: Recorded(d, h), k, input_shape=(d,))
     module.set_centers(torch.randn(k, d))
@@ -261,6 +272,17 @@ def test_centers_are_the_means_by_weight(blobs, rng):
     np.testing.assert_allclose(fitted.cluster_centers_, means, atol=1e-5)
     shares = np.bincount(fitted.labels_, weights) / weights.sum()
     np.testing.assert_allclose(fitted.weights_, shares)
+
+
+@every_assignment
+@pytest.mark.parametrize("k", [2, 3])
+def test_centers_of_clear_clusters_are_their_means_whatever_the_rule(blobs, assignment, k):
+    """No more clusters than a row has candidates, in whatever order those come."""
+    X, y = blobs[0][blobs[1] < k], blobs[1][blobs[1] < k]
+    fitted = TAE(k, 2, assignment=assignment, **SHORT).fit(X)
+    assert adjusted_rand_score(y, fitted.labels_) == 1
+    means = means_of(X, fitted.labels_, k)
+    np.testing.assert_allclose(fitted.cluster_centers_, means, atol=1e-3)
 
 
 def test_a_refresh_over_candidates_scores_like_one_over_all_clusters():
