@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
+from functools import cached_property
 
 import torch
 from torch import Tensor, nn
@@ -68,6 +69,12 @@ class Source:
     cluster: int
     rows: Tensor
     weights: Tensor | None
+
+    @cached_property
+    def mean_weight(self) -> Tensor:
+        """Mean of the weights."""
+        assert self.weights is not None
+        return self.weights.mean()
 
     @property
     def total(self) -> float:

@@ -59,11 +59,11 @@ class Schedule:
     ) -> Schedule:
         """Plan for ``n`` rows in clusters that are trained by ``n_twins`` networks each."""
         size = batch_size or BATCH_SIZE
-        steps = max(1, math.ceil(n / (n_clusters * n_twins) / size))
-        closing_steps = max(1, math.ceil(n / n_clusters / size))
+        steps = max(1, round(n / (n_clusters * n_twins) / size))
+        closing_steps = max(1, round(n / n_clusters / size))
         refresh_every = max(REFRESH_EPOCHS, math.ceil(REFRESH_STEPS / steps))
         if max_epochs is not None:
-            closing = int(CLOSING_SHARE * max_epochs)
+            closing = min(max_epochs - 1, max(1, round(CLOSING_SHARE * max_epochs)))
             return cls(size, max_epochs - closing, closing, refresh_every)
         return cls(
             batch_size=size,

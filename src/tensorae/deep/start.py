@@ -38,6 +38,8 @@ DISTANCE_ENTRIES = 10_000_000
 SMALLEST_PENALTY = 0.01
 # Up to this size a decomposition is exact, above it is randomised.
 EXACT_SIZE = 128
+# The same for the data as a whole, which is decomposed once.
+EXACT_FEATURES = 1024
 MAX_ITER, TOL = 300, 1e-6
 SEED_STARTS = 10
 
@@ -107,12 +109,18 @@ def first_labels(
     return Start(costs.argmin(1), costs)
 
 
-def principal_directions(x: Tensor, n_directions: int) -> Tensor:
-    """Orthonormal rows (h, d): main directions of centred rows (n, d), others where those end."""
+def principal_directions(x: Tensor, n_directions: int, *, exact_size: int = EXACT_SIZE) -> Tensor:
+    """Orthonormal rows (h, d): main directions of centred rows (n, d), others where those end.
+
+    They are exact where the smaller side of x has up to ``exact_size`` rows or columns, and
+    randomised above.
+    """
     d = x.shape[1]
     rank = min(n_directions, *x.shape)
-    if min(x.shape) <= EXACT_SIZE or rank > EXACT_SIZE // 2:
-        found: Tensor = torch.linalg.svd(x, full_matrices=False).Vh[:rank]
+    if d <= exact_size < x.shape[0]:
+        found: Tensor = torch.linalg.eigh(x.mT @ x).eigenvectors.mT.flip(0)[:rank]
+    elif min(x.shape) <= exact_size or rank > exact_size // 2:
+        found = torch.linalg.svd(x, full_matrices=False).Vh[:rank]
     else:
         found = torch.svd_lowrank(x, q=rank + 8, niter=3)[2].mT[:rank]
     if rank == n_directions:
@@ -133,7 +141,8 @@ def _linear_costs(
     points = x
     if x.shape[1] > WIDE:
         mean = (weights @ x) / weights.sum()
-        directions = principal_directions(x - mean, MAIN_DIRECTIONS)
+        weighted = (x - mean) * weights.sqrt()[:, None]
+        directions = principal_directions(weighted, MAIN_DIRECTIONS, exact_size=EXACT_FEATURES)
         points = _smoothed((x - mean) @ directions.mT, weights, options.n_clusters)
     penalty = options.latent_penalty
     solution = solve(

@@ -39,7 +39,9 @@ INPUT_NOISE = 0.5
 # Refreshes that change fewer labels than this share make the next pause twice as long.
 QUIET = 0.01
 # Rounds of labels and means at the end, over candidates and over all clusters.
-SETTLE_ROUNDS, FULL_ROUNDS = 5, 3
+SETTLE_ROUNDS, FULL_ROUNDS = 5, 2
+# Numbers in networks that train side by side.
+GROUP_NUMBERS = 1 << 16
 # Random numbers that are drawn for the noise of an epoch.
 NOISE_ENTRIES = 1 << 20
 
@@ -92,6 +94,22 @@ class Outcome:
     ended_by: str
     best_epoch: int
     problem: str
+
+
+class _Noise:
+    """Normal numbers for one epoch; drawing new ones for every step would take as long as it."""
+
+    def __init__(self, bank: Tensor) -> None:
+        self.bank, self.position = bank, 0
+
+    def like(self, x: Tensor) -> Tensor:
+        """Return the next numbers, in the shape of ``x``; from the first again at the end."""
+        end = self.position + x.numel()
+        if end > self.bank.numel():
+            self.position, end = 0, x.numel()
+        taken = self.bank[self.position : end].view_as(x)
+        self.position = end
+        return taken
 
 
 class _DivergedError(Exception):
@@ -174,9 +192,10 @@ class _Training:
             latent_penalty=options.latent_penalty,
             latent_dim=options.latent_dim,
         )
+        self.groups = _groups(self.twins)
         self.optimizers = [
-            [_optimizer(network, options.lr) for network in twin.autoencoders]
-            for twin in self.twins.modules
+            _optimizer([self._network(*member) for member in group], options.lr)
+            for group in self.groups
         ]
         self.epoch = 0
         self.best_loss, self.best_epoch, self.without_progress = math.inf, 0, 0
@@ -188,7 +207,7 @@ class _Training:
     def begin(self) -> None:
         """Networks that can do so start from the main directions of their clusters."""
         for source in self.membership.sources():
-            network: Any = self.twins.modules[source.twin].autoencoders[source.cluster]
+            network: Any = self._network(source.twin, source.cluster)
             if hasattr(network, "start_from"):
                 offsets = self.data.x[source.rows] - self.twins.flat_centers()[source.cluster]
                 network.start_from(principal_directions(offsets, self.options.latent_dim))
@@ -281,18 +300,20 @@ class _Training:
         """One step per batch of each source; the mean cost in units of the data."""
         for module in self.twins.modules:
             module.train()
-        noise = self._noise_bank()
+        noise = self._noise_for_epoch()
+        by_network = {(source.twin, source.cluster): source for source in sources}
         sums = []
-        for source in sources:
-            optimizer = self.optimizers[source.twin][source.cluster]
-            for group in optimizer.param_groups:
-                group["lr"] = lr
-            sums.append(self._train_network(source, optimizer, noise))
+        for group, optimizer in zip(self.groups, self.optimizers, strict=True):
+            for settings in optimizer.param_groups:
+                settings["lr"] = lr
+            present = [by_network[member] for member in group if member in by_network]
+            sums += self._train_together(present, optimizer, noise)
         self.epoch += 1
-        losses = torch.stack(sums)
+        # One look at all losses: reading each would wait for the device every time.
+        losses = torch.stack([loss for _, loss in sums])
         finite = torch.isfinite(losses)
         if not bool(finite.all()):
-            worst = sources[int((~finite).nonzero()[0])].cluster
+            worst = sums[int((~finite).nonzero()[0])][0].cluster
             raise _DivergedError(
                 f"the loss of cluster {worst} was no longer a finite number in epoch "
                 f"{self.epoch}; the model of epoch {self.best_epoch} is kept. Lower lr "
@@ -301,63 +322,64 @@ class _Training:
         unit = (float(self.twins.modules[0].scale) * self.data.unit) ** 2
         return unit * float(losses.sum()) / sum(source.total for source in sources)
 
-    def _train_network(
-        self, source: Source, optimizer: torch.optim.Optimizer, noise: Tensor | None
-    ) -> Tensor:
-        """Gradient steps of one network over its rows; the sum of its losses, by weight."""
+    def _train_together(
+        self, sources: list[Source], optimizer: torch.optim.Optimizer, noise: _Noise | None
+    ) -> list[tuple[Source, Tensor]]:
+        """Gradient steps of a few networks side by side; the sum of the losses of each.
+
+        Their losses have nothing in common, so one backward pass and one step of the optimizer
+        serve all; a network that has no batch left is not touched.
+        """
+        totals = [self.data.x.new_zeros(()) for _ in sources]
+        batches = [self._batches(len(source.rows)) for source in sources]
+        for step in range(max(map(len, batches), default=0)):
+            losses = []
+            for number, source in enumerate(sources):
+                if step < len(batches[number]):
+                    mean, total = self._loss(source, batches[number][step], noise)
+                    losses.append(mean)
+                    totals[number] += total
+            optimizer.zero_grad(set_to_none=True)
+            torch.autograd.backward(losses)
+            optimizer.step()
+        return list(zip(sources, totals, strict=True))
+
+    def _loss(self, source: Source, batch: Tensor, noise: _Noise | None) -> tuple[Tensor, Tensor]:
+        """Mean loss of a batch, by weight, and its sum without gradient."""
         module = self.twins.modules[source.twin]
         center, scale = self.twins.flat_centers()[source.cluster], module.scale
-        penalty = float(module.latent_penalty)
-        x, target = self.data.x, self.data.target
-        mean_weight = None if source.weights is None else source.weights.mean()
-        total = x.new_zeros(())
-        for batch in self._batches(len(source.rows)):
-            rows = source.rows[batch]
-            u = (x[rows] - center) / scale
-            t = u if target is None else (target[rows] - center) / scale
-            if noise is not None:
-                u = u + self._take_noise(noise, u)
-            losses = module.objective(source.cluster, module.shaped(u), module.shaped(t), penalty)
-            if source.weights is None or mean_weight is None:
-                loss = losses.mean()
-                total += losses.detach().sum()
-            else:
-                weighted = (source.weights[batch] * losses).sum()
-                loss = weighted / (mean_weight * len(rows))
-                total += weighted.detach()
-            optimizer.zero_grad(set_to_none=True)
-            loss.backward()
-            optimizer.step()
-        return total
+        rows = source.rows[batch]
+        u = (self.data.x[rows] - center) / scale
+        t = u if self.data.target is None else (self.data.target[rows] - center) / scale
+        if noise is not None:
+            u = u + noise.like(u)
+        losses = module.objective(
+            source.cluster, module.shaped(u), module.shaped(t), float(module.latent_penalty)
+        )
+        if source.weights is None:
+            total = losses.sum()
+            return total / len(rows), total.detach()
+        weighted = (source.weights[batch] * losses).sum()
+        return weighted / (source.mean_weight * len(rows)), weighted.detach()
 
-    def _batches(self, n: int) -> list[Tensor]:
-        """Random batches of positions; never a single one, which batch norm cannot take."""
-        device = self.data.x.device
-        order = torch.randperm(n, generator=self.generator, device=device)
-        if n == 1:
+    def _batches(self, n: int) -> tuple[Tensor, ...]:
+        """Random batches of positions, even in size: a small rest would make a noisy step."""
+        order = torch.randperm(n, generator=self.generator, device=self.data.x.device)
+        if n == 1:  # batch norm cannot take a single sample
             order = order.repeat(2)
-        parts = list(order.split(self.schedule.batch_size))
-        if len(parts) > 1 and len(parts[-1]) == 1:
-            parts[-2:] = [torch.cat(parts[-2:])]
-        return parts
+        return order.tensor_split(max(1, round(n / self.schedule.batch_size)))
 
-    def _noise_bank(self) -> Tensor | None:
-        """Normal numbers for one epoch; drawing them for every step would take as long as it."""
+    def _noise_for_epoch(self) -> _Noise | None:
         level = self.options.noise / (float(self.twins.modules[0].scale) * self.data.unit)
         if not level and self.data.target is None and len(self.twins.modules) > 1:
             level = INPUT_NOISE
         if not level:
             return None
-        n, d = self.data.x.shape
-        # Batches are one sample longer at most.
-        size = min(n * d, NOISE_ENTRIES) + (self.schedule.batch_size + 1) * d
         x = self.data.x
-        return level * torch.randn(size, generator=self.generator, dtype=x.dtype, device=x.device)
-
-    def _take_noise(self, bank: Tensor, like: Tensor) -> Tensor:
-        last = bank.numel() - like.numel()
-        offset = int(torch.randint(last + 1, (), generator=self.generator, device=bank.device))
-        return bank[offset : offset + like.numel()].view_as(like)
+        # Even batches are up to half as long again as asked for.
+        size = max(min(x.numel(), NOISE_ENTRIES), 2 * self.schedule.batch_size * x.shape[1])
+        bank = torch.empty(size, dtype=x.dtype, device=x.device)
+        return _Noise(bank.normal_(std=level, generator=self.generator))
 
     # Refreshes and the best state -------------------------------------------------------------
 
@@ -372,10 +394,15 @@ class _Training:
 
     def _take_over(self, child: int, parent: int) -> None:
         """Let a cluster that starts again begin with the networks of the one it came from."""
-        for twin, module in enumerate(self.twins.modules):
-            network = module.autoencoders[child]
-            network.load_state_dict(module.autoencoders[parent].state_dict())
-            self.optimizers[twin][child] = _optimizer(network, self.options.lr)
+        for twin in range(len(self.twins.modules)):
+            network = self._network(twin, child)
+            network.load_state_dict(self._network(twin, parent).state_dict())
+            for optimizer in self.optimizers:
+                for parameter in network.parameters():
+                    optimizer.state.pop(parameter, None)
+
+    def _network(self, twin: int, cluster: int) -> nn.Module:
+        return self.twins.modules[twin].autoencoders[cluster]
 
     def _held_out_loss(self) -> float:
         """Mean cost of the held-out rows under their cheapest autoencoders."""
@@ -444,8 +471,26 @@ def _twins(
     return Twins((module, copy.deepcopy(module)), folds)
 
 
-def _optimizer(network: nn.Module, lr: float) -> torch.optim.Optimizer:
-    parameters = [p for p in network.parameters() if p.requires_grad]
-    # One kernel for all parameters; where torch has none for them it says so.
+def _groups(twins: Twins) -> list[list[tuple[int, int]]]:
+    """Networks (twin, cluster) that train side by side: small ones, to share the overhead.
+
+    Large ones go one after the other, because each then stays in the cache for all its steps.
+    """
+    groups: list[list[tuple[int, int]]] = []
+    room = 0
+    for twin, module in enumerate(twins.modules):
+        for cluster, network in enumerate(module.autoencoders):
+            size = sum(parameter.numel() for parameter in network.parameters())
+            if size > room or not groups:
+                groups.append([])
+                room = GROUP_NUMBERS
+            groups[-1].append((twin, cluster))
+            room -= size
+    return groups
+
+
+def _optimizer(networks: list[nn.Module], lr: float) -> torch.optim.Optimizer:
+    parameters = [p for network in networks for p in network.parameters() if p.requires_grad]
+    # One kernel for all parameters, where torch has it.
     fused = all(p.is_floating_point() and p.device.type in ("cpu", "cuda") for p in parameters)
     return torch.optim.Adam(parameters, lr=lr, fused=fused)

@@ -85,8 +85,9 @@ class TAE(BaseTAE):
         Most epochs, of which a fifth closes the training on fixed assignments. None takes as
         many as each network needs for its steps: hundreds for 150 rows, 36 for 60,000.
     batch_size : int or None, default=None
-        Samples per gradient step; None means 64.
-    lr : float, default=1e-3
+        Samples per gradient step; None means 64. Batches are made even in size, so that they can
+        be somewhat larger or smaller.
+    lr : float, default=2e-3
         Learning rate of Adam; it falls to zero at the close.
     noise : float, default=0.0
         Standard deviation of fresh Gaussian noise on the inputs of each epoch, for ``denoise``.
@@ -172,7 +173,7 @@ class TAE(BaseTAE):
         n_init: int | str = "auto",
         max_epochs: int | None = None,
         batch_size: int | None = None,
-        lr: float = 1e-3,
+        lr: float = 2e-3,
         noise: float = 0.0,
         validation_fraction: float = 0.0,
         patience: int = 5,
