@@ -24,7 +24,8 @@ CANDIDATES = 3
 NEGLIGIBLE = 1e-4
 # First step of Options 1 and 2 in units of one over the mean cost, and its growth per refresh.
 FIRST_STEP, STEP_GROWTH, LONGEST_GROWTH = 0.5, 2.0, 60
-SOFTNESS = 0.1
+# What the first S gives to all clusters; more would blur networks that start from clear labels.
+SOFTNESS = 0.01
 # Clusters that may be started again by splitting another, in units of k.
 REVIVALS = 2
 
@@ -164,13 +165,14 @@ class Membership:
         loss = float(self.weights.double() @ lowest.double()) / self.total
         return loss * self.data.unit**2, revived
 
-    def reassign(self, candidates: Tensor) -> bool:
-        """One round of labels and means; True where a label changed."""
+    def reassign(self, *, everyone: bool) -> bool:
+        """One round of labels and means, over near clusters or all; True where a label changed."""
+        candidates = self.everyone if everyone or self.soft is not None else self.candidates
         costs = self._costs(candidates)
         before = self.labels
         self.labels, _ = _cheapest(costs, candidates)
         changed = bool((self.labels != before).any())
-        if self.soft is not None and costs.shape[1] == self.twins.n_clusters:
+        if self.soft is not None:
             self.soft = self.rule.function(costs, self.soft, self._context(costs))
         if changed or self.soft is not None:
             self.place_centers()

@@ -210,6 +210,8 @@ class _Training:
             network: Any = self._network(source.twin, source.cluster)
             if hasattr(network, "start_from"):
                 offsets = self.data.x[source.rows] - self.twins.flat_centers()[source.cluster]
+                if source.weights is not None:
+                    offsets = offsets * source.weights.sqrt()[:, None]
                 network.start_from(principal_directions(offsets, self.options.latent_dim))
         self._save()
 
@@ -270,12 +272,9 @@ class _Training:
             parts = self.twins.parts(self.data.x, membership.everyone)
             membership.measure(parts, membership.everyone)
             return
-        for candidates, rounds in (
-            (membership.candidates, SETTLE_ROUNDS),
-            (membership.everyone, FULL_ROUNDS),
-        ):
+        for everyone, rounds in ((False, SETTLE_ROUNDS), (True, FULL_ROUNDS)):
             for _ in range(rounds):
-                if not membership.reassign(candidates):
+                if not membership.reassign(everyone=everyone):
                     break
 
     def guarded(self, phase: Callable[[], None]) -> None:
