@@ -17,6 +17,9 @@ BATCH_SIZE = 64
 # Steps of each network while labels are learned, and on all members of its cluster after that.
 LEARNING_STEPS = 150
 CLOSING_STEPS = 80
+# Networks with a handful of samples have learned them after fewer steps: this many per sample.
+STEPS_PER_SAMPLE = (6, 3)
+MIN_STEPS = (30, 20)
 # Large data sets are gone through this often at least.
 MIN_LEARNING_EPOCHS = 30
 MIN_CLOSING_EPOCHS = 6
@@ -65,9 +68,16 @@ class Schedule:
         if max_epochs is not None:
             closing = min(max_epochs - 1, max(1, round(CLOSING_SHARE * max_epochs)))
             return cls(size, max_epochs - closing, closing, refresh_every)
+        samples = (n / (n_clusters * n_twins), n / n_clusters)
+        learning, closing = (
+            min(most, max(least, math.ceil(each * count)))
+            for most, least, each, count in zip(
+                (LEARNING_STEPS, CLOSING_STEPS), MIN_STEPS, STEPS_PER_SAMPLE, samples, strict=True
+            )
+        )
         return cls(
             batch_size=size,
-            learning_epochs=max(MIN_LEARNING_EPOCHS, math.ceil(LEARNING_STEPS / steps)),
-            closing_epochs=max(MIN_CLOSING_EPOCHS, math.ceil(CLOSING_STEPS / closing_steps)),
+            learning_epochs=max(MIN_LEARNING_EPOCHS, math.ceil(learning / steps)),
+            closing_epochs=max(MIN_CLOSING_EPOCHS, math.ceil(closing / closing_steps)),
             refresh_every=refresh_every,
         )

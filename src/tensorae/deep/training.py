@@ -257,13 +257,12 @@ class _Training:
             held_out = math.nan if self.data.held_out is None else self._held_out_loss()
             stop = self._record("close", loss, held_out, began)
             self._note_progress(held_out)
+            if self.data.held_out is None:
+                self._save()
             if stop:
                 self.ended_by = "callback"
                 break
-        if self.data.held_out is None:
-            self.best_epoch = self.epoch
-        else:
-            self._restore_best()
+        self._restore_best()
 
     def settle(self) -> None:
         """Labels, then means, until no label changes: over candidates, then over all clusters."""
@@ -356,8 +355,9 @@ class _Training:
             source.cluster, module.shaped(u), module.shaped(t), float(module.latent_penalty)
         )
         if source.weights is None:
-            total = losses.sum()
-            return total / len(rows), total.detach()
+            mean = losses.mean()
+            # Batches of a lone sample hold it twice.
+            return mean, mean.detach() * min(len(rows), len(source.rows))
         weighted = (source.weights[batch] * losses).sum()
         return weighted / (source.mean_weight * len(rows)), weighted.detach()
 
@@ -455,7 +455,8 @@ class _Training:
         for module, state in zip(self.twins.modules, self.saved["modules"], strict=False):
             module.load_state_dict(state)
         self.membership.labels = self.saved["labels"].clone()
-        self.membership.soft = self.saved["soft"]
+        soft = self.saved["soft"]
+        self.membership.soft = None if soft is None else soft.clone()
 
 
 def _twins(
