@@ -5,7 +5,7 @@ BIN := $(VENV)/bin
 READY := $(VENV)/.installed
 BENCHMARKS := clustering_quality denoising speed memory
 LONG_BENCHMARKS := starts scaling \
-    deep_price deep_clustering deep_denoising deep_collapse deep_authors
+    deep_price deep_clustering deep_denoising deep_collapse deep_authors deep_recipe
 
 .DEFAULT_GOAL := help
 .PHONY: install demo test lint bench benchall docs clean help

@@ -32,11 +32,11 @@ from tensorae.datasets import load_digits, load_mnist
 from tensorae.deep.architectures import built_in
 from tensorae.deep.schedule import Schedule
 from tensorae.deep.start import principal_directions
-from tensorae.estimators import deep as estimator
+from tensorae.estimators import deep_fit as estimator
 
 Array = np.ndarray
 
-BATCH_SIZE, LEARNING_RATE = 64, 1e-3
+BATCH_SIZE, LEARNING_RATE = 64, 2e-3
 FIVE, OTHER_FIVE = "MNIST 5x200, classes 1-5", "MNIST 5x200, classes 6-9, 0"
 UNBALANCED, TEST_SPLIT = "MNIST 400/300/150/100/50", "MNIST test split"
 UNBALANCED_SIZES = (400, 300, 150, 100, 50)
@@ -316,7 +316,8 @@ def run_jobs(
                 continue
             figures = future.result()
             cache.keep(job, figures, peer=any(part in peers for part in job))
-            shown = ", ".join(f"{name} {value:.4g}" for name, value in figures.items())
+            numbers = {name: v for name, v in figures.items() if not isinstance(v, str)}
+            shown = ", ".join(f"{name} {value:.4g}" for name, value in numbers.items())
             progress(f"{what}: {shown}")
     finally:
         pool.shutdown(wait=True, cancel_futures=True)

@@ -35,7 +35,8 @@ def test_data_is_gone_through_often_enough_and_not_much_more(n):
 
 
 def test_more_data_never_takes_more_epochs():
-    epochs = [Schedule.plan(n, 5, n_twins=2).learning_epochs for n in SIZES]
+    # From where every network gets all its steps.
+    epochs = [Schedule.plan(n, 5, n_twins=2).learning_epochs for n in SIZES if n >= 1000]
     assert epochs == sorted(epochs, reverse=True)
 
 
