@@ -1,7 +1,7 @@
 """Penguins: find the species without being told, and see Simpson's paradox.
 
-Fits LinearTAE beside k-means, a Gaussian mixture and a plain autoencoder, prints a table, and
-leaves a picture and a report in ``demo/``. Run it with ``make demo``.
+Fits LinearTAE and TAE beside k-means, a Gaussian mixture and a plain autoencoder, prints a table,
+and leaves a picture and a report in ``demo/``. Run it with ``make demo``.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from sklearn.metrics import adjusted_rand_score
 from sklearn.mixture import GaussianMixture
 from threadpoolctl import threadpool_limits
 
-from tensorae import LinearTAE
+from tensorae import TAE, LinearTAE
 from tensorae.datasets import load_penguins
 
 matplotlib.use("Agg")
@@ -41,6 +41,11 @@ Method = Callable[[Array, int], tuple[Array, Array]]  # X, seed -> labels, recon
 
 def linear_tae(X: Array, seed: int) -> tuple[Array, Array]:
     model = LinearTAE(n_clusters=N_SPECIES, latent_dim=1, random_state=seed).fit(X)
+    return model.labels_, model.reconstruct(X)
+
+
+def deep_tae(X: Array, seed: int) -> tuple[Array, Array]:
+    model = TAE(n_clusters=N_SPECIES, latent_dim=1, random_state=seed).fit(X)
     return model.labels_, model.reconstruct(X)
 
 
@@ -85,6 +90,7 @@ def autoencoder(
 
 METHODS: dict[str, Method] = {
     "LinearTAE": linear_tae,
+    "TAE (networks)": deep_tae,
     "Gaussian mixture": gaussian_mixture,
     "k-means": k_means,
     "autoencoder, then k-means": autoencoder,
