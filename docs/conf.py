@@ -23,13 +23,18 @@ numpydoc_show_class_members = False  # the class template lists them once
 myst_enable_extensions = ["dollarmath", "amsmath"]
 
 
-def skip_what_scikit_learn_documents(app, what, name, obj, skip, options):
-    """Leave out get_params and the like, which refer to labels of scikit-learn's own pages."""
-    return True if (getattr(obj, "__module__", None) or "").startswith("sklearn") else None
+def skip_what_others_document(app, what, name, obj, skip, options):
+    """Leave out what is inherited from scikit-learn and torch: it refers to their own pages."""
+    home = getattr(obj, "__module__", None) or ""
+    return True if home.startswith(("sklearn", "torch")) or name in INHERITED else None
+
+
+# Attributes of every torch Module, which do not say where they come from.
+INHERITED = ("T_destination", "call_super_init", "dump_patches", "training")
 
 
 def setup(app):
-    app.connect("autodoc-skip-member", skip_what_scikit_learn_documents)
+    app.connect("autodoc-skip-member", skip_what_others_document)
 
 
 html_theme = "pydata_sphinx_theme"
