@@ -114,7 +114,9 @@ def test_clone_copies_parameters_and_nothing_learned(X):
     assert copy.get_params()["tol"] == 0.1
 
 
-@pytest.mark.parametrize("architecture", ["linear", "mlp", make_autoencoder], ids=str)
+@pytest.mark.parametrize(
+    "architecture", ["linear", "mlp", make_autoencoder], ids=["linear", "mlp", "own"]
+)
 def test_pickle_keeps_the_fitted_model(X, architecture):
     model = TAE(3, 2, architecture=architecture, noise=0.1, **OPTIONS).fit(X)
     copy = pickle.loads(pickle.dumps(model))
