@@ -281,8 +281,8 @@ LOSS_NOTE = """\
 
 {rows} rows, mlp, k = {k}, {epochs} epochs, the same first labels and networks that begin as the
 main directions of their clusters. Naive loop: each mixed batch through all k autoencoders, loss =
-sum of S * costs, no noise, the learning rate falling to zero in the last fifth of the epochs; S is
-that of the start, or is refreshed (with the centres) after every epoch before that fifth. With
+sum of S * costs, no noise, the learning rate falling to zero in the last half of the epochs; S is
+that of the start, or is refreshed (with the centres) after every epoch before that half. With
 batches of 64 its networks take n / 64 steps an epoch, with batches of 64 k as many as those of TAE,
 whose batches of 64 are of one cluster: n / (64 k). Loss: sum over samples of the smallest cost,
 codes measured by what they decode to; "start" is that of the networks before training. `loss_` of

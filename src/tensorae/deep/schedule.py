@@ -24,7 +24,7 @@ MIN_STEPS = (30, 20)
 MIN_LEARNING_EPOCHS = 30
 MIN_CLOSING_EPOCHS = 6
 # Share of a given number of epochs that goes to the close.
-CLOSING_SHARE = 0.2
+CLOSING_SHARE = 0.5
 # Between two refreshes of the assignments: steps of each network, and epochs, at least.
 REFRESH_STEPS = 10
 REFRESH_EPOCHS = 5

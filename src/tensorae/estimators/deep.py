@@ -71,7 +71,7 @@ class TAE(BaseTAE):
     n_init : int or "auto", default="auto"
         Number of starts of that model, of which the best is kept.
     max_epochs : int or None, default=None
-        Most epochs, of which a fifth closes the training on fixed assignments. None takes as
+        Most epochs, of which half close the training on fixed assignments. None takes as
         many as each network needs for its steps: hundreds for 150 rows, 36 for 60,000.
     batch_size : int or None, default=None
         Samples per gradient step; None means 64. Batches are made even in size, so that they can
