@@ -45,7 +45,7 @@ def test_a_given_number_of_epochs_is_kept(max_epochs):
     plan = Schedule.plan(500, 4, n_twins=2, max_epochs=max_epochs)
     assert plan.learning_epochs + plan.closing_epochs == max_epochs
     assert plan.learning_epochs >= 1
-    assert plan.closing_epochs == pytest.approx(0.2 * max_epochs, abs=0.8)
+    assert plan.closing_epochs == pytest.approx(0.5 * max_epochs, abs=0.8)
 
 
 @pytest.mark.parametrize("batch_size", [2, 100, 10**6])

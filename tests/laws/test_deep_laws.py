@@ -113,7 +113,7 @@ def test_one_cluster_without_penalty_equals_a_plain_autoencoder_batch_for_batch(
 
     optimizer = torch.optim.Adam(plain.parameters())
     closing = [phase for phase, _ in epochs].count("close")
-    assert closing == 2
+    assert closing == 5
     done = 0
     for number, (_, upto) in enumerate(epochs):
         lr = 2e-3 * min(1, (len(epochs) - number) / closing)

@@ -40,6 +40,8 @@ INPUT_NOISE = 0.5
 QUIET = 0.01
 # Rounds of labels and means at the end, over candidates and over all clusters.
 SETTLE_ROUNDS, FULL_ROUNDS = 5, 2
+# More of the latter where they cost little.
+CHEAP_SCORES, CHEAP_ROUNDS = 20_000, 20
 # Numbers in networks that train side by side.
 GROUP_NUMBERS = 1 << 16
 # Random numbers that are drawn for the noise of an epoch.
@@ -271,10 +273,17 @@ class _Training:
             parts = self.twins.parts(self.data.x, membership.everyone)
             membership.measure(parts, membership.everyone)
             return
-        for everyone, rounds in ((False, SETTLE_ROUNDS), (True, FULL_ROUNDS)):
+        changed = False
+        cheap = membership.everyone.numel() <= CHEAP_SCORES
+        full_rounds = CHEAP_ROUNDS if cheap else FULL_ROUNDS
+        for everyone, rounds in ((False, SETTLE_ROUNDS), (True, full_rounds)):
             for _ in range(rounds):
-                if not membership.reassign(everyone=everyone):
+                changed = membership.reassign(everyone=everyone)
+                if not changed:
                     break
+        if changed:  # the units of codes follow the last labels
+            parts = self.twins.parts(self.data.x, membership.everyone)
+            membership.measure(parts, membership.everyone)
 
     def guarded(self, phase: Callable[[], None]) -> None:
         """Run a phase; an interrupt or a loss that is no number gives back the last good state."""
