@@ -1,0 +1,24 @@
+"""Why these clusters: what makes each one up, and where its trends contradict the overall one.
+
+``describe`` tells what a fitted model found; ``trend_reversals`` looks for Simpson's paradox in
+any data with groups.
+"""
+
+from __future__ import annotations
+
+from tensorae.explain.clusters import describe
+from tensorae.explain.results import ClusterSummary, Component, Description, Loading
+from tensorae.explain.trends import trend_reversals
+from tensorae.explain.trends_result import Slope, Trend, TrendReversals
+
+__all__ = [
+    "ClusterSummary",
+    "Component",
+    "Description",
+    "Loading",
+    "Slope",
+    "Trend",
+    "TrendReversals",
+    "describe",
+    "trend_reversals",
+]
