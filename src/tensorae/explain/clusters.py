@@ -160,7 +160,7 @@ def _from_model(model: Any, feature_names: Sequence[str] | None) -> _Facts:
         sizes=np.bincount(model.labels_, minlength=len(centers)),
         shares=shares,
         centers=centers,
-        others=_means_of_others(shares, centers),
+        others=_means_of_others(shares, centers, centers),
         spread=np.sqrt(variance),
         components=list(components),
         variances=list(variances),
@@ -185,7 +185,7 @@ def _from_samples(model: Any, rows: ModelRows, n_members: int) -> _Facts:
         sizes=sizes,
         shares=sizes / sizes.sum(),
         centers=centers,
-        others=_means_of_others(sizes, means),
+        others=_means_of_others(sizes, means, centers),
         spread=spread,
         components=[part.components for part in along],
         variances=[part.variances for part in along],
@@ -265,11 +265,11 @@ def _means_and_spread(values: Array, members: list[Array]) -> tuple[Array, Array
     return means, np.where(spread > rounding * np.abs(values).max(0), spread, 0)
 
 
-def _means_of_others(sizes: Array, means: Array) -> Array:
-    """Mean (k, d) of all samples outside each cluster; its own mean where there are none."""
+def _means_of_others(sizes: Array, means: Array, centers: Array) -> Array:
+    """Mean (k, d) of all samples outside each cluster; its own centre where there are none."""
     rest = (sizes.sum() - sizes)[:, None]
     sums = (sizes @ means) - sizes[:, None] * means
-    return np.where(rest > 0, sums / np.where(rest > 0, rest, 1), means)
+    return np.where(rest > 0, sums / np.where(rest > 0, rest, 1), centers)
 
 
 def _extremes(costs: Array, own: Array, count: int) -> tuple[tuple[int, ...], tuple[int, ...]]:

@@ -115,7 +115,13 @@ def trend_reversals(
     kept = search.order[:max_pairs]
     trends = _trends(clusters, search, kept, table.names)
     return TrendReversals(
-        trends, names, search.reversed.size, int(search.reversed.sum()), confidence, correction
+        trends=trends,
+        labels=names,
+        feature_names=table.names,
+        n_pairs=search.reversed.size,
+        n_reversals=int(search.reversed.sum()),
+        confidence=confidence,
+        correction=correction,
     )
 
 

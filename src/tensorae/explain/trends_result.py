@@ -8,6 +8,7 @@ from dataclasses import asdict, dataclass
 from typing import Any
 
 from tensorae._optional import import_optional
+from tensorae.exceptions import InvalidParameterError
 from tensorae.explain.inputs import find_feature
 
 __all__ = ["Slope", "Trend", "TrendReversals"]
@@ -109,6 +110,7 @@ class TrendReversals:
         Reversals first, then other pairs whose signs differ, then the rest; strongest first.
     labels : tuple
         The clusters, in the order of ``Trend.clusters``.
+    feature_names : tuple of str
     n_pairs : int
         Pairs looked at, for which the p-values are corrected; ``trends`` may hold fewer.
     n_reversals : int
@@ -119,6 +121,7 @@ class TrendReversals:
 
     trends: tuple[Trend, ...]
     labels: tuple[Any, ...]
+    feature_names: tuple[str, ...]
     n_pairs: int
     n_reversals: int
     confidence: float
@@ -131,13 +134,15 @@ class TrendReversals:
 
     def pair(self, x: str, y: str) -> Trend:
         """Trend of two features, whichever comes first in the data."""
-        names = sorted({name for trend in self.trends for name in (trend.x, trend.y)})
         for name in (x, y):
-            find_feature(str(name), names)
+            find_feature(str(name), self.feature_names)
         for trend in self.trends:
             if {trend.x, trend.y} == {x, y}:
                 return trend
-        raise KeyError(f"{x!r} × {y!r} is not among the {len(self.trends)} pairs that were kept")
+        raise InvalidParameterError(
+            f"{x!r} and {y!r} must be one of the {len(self.trends)} pairs that were kept of "
+            f"{self.n_pairs}; raise max_pairs."
+        )
 
     def __len__(self) -> int:
         return len(self.trends)
@@ -180,6 +185,7 @@ class TrendReversals:
         """Everything as plain dictionaries and numbers, fit for JSON."""
         return {
             "labels": list(self.labels),
+            "feature_names": list(self.feature_names),
             "n_pairs": self.n_pairs,
             "n_reversals": self.n_reversals,
             "confidence": self.confidence,
