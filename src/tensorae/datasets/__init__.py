@@ -1,8 +1,9 @@
 """Data to try tensorae on: the paper's planted sets, real sets, and noise to add to either."""
 
+from tensorae.datasets.images import load_fashion_mnist, load_mnist
 from tensorae.datasets.noise import add_noise
 from tensorae.datasets.planted import lines_3d, orthogonal_lines, parallel_lines, triangle
-from tensorae.datasets.real import load_digits, load_iris, load_mnist, load_penguins
+from tensorae.datasets.real import load_digits, load_iris, load_penguins
 
 __all__ = [
     "parallel_lines",
@@ -14,4 +15,5 @@ __all__ = [
     "load_iris",
     "load_digits",
     "load_mnist",
+    "load_fashion_mnist",
 ]
