@@ -1,0 +1,151 @@
+"""The data sets of the paper's experiments, each with its k, h and architecture."""
+
+# n samples, k clusters, d features, h latent
+
+from __future__ import annotations
+
+import functools
+import hashlib
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from tensorae import datasets
+
+__all__ = ["PLANTED", "PROBLEMS", "REAL", "SMALL", "Data", "Problem", "fingerprint", "load"]
+
+Array = np.ndarray
+
+MNIST_CLASSES = (1, 2, 3, 4, 5)
+IMAGES_PER_CLASS = 200
+QUICK_IMAGES_PER_CLASS = 60
+
+
+@dataclass(frozen=True)
+class Data:
+    """Samples and what is known of them.
+
+    Attributes
+    ----------
+    X : ndarray of shape (n, d)
+    y : ndarray of shape (n,)
+        Classes; they serve to score and to draw, never to fit.
+    feature_names, class_names : list of str
+    source : str
+        Where the samples come from.
+    """
+
+    X: Array
+    y: Array
+    feature_names: list[str]
+    class_names: list[str]
+    source: str
+
+
+@dataclass(frozen=True)
+class Problem:
+    """A data set with the paper's settings.
+
+    Attributes
+    ----------
+    name : str
+    read : function
+        ``(seed, quick) -> Data``; real data does not depend on the seed.
+    n_clusters, latent_dim : int
+    architecture : {"linear", "mlp", "conv"}
+        Of the autoencoders.
+    image_shape : tuple of int or None
+        (channels, height, width) where rows are images.
+    """
+
+    name: str
+    read: Callable[[int, bool], Data]
+    n_clusters: int
+    latent_dim: int = 1
+    architecture: str = "mlp"
+    image_shape: tuple[int, int, int] | None = None
+
+    @property
+    def input_shape(self) -> tuple[int, int, int] | None:
+        """What ``TAE`` is told about flat rows."""
+        return self.image_shape if self.architecture == "conv" else None
+
+
+def load(name: str, seed: int = 0, *, quick: bool = False) -> Data:
+    """Return a data set by name; planted sets are drawn with the seed."""
+    return PROBLEMS[name].read(seed if name in PLANTED else 0, quick)
+
+
+@functools.cache
+def fingerprint(name: str, *, quick: bool) -> str:
+    """Return a short name of the samples' values, so that figures of other data are not reused."""
+    data = load(name, quick=quick)
+    return hashlib.sha256(np.ascontiguousarray(data.X).tobytes()).hexdigest()[:12]
+
+
+def _planted(draw: Callable[..., Any], n_clusters: int) -> Callable[[int, bool], Data]:
+    def read(seed: int, quick: bool) -> Data:  # noqa: ARG001
+        X, y = draw(random_state=seed)
+        names = [f"x{i + 1}" for i in range(X.shape[1])]
+        classes = [f"cluster {j + 1}" for j in range(n_clusters)]
+        return Data(X, y, names, classes, f"drawn with seed {seed}")
+
+    return read
+
+
+def _real(bunch: Callable[[bool], Any]) -> Callable[[int, bool], Data]:
+    @functools.cache
+    def once(quick: bool) -> Data:
+        found = bunch(quick)
+        return Data(
+            found.data,
+            found.target,
+            list(found.feature_names),
+            [str(name) for name in found.target_names],
+            found.source,
+        )
+
+    return lambda _seed, quick: once(quick)
+
+
+def _penguins(n_features: Any, scale: Any) -> Callable[[int, bool], Data]:
+    return _real(lambda _quick: datasets.load_penguins(n_features, scale=scale))
+
+
+@_real
+def _mnist(quick: bool) -> Any:
+    per_class = QUICK_IMAGES_PER_CLASS if quick else IMAGES_PER_CLASS
+    return datasets.load_mnist(MNIST_CLASSES, per_class)
+
+
+def _images(name: str, architecture: str) -> Problem:
+    shape = (1, 28, 28)
+    k = len(MNIST_CLASSES)
+    return Problem(name, _mnist, k, 10, architecture=architecture, image_shape=shape)
+
+
+PLANTED = {
+    name: Problem(name, _planted(draw, k), k, architecture="linear")
+    for name, draw, k in [
+        ("parallel lines", datasets.parallel_lines, 2),
+        ("orthogonal lines", datasets.orthogonal_lines, 2),
+        ("triangle", datasets.triangle, 3),
+        ("lines 3D", datasets.lines_3d, 3),
+    ]
+}
+SMALL = {
+    problem.name: problem
+    for problem in [
+        Problem("penguins 2", _penguins(2, None), 3),
+        Problem("penguins 2, max", _penguins(2, "max"), 3),
+        Problem("penguins 4, max", _penguins(4, "max"), 3),
+        Problem("iris", _real(lambda _quick: datasets.load_iris()), 3),
+    ]
+}
+REAL = {
+    **SMALL,
+    **{one.name: one for one in [_images("MNIST MLP", "mlp"), _images("MNIST CNN", "conv")]},
+}
+PROBLEMS = {**PLANTED, **REAL}
