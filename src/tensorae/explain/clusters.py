@@ -13,6 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tensorae.exceptions import InvalidInputError, InvalidParameterError
+from tensorae.explain.directions import principal_directions
 from tensorae.explain.inputs import ModelRows, model_names
 from tensorae.explain.results import ClusterSummary, Component, Description, Loading
 
@@ -113,7 +114,7 @@ def _summary(facts: _Facts, label: int, n_features: int) -> ClusterSummary:
         center=facts.centers[label],
         explained=float(facts.explained[label]),
         components=tuple(
-            Component(float(variance), float(share), _main(row, facts.names, n_features))
+            Component(float(variance), float(share), _main(row, facts.names, n_features), row)
             for row, variance, share in components
         ),
         defining=_main(_difference(facts, label), facts.names, n_features),
@@ -225,7 +226,7 @@ def _kept_of(x: Array, given_back: Array, h: int) -> _Along:
     off = x - x.mean(0)
     whole = float((off**2).sum())
     left = float(((x - given_back) ** 2).sum())
-    components = _principal_directions(given_back - given_back.mean(0), h)
+    components = principal_directions(given_back - given_back.mean(0), h)
     along = ((off @ components.T) ** 2).sum(0)
     # Ordered by the members' variance, as the components of a linear model are.
     order = np.argsort(-along, kind="stable")
@@ -234,20 +235,6 @@ def _kept_of(x: Array, given_back: Array, h: int) -> _Along:
         return _Along(components, along, along, 0.0)
     explained = min(max(1 - left / whole, 0.0), 1.0)
     return _Along(components, along / len(x), along / whole, explained)
-
-
-def _principal_directions(off: Array, h: int) -> Array:
-    """Orthonormal rows (at most h, d) of largest variance, largest loading positive."""
-    m, d = off.shape
-    # The smaller of the two Gram matrices has the same spectrum.
-    values, vectors = np.linalg.eigh(off.T @ off if d <= m else off @ off.T)
-    first = np.argsort(-values)[:h]
-    first = first[values[first] > 1e-12 * max(float(values.max()), np.finfo(float).tiny)]
-    rows = vectors[:, first].T if d <= m else vectors[:, first].T @ off
-    rows = rows / np.linalg.norm(rows, axis=1, keepdims=True)
-    largest = np.take_along_axis(rows, np.abs(rows).argmax(1)[:, None], axis=1)
-    directions: Array = rows * np.sign(largest)
-    return directions
 
 
 def _means_and_spread(values: Array, members: list[Array]) -> tuple[Array, Array]:

@@ -6,7 +6,7 @@ Shapes: k clusters, d features.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -27,7 +27,7 @@ class Loading(NamedTuple):
         return f"{self.feature} {self.value:+.2f}"
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Component:
     """One direction in which a cluster varies.
 
@@ -38,12 +38,15 @@ class Component:
     share : float
         The same as a share of the cluster's whole variance.
     loadings : tuple of Loading
-        Its main features, largest first; the squares of all loadings sum to one.
+        Its main features, largest first.
+    direction : ndarray of shape (d,)
+        The loadings of all features; their squares sum to one.
     """
 
     variance: float
     share: float
     loadings: tuple[Loading, ...]
+    direction: NDArray[Any] = field(repr=False)
 
     def to_dict(self) -> dict[str, Any]:
         """Plain numbers and texts, fit for JSON."""
