@@ -12,13 +12,15 @@ if TYPE_CHECKING:
     from tensorae.deep.tensorize import tensorize
     from tensorae.estimators.deep import TAE
     from tensorae.estimators.linear import LinearTAE
+    from tensorae.persistence import load
 
 __version__ = "0.1.0"
-__all__ = ["TAE", "LinearTAE", "__version__", "tensorize"]
+__all__ = ["TAE", "LinearTAE", "__version__", "load", "tensorize"]
 
 _HOMES = {
     "LinearTAE": "tensorae.estimators.linear",
     "TAE": "tensorae.estimators.deep",
+    "load": "tensorae.persistence",
     "tensorize": "tensorae.deep.tensorize",
 }
 

@@ -6,6 +6,8 @@
     ├── InvalidInputError       (also ValueError)   the data does not fit: shape, NaN, too few rows
     ├── InvalidParameterError   (also ValueError)   a constructor or method argument is out of range
     ├── NotFittedError          (also scikit-learn's) predict before fit
+    ├── ModelFileError          (also ValueError)   a model file is damaged, foreign or too new
+    ├── FileWriteError          (also OSError)      a file cannot be written: folder, rights, space
     └── MissingDependencyError  (also ImportError)  an optional package is not installed
 
 Every message says what was expected, what came and what to do.
@@ -18,9 +20,11 @@ from collections.abc import Iterable
 from typing import Any
 
 __all__ = [
+    "FileWriteError",
     "InvalidInputError",
     "InvalidParameterError",
     "MissingDependencyError",
+    "ModelFileError",
     "TensoraeError",
 ]
 
@@ -35,6 +39,14 @@ class InvalidInputError(TensoraeError, ValueError):
 
 class InvalidParameterError(TensoraeError, ValueError):
     """A parameter is out of its range or misspelt."""
+
+
+class ModelFileError(TensoraeError, ValueError):
+    """A file is no model, or not a whole one, or of a version to come."""
+
+
+class FileWriteError(TensoraeError, OSError):
+    """A file cannot be written; what was there before is unchanged."""
 
 
 class MissingDependencyError(TensoraeError, ImportError):

@@ -7,8 +7,9 @@ Shapes: n samples, k clusters, d features, h latent, m rows of a chunk.
 
 from __future__ import annotations
 
+import os
 from abc import ABC, abstractmethod
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any, Protocol, Self
 
 import numpy as np
@@ -201,6 +202,31 @@ class BaseTAE(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMixin, B
         float
         """
         return float(self.score_samples(X).mean())
+
+    def save(
+        self,
+        path: str | os.PathLike[str],
+        *,
+        preprocessing: Mapping[str, Any] | None = None,
+    ) -> None:
+        """Write the fitted model to one file, as a whole or not at all; ``tensorae.load`` reads it.
+
+        The file holds numbers and text, never code. All parameters and fitted attributes come
+        back, but for ``callbacks``, a ``random_state`` that is a generator, and the code of an
+        ``architecture`` of one's own, which ``load`` has to be given.
+
+        Parameters
+        ----------
+        path : path-like
+            An old file there is replaced.
+        preprocessing : dict, optional
+            What was done to the data before the fit, such as names, order and scaling of
+            columns: text, numbers, lists and dicts. It goes into the header of the file, from
+            where ``tensorae.persistence.read_header`` reads it.
+        """
+        from tensorae.persistence import save  # it imports the estimators
+
+        save(self, path, preprocessing=preprocessing)
 
     def __sklearn_tags__(self) -> Tags:
         """Tell scikit-learn what this estimator takes and keeps."""

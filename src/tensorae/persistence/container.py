@@ -1,0 +1,215 @@
+"""A file <-> a header and tensors; what they mean is known elsewhere.
+
+The file is plain safetensors. Its metadata has four entries, all text:
+
+    format           what kind of file this is
+    format_version   a whole number
+    header           a JSON object
+    sha256           of all the above, and of name, type, shape and bytes of every tensor
+
+The checksum tells a damaged file; it is no signature and does not tell who made it.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import torch
+from safetensors import SafetensorError, safe_open
+from safetensors.torch import save as to_bytes
+from torch import Tensor
+
+from tensorae._files import write_atomically
+from tensorae.exceptions import ModelFileError
+
+__all__ = ["Container", "FileKind", "damaged", "read_container", "write_container"]
+
+ENTRIES = {"format", "format_version", "header", "sha256"}
+# safetensors reads no header above a hundred million bytes; tensors are listed there too.
+LARGEST_HEADER = 50_000_000
+
+
+@dataclass(frozen=True)
+class FileKind:
+    """What a file calls itself.
+
+    Attributes
+    ----------
+    name : str
+        Goes into the metadata as ``format``.
+    version : int
+        The newest that can be read.
+    """
+
+    name: str
+    version: int
+
+
+@dataclass(frozen=True)
+class Container:
+    """What is in a file.
+
+    Attributes
+    ----------
+    header : dict
+        Only what JSON knows.
+    tensors : dict of Tensor
+    version : int
+        Of the file's format.
+    """
+
+    header: dict[str, Any]
+    tensors: dict[str, Tensor]
+    version: int
+
+
+class _MissingFileError(ModelFileError, FileNotFoundError):
+    """No such file; callers expect a FileNotFoundError, too."""
+
+
+def damaged(path: str | os.PathLike[str], reason: str) -> ModelFileError:
+    """Build the error for a file that is not what its header says."""
+    return ModelFileError(
+        f"{os.fspath(path)!r} is damaged or was changed: {reason}; take another copy of the file, "
+        "or fit and save the model again."
+    )
+
+
+def write_container(path: str | os.PathLike[str], kind: FileKind, content: Container) -> None:
+    """Write a file as a whole or not at all.
+
+    Parameters
+    ----------
+    path : path-like
+    kind : FileKind
+    content : Container
+    """
+    header = json.dumps(content.header, sort_keys=True, allow_nan=False)
+    if len(header) > LARGEST_HEADER:
+        raise ModelFileError(
+            f"the header must stay below {LARGEST_HEADER:,} bytes, got {len(header):,}; shorten "
+            "the names of the features or what preprocessing holds."
+        )
+    tensors = {name: _plain(tensor) for name, tensor in content.tensors.items()}
+    entries = {"format": kind.name, "format_version": str(content.version), "header": header}
+    entries["sha256"] = _checksum(entries, tensors)
+    try:
+        data = to_bytes(_unshared(tensors), metadata=entries)
+    except (KeyError, ValueError, SafetensorError) as error:
+        raise ModelFileError(
+            f"a tensor is of a type that safetensors does not know ({error}); make the buffers of "
+            "the architecture real or whole numbers."
+        ) from error
+    write_atomically(path, data)
+
+
+def read_container(path: str | os.PathLike[str], kind: FileKind) -> Container:
+    """Read a file, or say in one sentence why it cannot be read.
+
+    Parameters
+    ----------
+    path : path-like
+    kind : FileKind
+
+    Returns
+    -------
+    Container
+    """
+    entries, tensors = _read(path, kind)
+    if set(entries) != ENTRIES or entries["sha256"] != _checksum(entries, tensors):
+        raise damaged(path, "its checksum does not match its content")
+    try:
+        header = json.loads(entries["header"], parse_constant=_refuse_constant)
+    except (ValueError, RecursionError):
+        header = None
+    if not isinstance(header, dict):
+        raise damaged(path, "its header is no JSON object")
+    return Container(header, tensors, int(entries["format_version"]))
+
+
+def _read(path: str | os.PathLike[str], kind: FileKind) -> tuple[dict[str, str], dict[str, Tensor]]:
+    with _as_foreign(path, kind):
+        _check_readable(path)
+        with safe_open(path, framework="pt") as file:
+            entries: dict[str, str] = file.metadata() or {}
+            _check_kind(path, kind, entries)
+            # Copies, because the originals are parts of the file, at whatever address they lie.
+            return entries, {name: file.get_tensor(name).clone() for name in file.keys()}  # noqa: SIM118
+
+
+@contextmanager
+def _as_foreign(path: str | os.PathLike[str], kind: FileKind) -> Iterator[None]:
+    try:
+        yield
+    except ModelFileError:
+        raise
+    # Whatever a parser says about bytes of unknown origin, it means one thing.
+    except Exception as error:
+        raise ModelFileError(
+            f"{os.fspath(path)!r} is no {kind.name} file, or not a whole one ({error}); give a "
+            "file that was written by save, or copy it again."
+        ) from error
+
+
+def _check_readable(path: str | os.PathLike[str]) -> None:
+    name = os.fspath(path)
+    if not Path(path).exists():
+        raise _MissingFileError(f"{name!r} does not exist; check the path.")
+    if not Path(path).is_file():
+        raise ModelFileError(f"{name!r} must be a file, got a folder or device; check the path.")
+    if not os.access(path, os.R_OK):
+        raise ModelFileError(f"{name!r} may not be read by this user; change its permissions.")
+
+
+def _check_kind(path: str | os.PathLike[str], kind: FileKind, entries: dict[str, str]) -> None:
+    name = os.fspath(path)
+    if entries.get("format") != kind.name:
+        raise ModelFileError(
+            f"{name!r} is no {kind.name} file, but safetensors of another kind; give a file that "
+            "was written by save."
+        )
+    version = entries.get("format_version", "")
+    if not (version.isascii() and version.isdigit() and len(version) < 10 and int(version)):
+        raise damaged(path, f"its format version is {version[:20]!r}")
+    if int(version) > kind.version:
+        raise ModelFileError(
+            f"{name!r} has format version {version}, but this tensorae reads up to version "
+            f"{kind.version}; update tensorae."
+        )
+
+
+def _checksum(entries: dict[str, str], tensors: dict[str, Tensor]) -> str:
+    digest = hashlib.sha256()
+    for entry in sorted(ENTRIES - {"sha256"}):
+        digest.update(json.dumps([entry, entries[entry]]).encode())
+    for name, tensor in sorted(tensors.items()):
+        digest.update(json.dumps([name, str(tensor.dtype), list(tensor.shape)]).encode())
+        if tensor.numel():  # an empty one has no stride that could be viewed as bytes
+            digest.update(tensor.reshape(-1).view(torch.uint8).numpy().data)
+    return digest.hexdigest()
+
+
+def _plain(tensor: Tensor) -> Tensor:
+    return tensor.detach().cpu().contiguous()
+
+
+def _unshared(tensors: dict[str, Tensor]) -> dict[str, Tensor]:
+    """Copy tensors whose memory another one has, too; safetensors refuses those."""
+    seen: set[int] = set()
+    result = {}
+    for name, tensor in tensors.items():
+        storage = tensor.untyped_storage().data_ptr()
+        result[name] = tensor.clone() if storage in seen else tensor
+        seen.add(storage)
+    return result
+
+
+def _refuse_constant(name: str) -> None:
+    raise ValueError(f"{name} is no JSON")
