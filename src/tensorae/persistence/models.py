@@ -211,8 +211,6 @@ def _restored(
     sizes = {"k": _whole(given, "n_clusters"), "h": _whole(given, "latent_dim")}
     if isinstance(model, TAE):
         restore_deep(model, tensors, header["details"], sizes)
-        if remake or not custom:
-            model.module_ = _module(path, model, tensors, sizes)
     else:
         assert isinstance(model, LinearTAE)
         restore_linear(model, tensors, sizes)
@@ -221,6 +219,9 @@ def _restored(
         _check_parameters(model)
     except (InvalidParameterError, InvalidInputError) as error:
         raise MisfitError(f"its parameters do not fit ({str(error).rstrip('.')})") from None
+    # Last, because now all sizes are known to be those of tensors in the file.
+    if isinstance(model, TAE) and (remake or not custom):
+        model.module_ = _module(path, model, tensors, sizes)
     return model
 
 

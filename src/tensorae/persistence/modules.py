@@ -20,7 +20,7 @@ from torch import Tensor
 
 from tensorae.deep.architectures import built_in
 from tensorae.deep.tensorize import TensorizedAutoencoder, tensorize
-from tensorae.exceptions import InvalidParameterError, ModelFileError, TensoraeError
+from tensorae.exceptions import InvalidParameterError, ModelFileError
 from tensorae.persistence.fields import MisfitError
 
 __all__ = [
@@ -59,12 +59,8 @@ def built_in_module(
 ) -> TensorizedAutoencoder:
     """Make k built-in autoencoders around the tensors of a file."""
     with torch.device("meta"):
-        try:
-            factory = built_in(name, input_shape, latent_dim)
-            one = factory().state_dict()
-        except (TensoraeError, RuntimeError) as error:
-            raise MisfitError(f"its architecture cannot be made ({error})") from None
-        if len(state) != k * len(one) + len(BUFFERS):
+        factory = built_in(name, input_shape, latent_dim)
+        if len(state) != k * len(factory().state_dict()) + len(BUFFERS):
             raise MisfitError(f"it does not hold the weights of {k} autoencoders")
         module = tensorize(factory, k, input_shape=input_shape)
     for key, wanted in module.state_dict().items():

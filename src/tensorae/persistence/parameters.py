@@ -95,7 +95,7 @@ def read_parameters(
         given["init"] = tensors["init"].numpy()
     if isinstance(given.get("input_shape"), list):
         given["input_shape"] = tuple(given["input_shape"])
-    given["device"] = _device(given.get("device")) if device is None else device
+    given["device"] = _device(path, given.get("device")) if device is None else device
     custom = _architecture(path, given.get("architecture"), architecture)
     if custom is not None:
         given["architecture"] = custom
@@ -145,16 +145,18 @@ def _centers(init: Any) -> Tensor:
     return torch.from_numpy(np.array(values, dtype=kind))
 
 
-def _device(stored: Any) -> str | None:
+def _device(path: str | os.PathLike[str], stored: Any) -> str | None:
     """Name of a device that this machine has, or None."""
-    if stored is None or stored == "auto":
-        return stored  # type: ignore[no-any-return]
+    if stored is None:
+        return None
+    if not isinstance(stored, str):
+        raise damaged(path, f"device must be text, got {stored!r:.40}")
     try:
         check_device(stored, torch.device("cpu"))
     except InvalidParameterError:
         logger.info("the model was fitted on device %r, which is not here", stored)
         return None
-    return str(stored)
+    return stored
 
 
 def _architecture(path: str | os.PathLike[str], stored: Any, given: Any) -> Any:
