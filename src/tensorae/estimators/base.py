@@ -228,6 +228,44 @@ class BaseTAE(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMixin, B
 
         save(self, path, preprocessing=preprocessing)
 
+    def plot(
+        self,
+        X: Any = None,
+        *,
+        features: Any = None,
+        feature_names: Any = None,
+        shape: Any = None,
+        figure: Any = None,
+    ) -> Any:
+        """Draw an overview of what was fitted, in two to four panels (needs the extra ``plots``).
+
+        Parameters
+        ----------
+        X : array-like or Tensor of shape (n, d), optional
+            With samples there is more to see: clusters or reconstructions, codes, confidence.
+        features : two names or column numbers, optional
+            To draw the clusters in; by default those that show most.
+        feature_names : sequence of str, optional
+            Taken from X or the fit where they know them.
+        shape : (height, width) or (c, height, width), optional
+            Says that rows are images, where neither X nor the fit knows.
+        figure : matplotlib Figure, optional
+            A new one by default.
+
+        Returns
+        -------
+        matplotlib Figure
+
+        See Also
+        --------
+        tensorae.plotting : Every panel as a picture of its own, and more.
+        """
+        from tensorae.plotting import plot_overview
+
+        return plot_overview(
+            self, X, features=features, feature_names=feature_names, shape=shape, figure=figure
+        )
+
     def __sklearn_tags__(self) -> Tags:
         """Tell scikit-learn what this estimator takes and keeps."""
         tags = super().__sklearn_tags__()

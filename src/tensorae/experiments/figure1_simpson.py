@@ -35,7 +35,7 @@ def _draw(results: Results) -> dict[str, Figure]:
     if DATASET not in results.datasets:
         return {}
     data, found = load(DATASET), results.arrays(DATASET, METHOD)
-    figure, ((ax,),) = canvas(width=10, height=5.4)
+    figure, ((ax,),) = canvas(width=11, height=4.1)
     classes = found["classes"]
     colors = cluster_colors(len(classes))
     scatter(ax, data.X, classes[found["labels"]], size=26)

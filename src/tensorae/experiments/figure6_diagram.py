@@ -24,7 +24,7 @@ LATENT_X, OUTPUT_X, WEIGHT_X = 5.0, 7.9, 9.75
 def _draw(results: Results) -> dict[str, Figure]:  # noqa: ARG001
     figure, ((ax,),) = canvas(width=12.5, height=6.6)
     ax.set_xlim(-0.7, 13.2)
-    ax.set_ylim(-1.3, 6.0)
+    ax.set_ylim(-1.75, 6.0)
     ax.set_aspect("equal")
     ax.set_axis_off()
     middle = 2.1
@@ -66,7 +66,7 @@ def _headings(ax: Axes) -> None:
     ]:
         ax.text(x, 5.45, text, ha="center", va="center", fontsize=11)
     ax.text(
-        6.2, -1.0,
+        6.2, -1.4,
         r"loss  $=\ \sum_i\ \sum_j\ S_{ij}\ [\ \|x_i-C_j-f_j(g_j(x_i-C_j))\|^2"
         r"\ +\ \lambda\,\|g_j(x_i-C_j)\|^2\ ]$",
         ha="center", va="center", fontsize=15,

@@ -20,7 +20,7 @@ Array = np.ndarray
 
 MNIST_CLASSES = (1, 2, 3, 4, 5)
 IMAGES_PER_CLASS = 200
-QUICK_IMAGES_PER_CLASS = 60
+QUICK_IMAGES_PER_CLASS = 40
 
 
 @dataclass(frozen=True)

@@ -1,10 +1,11 @@
 """Training as section 2.3 of the paper describes it: a gradient step on the weights, one on S.
 
-The linear model with a relaxed S, by plain pieces: ``tensorize`` for the networks, the rules of
-``tensorae.assignment`` for options 1 and 2. It is here to watch S, not to be fast.
+The linear model with a relaxed S (Eq. 3, tied decoder) by automatic differentiation; S follows the
+rules of ``tensorae.assignment`` for options 1 and 2. It is here to watch S, not to be fast; several
+starts run side by side.
 """
 
-# n samples, k clusters, d features, h latent
+# r starts, n samples, k clusters, d features, h latent
 
 from __future__ import annotations
 
@@ -16,16 +17,14 @@ from sklearn.cluster import kmeans_plusplus
 from torch import Tensor
 
 from tensorae.assignment import RULES, AssignmentContext
-from tensorae.deep.architectures import LinearAutoencoder
-from tensorae.deep.tensorize import TensorizedAutoencoder, tensorize
 
 __all__ = ["RelaxedRun", "relaxed_run"]
 
 Array = np.ndarray
 
-STEPS = 400
-STARTS = 3
-LEARNING_RATE = 0.04
+STEPS = 1000
+STARTS = 10
+LEARNING_RATE = 0.03
 # A step on S, in units of one over the mean cost.
 STEP_ON_ASSIGNMENTS = 0.1
 LATENT_PENALTY = 0.1
@@ -67,41 +66,37 @@ def relaxed_run(X: Array, n_clusters: int, latent_dim: int, rule: str, seed: int
     -------
     RelaxedRun
     """
-    with torch.random.fork_rng(devices=[]):
-        torch.manual_seed(seed)
-        runs = [
-            _one_run(X, n_clusters, latent_dim, rule, STARTS * seed + start)
-            for start in range(STARTS)
-        ]
-    return min(runs, key=lambda run: run.loss_)
-
-
-def _one_run(X: Array, k: int, h: int, rule: str, seed: int) -> RelaxedRun:
     mean, unit = X.mean(axis=0), X.std(axis=0).mean()
     x = torch.as_tensor((X - mean) / unit, dtype=torch.float64)
-    module = tensorize(
-        lambda: LinearAutoencoder(x.shape[1], h),
-        k,
-        input_shape=(x.shape[1],),
-        latent_penalty=LATENT_PENALTY,
-    ).double()
-    S = _half_uniform(x, k, seed)
-    optimizer = torch.optim.Adam(module.parameters(), lr=LEARNING_RATE)
+    S = torch.stack([_half_uniform(x, n_clusters, STARTS * seed + r) for r in range(STARTS)])
+    generator = torch.Generator().manual_seed(seed)
+    shape = (STARTS, n_clusters, x.shape[1], latent_dim)
+    weights = torch.randn(shape, generator=generator, dtype=torch.float64, requires_grad=True)
+    optimizer = torch.optim.Adam([weights], lr=LEARNING_RATE)
     schedule = torch.optim.lr_scheduler.CosineAnnealingLR(optimizer, STEPS)
     entropies = []
     for _ in range(STEPS):
-        entropies.append(_entropy(S))
-        module.set_centers(S.T @ x / S.sum(0)[:, None])
-        loss = (S * module.costs(x)).sum() / len(x)
+        entropies.append(_entropies(S))
+        centers = _means(x, S)
         optimizer.zero_grad()
-        loss.backward()
+        (S * _costs(x, centers, _directions(weights))).sum().div(len(x)).backward()
         optimizer.step()
         schedule.step()
         with torch.no_grad():
-            costs = module.costs(x)
+            costs = _costs(x, centers, _directions(weights))
             S = RULES[rule].function(costs, S, _context(costs, S))
-    entropies.append(_entropy(S))
-    return _published(module, x, S, mean, unit, entropies)
+    entropies.append(_entropies(S))
+    with torch.no_grad():
+        centers, components = _means(x, S), _directions(weights)
+        losses = (S * _costs(x, centers, components)).sum((1, 2))
+    best = int(losses.argmin())
+    return RelaxedRun(
+        S[best].argmax(1).numpy(),
+        mean + unit * centers[best].numpy(),
+        components[best].numpy(),
+        float(losses[best]) * unit**2,
+        torch.stack(entropies)[:, best].numpy(),
+    )
 
 
 def _half_uniform(x: Tensor, k: int, seed: int) -> Tensor:
@@ -111,34 +106,29 @@ def _half_uniform(x: Tensor, k: int, seed: int) -> Tensor:
     return 0.5 * torch.nn.functional.one_hot(nearest, k).to(x.dtype) + 0.5 / k
 
 
+def _means(x: Tensor, S: Tensor) -> Tensor:
+    """Centres (r, k, d): weighted means."""
+    return S.mT @ x / S.sum(1)[..., None]
+
+
+def _directions(weights: Tensor) -> Tensor:
+    """Orthonormal rows (r, k, h, d) from free weights (r, k, d, h)."""
+    rows: Tensor = torch.linalg.qr(weights).Q.mT
+    return rows
+
+
+def _costs(x: Tensor, centers: Tensor, components: Tensor) -> Tensor:
+    """Costs (r, n, k): |x-C|² - (1-λ)|U(x-C)|², the bracket of Eq. 3 with V = U'."""
+    offsets = x[None, :, None] - centers[:, None]
+    codes = torch.einsum("rkhd,rnkd->rnkh", components, offsets)
+    return offsets.square().sum(-1) - (1 - LATENT_PENALTY) * codes.square().sum(-1)
+
+
 def _context(costs: Tensor, S: Tensor) -> AssignmentContext:
-    mean_cost = (S * costs).sum() / len(S)
-    shares = S.mean(0)
-    return AssignmentContext(STEP_ON_ASSIGNMENTS / mean_cost, shares.log(), mean_cost)
+    mean_costs = (S * costs).sum((1, 2)) / S.shape[1]
+    return AssignmentContext(STEP_ON_ASSIGNMENTS / mean_costs, S.mean(1).log(), mean_costs)
 
 
-def _entropy(S: Tensor) -> float:
-    return float(-torch.special.xlogy(S, S).sum(1).mean())
-
-
-def _published(
-    module: TensorizedAutoencoder,
-    x: Tensor,
-    S: Tensor,
-    mean: Array,
-    unit: float,
-    entropies: list[float],
-) -> RelaxedRun:
-    """Return the run in the units of the data."""
-    labels = S.argmax(1)
-    with torch.no_grad():
-        costs = module.costs(x)
-        directions = [network.directions() for network in module.autoencoders]  # type: ignore[operator]
-    loss = float(costs.gather(1, labels[:, None]).sum()) * unit**2
-    return RelaxedRun(
-        labels.numpy(),
-        mean + unit * module.centers.numpy(),
-        torch.stack(directions).numpy(),
-        loss,
-        np.array(entropies),
-    )
+def _entropies(S: Tensor) -> Tensor:
+    """Mean entropy of a row (r,) in nats."""
+    return torch.special.entr(S).sum(-1).mean(-1)

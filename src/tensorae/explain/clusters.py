@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 from tensorae.exceptions import InvalidInputError, InvalidParameterError
 from tensorae.explain.directions import principal_directions
-from tensorae.explain.inputs import ModelRows, model_names
+from tensorae.explain.inputs import ModelRows, check_fitted, model_names
 from tensorae.explain.results import ClusterSummary, Component, Description, Loading
 
 __all__ = ["describe"]
@@ -140,8 +140,6 @@ def _main(values: Array, names: tuple[str, ...], count: int) -> tuple[Loading, .
 
 
 def _from_model(model: Any, feature_names: Sequence[str] | None) -> _Facts:
-    from tensorae.estimators.validation import check_fitted
-
     check_fitted(model)
     if not hasattr(model, "components_"):
         raise InvalidInputError(

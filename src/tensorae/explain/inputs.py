@@ -18,6 +18,8 @@ from tensorae.exceptions import InvalidInputError, InvalidParameterError
 __all__ = [
     "ModelRows",
     "Table",
+    "as_array",
+    "check_fitted",
     "check_groups",
     "check_names",
     "check_table",
@@ -60,20 +62,26 @@ class ModelRows(Table):
     def of(cls, model: Any, X: Any, feature_names: Sequence[str] | None = None) -> ModelRows:
         """Check a fitted model and samples for it; errors about them are the model's own."""
         from tensorae.estimators.images import as_rows
-        from tensorae.estimators.validation import check_fitted
 
         check_fitted(model)
         is_table = hasattr(X, "columns") and not hasattr(X, "collect")
         names_here = [str(name) for name in X.columns] if is_table else []
         # A model fitted without names would warn about those of a table.
         unnamed = is_table and not hasattr(model, "feature_names_in_")
-        given = _as_array(X) if unnamed or hasattr(X, "detach") else X
+        given = as_array(X) if unnamed or hasattr(X, "detach") else X
         labels = np.asarray(model.predict(given))
         values = np.asarray(as_rows(given, "X"))
         if feature_names is None and names_here:
             feature_names = names_here
         names = model_names(model, feature_names)
         return cls(values=values, names=names, given=given, labels=labels)
+
+
+def check_fitted(model: Any) -> None:
+    """Raise the error of a model that was asked for results before ``fit``."""
+    from tensorae.estimators import validation  # on use: it loads torch
+
+    validation.check_fitted(model)
 
 
 def model_names(model: Any, feature_names: Sequence[str] | None = None) -> tuple[str, ...]:
@@ -100,7 +108,7 @@ def check_table(X: Any, feature_names: Sequence[str] | None = None) -> Table:
     """Check data of shape (n, d) that no model has seen."""
     columns = getattr(X, "columns", None)
     try:
-        values = _as_array(X)
+        values = as_array(X)
         values = values if values.dtype.kind == "f" else values.astype(np.float64)
     except (ValueError, TypeError):
         raise InvalidInputError(
@@ -125,7 +133,7 @@ def check_table(X: Any, feature_names: Sequence[str] | None = None) -> Table:
 
 def check_groups(labels: Any, n: int) -> tuple[tuple[Any, ...], NDArray[np.intp]]:
     """Distinct labels, sorted, and for each of n rows which of them it has."""
-    array = _as_array(labels)
+    array = as_array(labels)
     if array.shape != (n,):
         raise InvalidInputError(
             f"labels must be 1-D with one entry for each of the {n} rows of X, "
@@ -164,8 +172,9 @@ def find_feature(feature: int | str, names: Sequence[str]) -> int:
     return int(feature) % len(names)
 
 
-def _as_array(values: Any) -> NDArray[Any]:
-    if hasattr(values, "detach"):  # a tensor, perhaps on a GPU
+def as_array(values: Any) -> NDArray[Any]:
+    """Any array-like as an array, from a GPU too."""
+    if hasattr(values, "detach"):
         values = values.detach().cpu()
     array: NDArray[Any] = np.asarray(values)
     return array
