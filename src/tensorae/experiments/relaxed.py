@@ -131,4 +131,5 @@ def _context(costs: Tensor, S: Tensor) -> AssignmentContext:
 
 def _entropies(S: Tensor) -> Tensor:
     """Mean entropy of a row (r,) in nats."""
-    return torch.special.entr(S).sum(-1).mean(-1)
+    entropies: Tensor = torch.special.entr(S).sum(-1).mean(-1)
+    return entropies
