@@ -62,7 +62,7 @@ def plot_embedding(model: Any, X: Any, dims: Sequence[int] = (0, 1), *, axes: An
     >>> model = LinearTAE(3, latent_dim=2, random_state=0).fit(X)
     >>> axes = plot_embedding(model, X)
     >>> axes[0].get_title()
-    'cluster 0 (58)'
+    'cluster 0 (61)'
     """
     rows = ModelRows.of(model, X)
     codes = np.asarray(model.transform(rows.given))
