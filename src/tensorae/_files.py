@@ -142,8 +142,8 @@ def _open_temporary(target: Path, old: os.stat_result | None) -> BinaryIO:
         if fcntl is None:
             return file
         with suppress(OSError):  # a file system without locks
-            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        # Another writer may have taken it for a leftover before it was locked.
+            fcntl.flock(file, fcntl.LOCK_EX)
+        # Another writer may have had the lock first, and taken the file for a leftover.
         if path.exists():
             return file
         file.close()

@@ -383,12 +383,46 @@ def test_preprocessing_that_json_does_not_know_is_refused(linear, tmp_path, valu
     assert not list(tmp_path.iterdir())
 
 
-def test_the_file_is_plain_safetensors_with_json(deep, tmp_path):
-    from safetensors.numpy import load_file
+def without_places(entries):
+    return {name: (entry.get("dtype"), entry.get("shape")) for name, entry in entries.items()}
 
-    deep.save(tmp_path / "model.tae")
-    data = (tmp_path / "model.tae").read_bytes()
-    header = json.loads(data[8 : 8 + int.from_bytes(data[:8], "little")])["__metadata__"]
-    assert header["format"] == "tensorae model"
-    assert json.loads(header["header"])["class"] == "TAE"
-    assert np.array_equal(load_file(tmp_path / "model.tae")["labels_"], deep.labels_)
+
+def test_the_file_is_plain_safetensors_with_json(models, tmp_path):
+    # As safetensors itself reads and writes it.
+    from safetensors.torch import load_file, save
+
+    for name in ("linear_single", "tae_single", "own"):
+        path = tmp_path / "model.tae"
+        models[name][0].save(path)
+        data = path.read_bytes()
+        size = int.from_bytes(data[:8], "little")
+        places = json.loads(data[8 : 8 + size])
+        tensors = load_file(path)
+        theirs = save(tensors, metadata=places["__metadata__"])
+        expected = json.loads(theirs[8 : 8 + int.from_bytes(theirs[:8], "little")])
+        assert size % 8 == 0
+        assert places["__metadata__"] == expected["__metadata__"]
+        assert without_places(places) == without_places(expected)
+        assert (
+            json.loads(places["__metadata__"]["header"])["class"] == type(models[name][0]).__name__
+        )
+        assert np.array_equal(tensors["labels_"].numpy(), models[name][0].labels_)
+
+
+@pytest.mark.parametrize("kind", [torch.bool, torch.int16, torch.bfloat16, torch.complex64])
+def test_buffers_of_many_types_come_back_and_others_are_named(models, program, tmp_path, kind):
+    class WithBuffer(program.WithBatchNorm):
+        def __init__(self):
+            super().__init__()
+            self.register_buffer("more", torch.arange(3).to(kind))
+
+    model = copy.deepcopy(models["own"][0]).set_params(architecture=WithBuffer)
+    for autoencoder in model.module_.autoencoders:
+        autoencoder.module.register_buffer("more", torch.tensor([0, 1, 1]).to(kind))
+    if kind == torch.complex64:
+        with pytest.raises(ModelFileError, match=r"no tensors of type torch.complex64, as .*more"):
+            model.save(tmp_path / "model.tae")
+        return
+    again = saved_and_loaded(model, tmp_path, architecture=WithBuffer)
+    for autoencoder in again.module_.autoencoders:
+        assert autoencoder.module.more.tolist() == [0, 1, 1]

@@ -22,11 +22,10 @@ from pathlib import Path
 from typing import Any
 
 import torch
-from safetensors import SafetensorError, safe_open
-from safetensors.torch import save as to_bytes
+from safetensors import safe_open
 from torch import Tensor
 
-from tensorae._files import write_atomically
+from tensorae._files import open_atomically
 from tensorae.exceptions import ModelFileError
 
 __all__ = ["Container", "FileKind", "damaged", "read_container", "write_container"]
@@ -34,6 +33,18 @@ __all__ = ["Container", "FileKind", "damaged", "read_container", "write_containe
 ENTRIES = {"format", "format_version", "header", "sha256"}
 # safetensors reads no header above a hundred million bytes; tensors are listed there too.
 LARGEST_HEADER = 50_000_000
+TYPES = {
+    torch.bool: "BOOL",
+    torch.uint8: "U8",
+    torch.int8: "I8",
+    torch.int16: "I16",
+    torch.int32: "I32",
+    torch.int64: "I64",
+    torch.float16: "F16",
+    torch.bfloat16: "BF16",
+    torch.float32: "F32",
+    torch.float64: "F64",
+}
 
 
 @dataclass(frozen=True)
@@ -97,17 +108,15 @@ def write_container(path: str | os.PathLike[str], kind: FileKind, content: Conta
             f"the header must stay below {LARGEST_HEADER:,} bytes, got {len(header):,}; shorten "
             "the names of the features or what preprocessing holds."
         )
-    tensors = {name: _plain(tensor) for name, tensor in content.tensors.items()}
+    tensors = {name: t.detach().cpu().contiguous() for name, t in content.tensors.items()}
     entries = {"format": kind.name, "format_version": str(content.version), "header": header}
     entries["sha256"] = _checksum(entries, tensors)
-    try:
-        data = to_bytes(_unshared(tensors), metadata=entries)
-    except (KeyError, ValueError, SafetensorError) as error:
-        raise ModelFileError(
-            f"a tensor is of a type that safetensors does not know ({error}); make the buffers of "
-            "the architecture real or whole numbers."
-        ) from error
-    write_atomically(path, data)
+    layout = _layout(entries, tensors)
+    with open_atomically(path) as file:
+        file.write(len(layout).to_bytes(8, "little"))
+        file.write(layout)
+        for tensor in _in_order(tensors).values():
+            file.write(_bytes(tensor))
 
 
 def read_container(path: str | os.PathLike[str], kind: FileKind) -> Container:
@@ -191,24 +200,45 @@ def _checksum(entries: dict[str, str], tensors: dict[str, Tensor]) -> str:
         digest.update(json.dumps([entry, entries[entry]]).encode())
     for name, tensor in sorted(tensors.items()):
         digest.update(json.dumps([name, str(tensor.dtype), list(tensor.shape)]).encode())
-        if tensor.numel():  # an empty one has no stride that could be viewed as bytes
-            digest.update(tensor.reshape(-1).view(torch.uint8).numpy().data)
+        digest.update(_bytes(tensor))
     return digest.hexdigest()
 
 
-def _plain(tensor: Tensor) -> Tensor:
-    return tensor.detach().cpu().contiguous()
+def _layout(entries: dict[str, str], tensors: dict[str, Tensor]) -> bytes:
+    """JSON of safetensors: the metadata, and type, shape and place of every tensor.
+
+    Written here, because the writers of safetensors copy all tensors into memory once or twice,
+    or replace the file in a way of their own. Reading is left to them.
+    """
+    places: dict[str, Any] = {"__metadata__": entries}
+    start = 0
+    for name, tensor in _in_order(tensors).items():
+        if tensor.dtype not in TYPES:
+            raise ModelFileError(
+                f"a file holds no tensors of type {tensor.dtype}, as {name} is; make the buffers "
+                "of the architecture real or whole numbers."
+            )
+        end = start + tensor.nbytes
+        places[name] = {
+            "dtype": TYPES[tensor.dtype],
+            "shape": list(tensor.shape),
+            "data_offsets": [start, end],
+        }
+        start = end
+    text = json.dumps(places, separators=(",", ":")).encode()
+    return text + b" " * (-len(text) % 8)
 
 
-def _unshared(tensors: dict[str, Tensor]) -> dict[str, Tensor]:
-    """Copy tensors whose memory another one has, too; safetensors refuses those."""
-    seen: set[int] = set()
-    result = {}
-    for name, tensor in tensors.items():
-        storage = tensor.untyped_storage().data_ptr()
-        result[name] = tensor.clone() if storage in seen else tensor
-        seen.add(storage)
-    return result
+def _in_order(tensors: dict[str, Tensor]) -> dict[str, Tensor]:
+    """Order tensors by falling size of their numbers, so that each is aligned."""
+    return dict(sorted(tensors.items(), key=lambda item: (-item[1].itemsize, item[0])))
+
+
+def _bytes(tensor: Tensor) -> memoryview:
+    """Bytes of a tensor, without a copy."""
+    if not tensor.numel():  # it has no stride that could be viewed as bytes
+        return memoryview(b"")
+    return tensor.reshape(-1).view(torch.uint8).numpy().data
 
 
 def _refuse_constant(name: str) -> None:

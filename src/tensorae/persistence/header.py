@@ -24,6 +24,7 @@ from tensorae.persistence.parameters import plain
 
 __all__ = ["CLASSES", "check_header", "new_header"]
 
+CHUNK = 1 << 20
 # The only classes that a file can name; nothing is ever imported because a file says so.
 CLASSES: dict[str, type[BaseTAE]] = {"LinearTAE": LinearTAE, "TAE": TAE}
 HEADER: dict[str, tuple[type, ...]] = {
@@ -94,13 +95,21 @@ def _summary(model: BaseTAE) -> dict[str, Any]:
     summary = {
         "n_samples": len(model.labels_),
         "n_features": d,
-        "cluster_sizes": np.bincount(model.labels_, minlength=k),
+        "cluster_sizes": _counts(model.labels_, k),
     }
     for name in ("loss_", "latent_penalty_", "n_iter_", "converged_", "best_epoch_"):
         if hasattr(model, name):
             value = getattr(model, name)
             summary[name.removesuffix("_")] = value if math.isfinite(value) else None
     return summary
+
+
+def _counts(labels: np.ndarray, k: int) -> list[int]:
+    """Members of each cluster; in chunks, because counting makes a larger copy of the labels."""
+    counts = np.zeros(k, dtype=np.int64)
+    for start in range(0, len(labels), CHUNK):
+        counts += np.bincount(labels[start : start + CHUNK], minlength=k)
+    return [int(count) for count in counts]
 
 
 def _versions() -> dict[str, str]:
