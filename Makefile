@@ -8,7 +8,7 @@ LONG_BENCHMARKS := starts scaling \
     deep_price deep_clustering deep_denoising deep_collapse deep_authors deep_recipe
 
 .DEFAULT_GOAL := help
-.PHONY: install demo test lint bench benchall docs clean help
+.PHONY: install demo reproduce test lint bench benchall docs clean help
 
 help:  ## list the targets
 	@grep -E '^[a-z]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 12
@@ -20,8 +20,11 @@ $(READY): pyproject.toml constraints.txt
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt --editable ".[all]"
 	touch $@
 
-demo: $(READY)  ## cluster the penguins; leaves a picture and a report in demo/
+demo: $(READY)  ## cluster the penguins; leaves pictures and a report in demo/
 	$(BIN)/python examples/demo_penguins.py
+
+reproduce: $(READY)  ## all figures of the paper, into results/ (half an hour; ARGS=--quick: minutes)
+	$(BIN)/tensorae reproduce $(ARGS)
 
 test: $(READY)  ## run all tests, docstring examples included, in parallel
 	$(BIN)/python -m pytest

@@ -112,6 +112,10 @@ class Results:
         values = self.values(dataset, method, metric)
         return float(values.mean()) if len(values) else float("nan")
 
+    def seconds(self, dataset: str, method: str) -> Array:
+        """Return how long each seed's fit took."""
+        return np.array([one.outcome.seconds for one in self.chosen(dataset, method)])
+
     def arrays(self, dataset: str, method: str) -> dict[str, Array]:
         """Return what the first seed left for drawing."""
         first = self.chosen(dataset, method)[0]

@@ -58,6 +58,8 @@ class Problem:
         Of the autoencoders.
     image_shape : tuple of int or None
         (channels, height, width) where rows are images.
+    note : str
+        What the data is, in half a line.
     """
 
     name: str
@@ -66,6 +68,7 @@ class Problem:
     latent_dim: int = 1
     architecture: str = "mlp"
     image_shape: tuple[int, int, int] | None = None
+    note: str = ""
 
     @property
     def input_shape(self) -> tuple[int, int, int] | None:
@@ -123,25 +126,32 @@ def _mnist(quick: bool) -> Any:
 def _images(name: str, architecture: str) -> Problem:
     shape = (1, 28, 28)
     k = len(MNIST_CLASSES)
-    return Problem(name, _mnist, k, 10, architecture=architecture, image_shape=shape)
+    kind = "convolutional networks" if architecture == "conv" else "networks of one hidden layer"
+    note = f"MNIST images of the digits 1 to 5, h = 10, {kind}"
+    return Problem(name, _mnist, k, 10, architecture, shape, note)
 
 
 PLANTED = {
-    name: Problem(name, _planted(draw, k), k, architecture="linear")
-    for name, draw, k in [
-        ("parallel lines", datasets.parallel_lines, 2),
-        ("orthogonal lines", datasets.orthogonal_lines, 2),
-        ("triangle", datasets.triangle, 3),
-        ("lines 3D", datasets.lines_3d, 3),
+    name: Problem(name, _planted(draw, k), k, architecture="linear", note=note)
+    for name, draw, k, note in [
+        ("parallel lines", datasets.parallel_lines, 2, "two long clusters side by side"),
+        ("orthogonal lines", datasets.orthogonal_lines, 2, "two long clusters at a right angle"),
+        ("triangle", datasets.triangle, 3, "three long clusters"),
+        ("lines 3D", datasets.lines_3d, 3, "three lines along the axes of space"),
     ]
 }
 SMALL = {
     problem.name: problem
     for problem in [
-        Problem("penguins 2", _penguins(2, None), 3),
-        Problem("penguins 2, max", _penguins(2, "max"), 3),
-        Problem("penguins 4, max", _penguins(4, "max"), 3),
-        Problem("iris", _real(lambda _quick: datasets.load_iris()), 3),
+        Problem("penguins 2", _penguins(2, None), 3, note="bill length and depth in millimetres"),
+        Problem("penguins 2, max", _penguins(2, "max"), 3, note="the same, divided by the maximum"),
+        Problem(
+            "penguins 4, max",
+            _penguins(4, "max"),
+            3,
+            note="with flipper length and body mass, each divided by its maximum",
+        ),
+        Problem("iris", _real(lambda _quick: datasets.load_iris()), 3, note="in centimetres"),
     ]
 }
 REAL = {

@@ -163,11 +163,17 @@ def _section(figure: Experiment, results: Results, folder: Path) -> Section:
     return Section(
         figure.number,
         figure.title,
-        figure.story,
+        figure.story + _data_sets(results),
         save_figures(figure.draw, results, folder / "figures"),
         figure.tables(results),
         figure.findings(results),
     )
+
+
+def _data_sets(results: Results) -> str:
+    """Return a sentence on the data sets that were run."""
+    notes = [f"{name} ({PROBLEMS[name].note})" for name in PROBLEMS if name in results.datasets]
+    return f" Data: {'; '.join(notes)}." if notes else ""
 
 
 def _tidy(results: dict[int, Results]) -> str:

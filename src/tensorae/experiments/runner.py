@@ -9,6 +9,8 @@ import json
 import multiprocessing
 import os
 import re
+import signal
+import threading
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import asdict
 from pathlib import Path
@@ -99,8 +101,9 @@ def run_parts(
     due = sorted((part for part in wanted if outcomes[part] is None), key=weight, reverse=True)
     done = len(wanted) - len(due)
     progress(done, len(wanted), None)
-    with _one_thread():
-        for part, outcome in _run_all(due, jobs):
+    # Closed even where the consumer fails: an open pool would run all its parts at exit.
+    with _one_thread(), _ended_by_interrupt(), contextlib.closing(_run_all(due, jobs)) as running:
+        for part, outcome in running:
             store.keep(part, outcome)
             outcomes[part] = outcome
             done += 1
@@ -117,7 +120,8 @@ def _run_all(parts: Sequence[Part], jobs: int) -> Iterator[tuple[Part, Outcome]]
     context = multiprocessing.get_context("spawn")
     pool = concurrent.futures.ProcessPoolExecutor(jobs, context, _prepare_process)
     try:
-        running = {pool.submit(run_part, part): part for part in parts}
+        with _interrupts_on_hold():
+            running = {pool.submit(run_part, part): part for part in parts}
         for future in concurrent.futures.as_completed(running):
             yield running[future], future.result()
     except BaseException:
@@ -135,8 +139,55 @@ def _stop(pool: concurrent.futures.ProcessPoolExecutor) -> None:
 
 
 def _prepare_process() -> None:
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # the parent hears it too, and ends this process
+    threading.Thread(target=_leave_with_parent, daemon=True).start()
     torch.set_num_threads(1)
     threadpoolctl.threadpool_limits(1)
+
+
+def _leave_with_parent() -> None:
+    """End this process when its parent is gone, however that came."""
+    parent = multiprocessing.parent_process()
+    if parent is not None:
+        parent.join()
+        os._exit(1)
+
+
+class _Interrupted(BaseException):  # noqa: N818 - no error, and not to be caught by a fit
+    """Ctrl-C, in a form that passes through ``fit``."""
+
+
+@contextlib.contextmanager
+def _ended_by_interrupt() -> Iterator[None]:
+    """Let Ctrl-C end the run: a fit takes it as the wish to stop early and keeps half a model."""
+    usual = signal.getsignal(signal.SIGINT) is signal.default_int_handler
+    if not usual or threading.current_thread() is not threading.main_thread():
+        yield
+        return
+
+    def leave(number: int, frame: object) -> None:
+        raise _Interrupted
+
+    signal.signal(signal.SIGINT, leave)
+    try:
+        yield
+    except _Interrupted:
+        raise KeyboardInterrupt from None
+    finally:
+        signal.signal(signal.SIGINT, signal.default_int_handler)
+
+
+@contextlib.contextmanager
+def _interrupts_on_hold() -> Iterator[None]:
+    """Keep Ctrl-C back for a moment; processes started now never get it, nor complain of it."""
+    if not hasattr(signal, "pthread_sigmask"):  # Windows
+        yield
+        return
+    before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
+    try:
+        yield
+    finally:
+        signal.pthread_sigmask(signal.SIG_SETMASK, before)
 
 
 @contextlib.contextmanager

@@ -8,7 +8,7 @@ import numpy as np
 
 from tensorae.experiments.experiment import Results, Table, Verdict
 
-__all__ = ["bold_best", "listed", "mean_and_spread", "method_table", "verdict"]
+__all__ = ["bold_best", "listed", "mean_and_spread", "method_table", "seconds_table", "verdict"]
 
 Array = np.ndarray
 
@@ -68,3 +68,12 @@ def method_table(
         cells = [mean_and_spread(one, digits) for one in figures]
         lines.append([dataset, *bold_best(cells, means, lowest=lowest)])
     return Table(title, ["data", *rows], lines)
+
+
+def seconds_table(results: Results, datasets: Sequence[str], methods: Sequence[str]) -> Table:
+    """Return a table of how long one fit takes."""
+    lines = []
+    for dataset in datasets:
+        times = [results.seconds(dataset, method) for method in methods]
+        lines.append([dataset, *(f"{np.median(t):.2g}" if len(t) else "–" for t in times)])
+    return Table("Seconds of one fit on one thread, median", ["data", *methods], lines)
