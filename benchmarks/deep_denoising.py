@@ -26,12 +26,13 @@ from _deep import (
     figure,
     run_jobs,
 )
-from denoising import CLEAN, Task, fitted_mixture, fitted_ridge, posterior_mean
+from denoising import CLEAN, Task, fitted_mixture, fitted_ridge
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.model_selection import train_test_split
 
 from tensorae import TAE, LinearTAE
 from tensorae.datasets import add_noise, load_mnist
+from tensorae.experiments.denoising import posterior_mean
 
 Array = np.ndarray
 
@@ -90,7 +91,7 @@ def mixture(split: Split, scale: float) -> dict[str, Array]:
     one = split.one
     task = Task(one.name, lambda _: split.train, one.n_clusters, large=one.name in LARGE)
     model = fitted_mixture(split.train, task, split.seed)
-    return {DENOISE: posterior_mean(model, split.noisy(scale)[1], scale, CLEAN)}
+    return {DENOISE: posterior_mean(model, split.noisy(scale)[1], scale)}
 
 
 def nothing(split: Split, scale: float) -> dict[str, Array]:

@@ -18,7 +18,6 @@ from dataclasses import dataclass
 import numpy as np
 from _common import limited_threads, parser, progress, publish, table
 from _problems import PLANTED, has_mnist_test_split
-from scipy.special import logsumexp
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.linear_model import RidgeCV
 from sklearn.mixture import GaussianMixture
@@ -26,6 +25,7 @@ from sklearn.model_selection import train_test_split
 
 from tensorae import LinearTAE
 from tensorae.datasets import add_noise, load_digits, load_iris, load_mnist, load_penguins
+from tensorae.experiments.denoising import posterior_mean
 
 Array = np.ndarray
 
@@ -124,21 +124,6 @@ def fitted_mixture(X: Array, task: Task, seed: int) -> GaussianMixture:
         return model.fit(np.asarray(X, dtype=np.float64))
 
 
-def posterior_mean(model: GaussianMixture, X: Array, scale: float, fitted_on: str) -> Array:
-    """Return the expected clean samples under a mixture with full covariances."""
-    scores, means = [], []
-    parts = zip(model.weights_, model.means_, model.covariances_, strict=True)
-    for weight, center, covariance in parts:
-        values, vectors = np.linalg.eigh(covariance)
-        clean = np.clip(values - scale**2 * (fitted_on == NOISY), 0, None)
-        total = clean + scale**2
-        along = (X - center) @ vectors
-        scores.append(np.log(weight) - (np.log(total) + along**2 / total).sum(1) / 2)
-        means.append(center + (along * clean / total) @ vectors.T)
-    posterior = np.exp(scores - logsumexp(scores, axis=0))
-    return np.einsum("kn,knd->nd", posterior, means)
-
-
 def fitted_ridge(noisy: Array, clean: Array) -> RidgeCV:
     """Regress clean on noisy samples: a reference that knows clean targets in either protocol."""
     return RidgeCV(alphas=np.logspace(-3, 3, 13)).fit(noisy, clean)
@@ -170,12 +155,12 @@ def measure(task: Task, seed: int, errors: Errors) -> None:
                 **nothing,
                 CUT: on_clean.reconstruct(noisy_test),
                 DENOISE: on_clean.denoise(noisy_test, scale, fitted_on=CLEAN),
-                MIXTURE: posterior_mean(mixture, noisy_test, scale, CLEAN),
+                MIXTURE: posterior_mean(mixture, noisy_test, scale),
             },
         }
         if not task.large:
             other = fitted_mixture(noisy_train, task, seed)
-            found[NOISY][MIXTURE] = posterior_mean(other, noisy_test, scale, NOISY)
+            found[NOISY][MIXTURE] = posterior_mean(other, noisy_test, scale, fitted_on_noisy=True)
         for protocol, estimates in found.items():
             for name, estimate in estimates.items():
                 errors[protocol, scale, name].append(float(((estimate - test) ** 2).mean()))
