@@ -255,6 +255,17 @@ def test_a_feature_that_does_not_vary_has_no_trend(rng):
     assert str(flat.overall) == "unknown"
 
 
+def test_a_feature_that_is_flat_inside_the_clusters_has_no_trend_there(rng):
+    """Rounding leaves a spread of 1e-17, along which everything would seem to fall in line."""
+    X, labels = simpson(rng, n=330, d=3)
+    X[:, 2] = np.array([0.1, 0.7, 1.3])[labels] + 1e3 / 3
+    flat = trend_reversals(X, labels).pair("x0", "x2")
+    assert flat.overall.low > 0
+    for slope in (flat.within, *flat.clusters):
+        assert (slope.slope, slope.correlation, slope.p_value) == (0, 0, 1)
+    assert not flat.reversed
+
+
 def test_a_cluster_too_small_for_a_slope_does_not_stop_a_reversal(rng):
     X, labels = simpson(rng)
     X, labels = np.vstack([X, [[20, 20], [21, 0]]]), np.append(labels, [7, 7])
