@@ -25,6 +25,12 @@ def path(tmp_path):
     return tmp_path / "model.tae"
 
 
+@pytest.fixture
+def unsynced(monkeypatch):
+    """Hundreds of files that need not survive a power cut."""
+    monkeypatch.setattr(os, "fsync", lambda descriptor: None)
+
+
 def refused(path, match=""):
     """Check that both readers say the same one sentence, and return it."""
     messages = []
@@ -316,7 +322,9 @@ VALUES = [None, True, 0, -1, 3, 2.5, 10**30, "", "auto", "mlp", [], [1], {}, {"a
 
 
 @pytest.mark.parametrize("name", ["linear_lloyd", "tae_single"])
-def test_any_edit_of_the_header_is_refused_or_gives_a_model_that_works(models, path, name):
+def test_any_edit_of_the_header_is_refused_or_gives_a_model_that_works(
+    models, path, name, unsynced
+):
     model, X = models[name]
     model.save(path)
     content = read_container(path, KIND)
@@ -335,7 +343,7 @@ def test_any_edit_of_the_header_is_refused_or_gives_a_model_that_works(models, p
             assert np.array_equal(again.costs(X), model.costs(X)), (place, value)
 
 
-def test_a_tensor_of_the_wrong_shape_never_escapes_as_another_error(models, path):
+def test_a_tensor_of_the_wrong_shape_never_escapes_as_another_error(models, path, unsynced):
     for name in ("linear_wide", "linear_large", "tae_conv"):
         model, X = models[name]
         model.save(path)
@@ -371,6 +379,12 @@ def test_a_save_that_fails_leaves_the_old_model(linear, deep, path, monkeypatch)
         deep.save(path)
     assert path.read_bytes() == before
     assert [entry.name for entry in path.parent.iterdir()] == ["model.tae"]
+
+
+def test_a_header_that_could_not_be_read_is_not_written(linear, path):
+    with pytest.raises(ModelFileError, match="header must stay below 40,000,000 bytes"):
+        linear.save(path, preprocessing={"notes": "x" * 40_000_000})
+    assert not path.exists()
 
 
 def test_a_folder_that_does_not_exist_is_named(linear, tmp_path):

@@ -5,7 +5,7 @@ The file is plain safetensors. Its metadata has four entries, all text:
     format           what kind of file this is
     format_version   a whole number
     header           a JSON object
-    sha256           of all the above, and of name, type, shape and bytes of every tensor
+    sha256           of the three above, and of name, type, shape and bytes of every tensor
 
 The checksum tells a damaged file; it is no signature and does not tell who made it.
 """
@@ -31,8 +31,9 @@ from tensorae.exceptions import ModelFileError
 __all__ = ["Container", "FileKind", "damaged", "read_container", "write_container"]
 
 ENTRIES = {"format", "format_version", "header", "sha256"}
-# safetensors reads no header above a hundred million bytes; tensors are listed there too.
-LARGEST_HEADER = 50_000_000
+# safetensors reads no header above a hundred million bytes; this one is quoted in it, and
+# tensors are listed there, too.
+LARGEST_HEADER = 40_000_000
 TYPES = {
     torch.bool: "BOOL",
     torch.uint8: "U8",
@@ -157,7 +158,7 @@ def _read(path: str | os.PathLike[str], kind: FileKind) -> tuple[dict[str, str],
 def _as_foreign(path: str | os.PathLike[str], kind: FileKind) -> Iterator[None]:
     try:
         yield
-    except ModelFileError:
+    except (ModelFileError, MemoryError):
         raise
     # Whatever a parser says about bytes of unknown origin, it means one thing.
     except Exception as error:
@@ -199,7 +200,8 @@ def _checksum(entries: dict[str, str], tensors: dict[str, Tensor]) -> str:
     for entry in sorted(ENTRIES - {"sha256"}):
         digest.update(json.dumps([entry, entries[entry]]).encode())
     for name, tensor in sorted(tensors.items()):
-        digest.update(json.dumps([name, str(tensor.dtype), list(tensor.shape)]).encode())
+        kind = TYPES.get(tensor.dtype, str(tensor.dtype))
+        digest.update(json.dumps([name, kind, list(tensor.shape)]).encode())
         digest.update(_bytes(tensor))
     return digest.hexdigest()
 
