@@ -64,16 +64,20 @@ def reproduce(
     from tensorae.experiments import reproduce as run
     from tensorae.experiments.progress import bar
 
-    with bar(quiet=quiet) as progress:
-        done = run(
-            figure,
-            output=output,
-            runs=runs,
-            quick=quick,
-            as_published=as_published,
-            jobs=jobs,
-            progress=progress,
-        )
+    try:
+        with bar(quiet=quiet) as progress:
+            done = run(
+                figure,
+                output=output,
+                runs=runs,
+                quick=quick,
+                as_published=as_published,
+                jobs=jobs,
+                progress=progress,
+            )
+    except KeyboardInterrupt:
+        typer.echo("tensorae: interrupted; the same command goes on from here.", err=True)
+        raise typer.Exit(INTERRUPTED) from None
     for section in done.sections:
         for finding in section.findings:
             typer.echo(f"figure {section.number}, {finding.verdict}: {finding.claim}")
@@ -88,5 +92,5 @@ def main() -> None:
         print(f"tensorae: {error}", file=sys.stderr)  # noqa: T201
         sys.exit(1)
     except KeyboardInterrupt:
-        print("tensorae: interrupted; the same command goes on from here.", file=sys.stderr)  # noqa: T201
+        print("tensorae: interrupted.", file=sys.stderr)  # noqa: T201
         sys.exit(INTERRUPTED)

@@ -11,7 +11,7 @@ import os
 import re
 import signal
 import threading
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Generator, Iterator, Sequence
 from dataclasses import asdict
 from pathlib import Path
 
@@ -111,7 +111,7 @@ def run_parts(
     return [Record(part, outcome) for part, outcome in outcomes.items() if outcome is not None]
 
 
-def _run_all(parts: Sequence[Part], jobs: int) -> Iterator[tuple[Part, Outcome]]:
+def _run_all(parts: Sequence[Part], jobs: int) -> Generator[tuple[Part, Outcome]]:
     # A new process takes seconds to load its libraries: not worth it for a few small fits.
     if jobs == 1 or sum(map(weight, parts)) < 5 * jobs:
         for part in parts:
@@ -153,7 +153,7 @@ def _leave_with_parent() -> None:
         os._exit(1)
 
 
-class _Interrupted(BaseException):  # noqa: N818 - no error, and not to be caught by a fit
+class _Interrupted(BaseException):
     """Ctrl-C, in a form that passes through ``fit``."""
 
 
@@ -165,7 +165,7 @@ def _ended_by_interrupt() -> Iterator[None]:
         yield
         return
 
-    def leave(number: int, frame: object) -> None:
+    def leave(*_: object) -> None:
         raise _Interrupted
 
     signal.signal(signal.SIGINT, leave)
