@@ -10,6 +10,7 @@ from __future__ import annotations
 import os
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping
+from pathlib import Path
 from typing import Any, Protocol, Self
 
 import numpy as np
@@ -264,6 +265,69 @@ class BaseTAE(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMixin, B
 
         return plot_overview(
             self, X, features=features, feature_names=feature_names, shape=shape, figure=figure
+        )
+
+    def report(
+        self,
+        X: Any,
+        path: str | os.PathLike[str],
+        *,
+        title: str | None = None,
+        identifiers: Any = None,
+        feature_names: Any = None,
+        shape: Any = None,
+        noise: float | str | None = None,
+        max_points: int = 5000,
+    ) -> Path:
+        """Write a page on what was fitted: one HTML file that needs nothing else.
+
+        How well the model fits, a card for each cluster, an interactive scatter, reversed trends,
+        the samples that fit worst, reconstructions, and the parameters. Needs the extra
+        ``report``.
+
+        Parameters
+        ----------
+        X : array-like or Tensor of shape (n, d)
+            Samples to describe the clusters by, those of the fit as a rule.
+        path : path-like
+            Of the page; an old file there is replaced.
+        title : str, optional
+            Heading of the page.
+        identifiers : data frame or dict of columns, optional
+            What names the rows, such as ids, and took no part in the fit: n entries each. By
+            default the index of a pandas data frame, where it is more than a count.
+        feature_names : sequence of str, optional
+            Taken from X or the fit where they know them.
+        shape : (height, width) or (c, height, width), optional
+            Says that rows are images, where neither X nor the fit knows.
+        noise : float or "auto", optional
+            Standard deviation of noise that ``LinearTAE.denoise`` should take out; without it
+            nothing is de-noised. A ``TAE`` knows by itself.
+        max_points : int, default=5000
+            Points in the scatter. Of more samples the same number is drawn from each cluster in
+            proportion to its size, and those that fit worst are shown in any case.
+
+        Returns
+        -------
+        Path
+            Of the page.
+
+        See Also
+        --------
+        tensorae.explain : The numbers behind it.
+        """
+        from tensorae.report import write_report
+
+        return write_report(
+            self,
+            X,
+            path,
+            title=title,
+            identifiers=identifiers,
+            feature_names=feature_names,
+            shape=shape,
+            noise=noise,
+            max_points=max_points,
         )
 
     def __sklearn_tags__(self) -> Tags:
