@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from tensorae.explain.directions import principal_directions
 from tensorae.report.results import Results
 
-__all__ = ["Line", "cluster_lines", "overall_directions", "overall_line"]
+__all__ = ["Line", "axis_segment", "cluster_lines", "overall_directions", "overall_line"]
 
 # An axis reaches two standard deviations to either side: 95 % of a Gaussian cluster.
 REACH = 2.0
@@ -43,7 +43,9 @@ def cluster_lines(results: Results) -> list[Line]:
         return _decoded_curves(results)
     return [
         Line(
-            cluster.label, place, _segment(cluster.center, component.direction, component.variance)
+            cluster.label,
+            place,
+            axis_segment(cluster.center, component.direction, component.variance),
         )
         for cluster in results.description
         for place, component in enumerate(cluster.components[:MOST_COMPONENTS])
@@ -63,10 +65,11 @@ def overall_line(results: Results, directions: Array) -> list[Line]:
     if len(directions) == 0:
         return []
     along = (results.values - results.mean) @ directions[0]
-    return [Line(-1, 0, _segment(results.mean, directions[0], float((along**2).mean())))]
+    return [Line(-1, 0, axis_segment(results.mean, directions[0], float((along**2).mean())))]
 
 
-def _segment(center: Array, direction: Array, variance: float) -> Array:
+def axis_segment(center: Array, direction: Array, variance: float) -> Array:
+    """Both ends (2, d) of a principal axis."""
     reach = REACH * np.sqrt(max(variance, 0)) * direction
     return np.stack([center - reach, center + reach])
 

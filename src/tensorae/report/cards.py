@@ -8,7 +8,8 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-from tensorae.explain import ClusterSummary
+from tensorae.explain import ClusterSummary, Component
+from tensorae.report.axes import axis_segment
 from tensorae.report.pictures import Painter
 from tensorae.report.results import MOST_DEFINING, Results
 from tensorae.report.selection import telling_features
@@ -30,10 +31,21 @@ class CenterLine:
 
 @dataclass(frozen=True)
 class ComponentView:
-    """A component's share of the variance and its main features with their loadings."""
+    """One direction in which a cluster varies.
+
+    Attributes
+    ----------
+    share : float
+        Of the cluster's variance.
+    loadings : list of (str, float)
+        Its main features.
+    pictures : tuple of str
+        Of images: two standard deviations from the centre, to either side.
+    """
 
     share: float
     loadings: list[tuple[str, float]]
+    pictures: tuple[str, ...]
 
 
 @dataclass(frozen=True)
@@ -79,8 +91,9 @@ class Card:
 
 def n_pictures(results: Results) -> int:
     """Images on the cards."""
+    most = 1 + 2 * MOST_COMPONENTS
     clusters = results.description
-    return sum(1 + len(cluster.typical) + len(cluster.worst) for cluster in clusters)
+    return sum(most + len(cluster.typical) + len(cluster.worst) for cluster in clusters)
 
 
 def cards_of(results: Results, painter: Painter | None) -> list[Card]:
@@ -104,16 +117,24 @@ def _card(
         lines=[_line(results, cluster, column, apart.get(column)) for column in first],
         center=[_line(results, cluster, column, None) for column in shown],
         components=tuple(
-            ComponentView(
-                component.share,
-                [(results.names[int(one.feature)], one.value) for one in component.loadings],
-            )
+            _component(results, cluster, component, painter)
             for component in cluster.components[:MOST_COMPONENTS]
         ),
         typical=members(cluster.typical),
         worst=members(cluster.worst),
         picture=None if painter is None else painter.paint(cluster.center),
     )
+
+
+def _component(
+    results: Results, cluster: ClusterSummary, component: Component, painter: Painter | None
+) -> ComponentView:
+    pictures: tuple[str, ...] = ()
+    if painter is not None:
+        ends = axis_segment(cluster.center, component.direction, component.variance)
+        pictures = tuple(painter.paint(end) for end in ends)
+    loadings = [(results.names[int(one.feature)], one.value) for one in component.loadings]
+    return ComponentView(component.share, loadings, pictures)
 
 
 def _line(

@@ -22,6 +22,7 @@ __all__ = ["Painter", "Sprite", "as_png", "sprite_of"]
 Array = NDArray[Any]
 
 LARGEST_SIDE = 64
+RANGE_ROWS, RANGE_PERCENT = 2000, (1, 99)
 # Bytes of all small images together, before they are compressed; of the points' images, after.
 MOST_BYTES, MOST_SPRITE_BYTES = 2_000_000, 2_000_000
 LARGEST_SPRITE_SIDE, SMALLEST_SPRITE_SIDE = 28, 7
@@ -67,7 +68,8 @@ class Painter:
     shape : tuple of int
         (c, h, w).
     low, high : float
-        The range that is shown: that of the reconstructions, which noise does not widen.
+        The range that is shown: that of the reconstructions, which noise does not widen, without
+        its extremes.
     side : int
         Longest side of an image on the page.
     """
@@ -84,7 +86,8 @@ class Painter:
             return None
         channels, height, width = (1, *results.shape)[-3:]
         room = math.isqrt(MOST_BYTES // (max(n_images, 1) * channels))
-        low, high = float(results.given_back.min()), float(results.given_back.max())
+        some = results.given_back[:: 1 + results.n // RANGE_ROWS]
+        low, high = (float(end) for end in np.percentile(some, RANGE_PERCENT))
         return cls((channels, height, width), low, high, max(8, min(room, LARGEST_SIDE)))
 
     @property

@@ -24,7 +24,7 @@ __all__ = ["Points", "as_json"]
 
 Array = NDArray[Any]
 
-MOST_FEATURES = 60
+MOST_FEATURES = 100
 MOST_CODES = 10
 # Beyond so many features the overall directions show more than any two of them.
 MANY_FEATURES = 40

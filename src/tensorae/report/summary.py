@@ -5,6 +5,7 @@ Shapes: n samples, k clusters.
 
 from __future__ import annotations
 
+import inspect
 import platform
 from dataclasses import dataclass
 from importlib import metadata
@@ -168,10 +169,11 @@ def _curve(losses: list[float]) -> str:
 
 
 def _parameters(model: Any) -> list[Parameter]:
-    usual = type(model)().get_params(deep=False)
+    given = model.get_params(deep=False)
+    usual = inspect.signature(type(model)).parameters  # in the order of the constructor
     return [
-        Parameter(name, _value(value), _value(value) != _value(usual[name]))
-        for name, value in model.get_params(deep=False).items()
+        Parameter(name, _value(given[name]), _value(given[name]) != _value(one.default))
+        for name, one in usual.items()
     ]
 
 
