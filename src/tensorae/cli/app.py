@@ -78,6 +78,9 @@ def main(arguments: Sequence[str] | None = None) -> None:
         _fail(error, str(error))
     except MemoryError as error:
         _fail(error, "the memory is not enough for this; give fewer rows or columns.")
+    except OSError as error:
+        what = f" for {error.filename!r}" if error.filename else ""
+        _fail(error, f"the system refused{what}: {error.strerror or error}.")
     except Exception as error:
         _fail(error, f"this should not happen ({type(error).__name__}: {error}); please report it.")
 

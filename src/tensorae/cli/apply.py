@@ -19,6 +19,7 @@ from tensorae.cli.options import (
     with_options,
 )
 from tensorae.cli.voice import Voice
+from tensorae.exceptions import InvalidParameterError
 
 if TYPE_CHECKING:
     from tensorae.cli.results import Job
@@ -108,7 +109,7 @@ def denoise(
     """
     from tensorae.cli.results import Result, check_output, give_result, start_job
 
-    check_output(output.output)
+    check_output(output.output, folders=True)
     job = start_job(model_file, data, reading, Voice(voice))
     clean = _cleaned(job, noise, fitted_on)
     values = job.preparation.undo(clean)
@@ -147,7 +148,10 @@ def score(
         give_result(job, output, Result(columns, scores), summary)
         return
     order = np.argsort(-scores, kind="stable")[:top]
-    columns = {"row": order, **{name: values[order] for name, values in columns.items()}}
+    columns = {
+        "row": job.rows.numbers[order],
+        **{name: values[order] for name, values in columns.items()},
+    }
     give_result(job, output, Result(columns, scores[order], rows=order), summary)
 
 
@@ -177,7 +181,13 @@ def _cleaned(job: Job, noise: str | None, fitted_on: FittedOn) -> Any:
                 "a network takes out the noise that it was fitted for, see tensorae fit --noise.",
                 param_hint="--noise",
             )
-        return _ask(job, "denoise")
+        try:
+            return _ask(job, "denoise")
+        except InvalidParameterError:
+            raise InvalidParameterError(
+                "the network was not trained to take out noise; fit it with --noise 0.1 (its "
+                "standard deviation), for example."
+            ) from None
     amount: float | str = noise or "auto"
     if amount != "auto":
         try:

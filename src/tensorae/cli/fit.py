@@ -86,7 +86,8 @@ def fit(
     if preparation.columns is not None:
         fitted.feature_names_in_ = _names(preparation.columns)
     fitted.save(output, preprocessing=preparation.as_header())
-    describe_fit(speaker, fitted, rows, preparation, data=data, output=output)
+    flags = reading.as_flags()
+    describe_fit(speaker, fitted, rows, preparation, data=data, flags=flags, output=output)
 
 
 def _check_output(output: Path, data: Sequence[str]) -> None:
@@ -112,35 +113,38 @@ def _prepare(
     voice: Voice,
 ) -> tuple[Rows, Preparation, Any]:
     """Choose columns, leave out gaps, learn the scaling and read the known labels."""
+    from tensorae.tables.formats import counted
     from tensorae.tables.labels import cluster_names, known_labels
     from tensorae.tables.preparation import Preparation
     from tensorae.tables.scaling import Scaling
     from tensorae.tables.values import as_matrix, complete_rows
 
-    columns = _choose(found, table, voice)
+    columns, notes = _choose(found, table)
     matrix = as_matrix(found, columns)
     whole = complete_rows(found, matrix, columns, drop=reading.drop_missing)
-    if not whole.all():
-        found, matrix = found.take(whole), matrix[whole]
-        voice.note(f"{int((~whole).sum())} rows were left out, because values are missing in them.")
     known: Any = None
     names: tuple[str, ...] = ()
     if table.labels is not None:
-        known, names = known_labels(found, table.labels, model.clusters)
-    if table.scale is Scale.none and columns is not None:
-        _note_units(matrix, columns, voice)
+        known, names = known_labels(found.take(whole), table.labels, model.clusters)
     preparation = Preparation(
         columns=columns,
-        scaling=Scaling.of(matrix, table.scale.value),
+        scaling=Scaling.of(matrix[whole], table.scale.value),
         shape=found.shape,
         names=cluster_names(names, model.clusters) if names else (),
         labels=table.labels,
     )
-    return preparation.rows(found), preparation, known
+    rows = preparation.ready(found, matrix, columns, whole)
+    if rows.n_dropped:
+        notes.append(f"left out, because of missing values: {counted(rows.n_dropped, 'row')}.")
+    if table.scale is Scale.none and columns is not None:
+        notes += _note_on_units(rows.X, columns)
+    for note in notes:
+        voice.note(note)
+    return rows, preparation, known
 
 
-def _choose(found: Data, table: TableOptions, voice: Voice) -> tuple[str, ...] | None:
-    """Columns to fit; None where samples are arrays, of which all is taken."""
+def _choose(found: Data, table: TableOptions) -> tuple[tuple[str, ...] | None, list[str]]:
+    """Columns to fit, None where samples are arrays, of which all is taken; and a note."""
     from tensorae.tables.columns import choose_columns, find_columns
 
     if table.columns and table.ignore:
@@ -152,35 +156,35 @@ def _choose(found: Data, table: TableOptions, voice: Voice) -> tuple[str, ...] |
                 "--labels.",
                 param_hint="--columns",
             )
-        return None
+        return None, []
     columns = _split(table.columns, found.columns)
     ignore = [*_split(table.ignore, found.columns), *([table.labels] if table.labels else [])]
     find_columns(found, _split(table.ignore, found.columns), "--ignore")
     choice = choose_columns(found, columns=columns, ignore=ignore)
-    if choice.note:
-        voice.note(choice.note)
-    return choice.columns
+    return choice.columns, [choice.note] if choice.note else []
 
 
 def _split(given: Sequence[str] | None, known: Sequence[str]) -> list[str]:
-    """Names in a,b,c; a name that has a comma itself is taken as it is."""
+    """Names in a,b,c; a name that has a comma itself is taken as it is, and "" if there is one."""
     parts = [[text] if text in known else text.split(",") for text in given or ()]
-    return list(dict.fromkeys(name for part in parts for name in part if name))
+    return list(dict.fromkeys(name for part in parts for name in part if name or name in known))
 
 
-def _note_units(matrix: Any, columns: Sequence[str], voice: Voice) -> None:
+def _note_on_units(matrix: Any, columns: Sequence[str]) -> list[str]:
+    """Say that columns are of different units, where they seem to be."""
     spread = matrix.std(0)
     varying = [place for place in range(len(columns)) if spread[place] > 0]
     if not varying:
-        return
+        return []
     small = min(varying, key=lambda place: spread[place])
     large = max(varying, key=lambda place: spread[place])
-    if spread[large] > UNEVEN * spread[small]:
-        voice.note(
-            f"{columns[large]} varies by {spread[large]:.3g} and {columns[small]} by "
-            f"{spread[small]:.3g}, so that the first counts for more; --scale standard or "
-            "--scale max puts columns on a par."
-        )
+    if spread[large] <= UNEVEN * spread[small]:
+        return []
+    return [
+        f"{columns[large]} varies by {spread[large]:.3g} and {columns[small]} by "
+        f"{spread[small]:.3g}, so that the first counts for more; --scale standard or "
+        "--scale max puts columns on a par."
+    ]
 
 
 def _names(columns: Sequence[str]) -> Any:

@@ -87,6 +87,16 @@ class ReadingOptions:
         str, typer.Option("--encoding", help="Of text files.", rich_help_panel=READING)
     ] = "utf-8"
 
+    def as_flags(self) -> list[str]:
+        """What was said on the command line, to be said again."""
+        flags = ["--drop-missing"] if self.drop_missing else []
+        flags += [flag for text in self.na or () for flag in ("--na", text)]
+        for name in ("format", "delimiter", "decimal", "encoding"):
+            value = getattr(self, name)
+            if value != getattr(ReadingOptions, name):
+                flags += [f"--{name}", str(value)]
+        return flags
+
     def as_read_options(self) -> ReadOptions:
         """The same as ``tensorae.tables`` takes it."""
         from tensorae.tables import ReadOptions

@@ -19,14 +19,14 @@ from tensorae.cli.options import Keep, OutputOptions, ReadingOptions
 from tensorae.cli.voice import Voice
 from tensorae.exceptions import InvalidParameterError
 from tensorae.tables import Preparation, Rows, read_data, write_array, write_csv, write_table
-from tensorae.tables.formats import output_format
+from tensorae.tables.formats import counted, output_format
 from tensorae.tables.images import write_images
 from tensorae.tables.sources import arrow
 
 if TYPE_CHECKING:
     from tensorae import TAE, LinearTAE
 
-__all__ = ["Job", "Result", "check_place", "give_result", "start_job"]
+__all__ = ["Job", "Result", "check_output", "check_place", "give_result", "start_job"]
 
 STANDARD_OUTPUT = "-"
 
@@ -90,13 +90,20 @@ def start_job(
     found = read_data(data, reading.as_read_options())
     rows = preparation.rows(found, drop_missing=reading.drop_missing)
     if rows.n_dropped:
-        voice.note(f"{rows.n_dropped} rows were left out, because values are missing in them.")
+        voice.note(f"left out, because of missing values: {counted(rows.n_dropped, 'row')}.")
     return Job(model, preparation, rows, voice)
 
 
-def check_output(output: str | None) -> None:
-    """Refuse a place that cannot be written before the work is done."""
-    if output is None or output == STANDARD_OUTPUT or _is_folder(output):
+def check_output(output: str | None, *, folders: bool = False) -> None:
+    """Refuse a place that cannot be written before the work is done.
+
+    Parameters
+    ----------
+    output : str or None
+    folders : bool, default=False
+        Whether it may be a folder, for images.
+    """
+    if output is None or output == STANDARD_OUTPUT or (folders and _is_folder(output)):
         return
     output_format(Path(output))
     check_place(Path(output))
@@ -144,7 +151,7 @@ def give_result(job: Job, options: OutputOptions, result: Result, summary: dict[
         write_array(Path(output), _shaped(job, result))
     else:
         write_table(Path(output), _table(job, options.keep, result))
-    voice.say(f"Wrote {output}: {n} row{'s' * (n != 1)}.")
+    voice.say(f"Wrote {output}: {counted(n, 'row')}.")
     voice.give({"output": output, "n_rows": n, **summary})
 
 

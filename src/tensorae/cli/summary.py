@@ -29,10 +29,12 @@ def describe_fit(
     preparation: Preparation,
     *,
     data: Sequence[str],
+    flags: Sequence[str],
     output: Path,
 ) -> None:
     """Say what was found and how to go on."""
     from tensorae.explain import describe
+    from tensorae.tables.formats import counted
 
     if voice.quiet and not voice.json:
         return
@@ -41,18 +43,17 @@ def describe_fit(
             model, rows.X, feature_names=preparation.columns, n_features=N_FEATURES, n_members=0
         )
     n, d = rows.X.shape
-    units = "columns" if preparation.columns is not None else "numbers"
     scale = preparation.scaling.name
-    steps = "iterations" if hasattr(model, "converged_") else "epochs"
-    k = len(description)
+    width = counted(d, "number" if preparation.columns is None else "column")
+    steps = counted(model.n_iter_, "iteration" if hasattr(model, "converged_") else "epoch")
     voice.say(
-        f"{type(model).__name__}: {k} cluster{'s' * (k > 1)} of {n} rows by {d} {units}"
-        f"{f', scaled by {scale}' if scale != 'none' else ''}; {model.n_iter_} {steps}, "
+        f"{type(model).__name__}: {counted(len(description), 'cluster')}, {counted(n, 'row')} by "
+        f"{width}{f', scaled by {scale}' if scale != 'none' else ''}; {steps}, "
         f"loss {model.loss_:.6g}\n"
     )
     for line in cluster_lines(description, preparation):
         voice.say(line)
-    table = shlex.join(data) if "-" not in data else "DATA"
+    table = shlex.join([*(data if "-" not in data else ["DATA"]), *flags])
     place = shlex.quote(str(output))
     voice.say(
         f"\nWrote {output}. Go on with\n"
@@ -78,11 +79,13 @@ def describe_fit(
 
 def cluster_lines(description: Description, preparation: Preparation) -> list[str]:
     """A few lines for each cluster: how large, what sets it apart, along what it varies."""
+    from tensorae.tables.formats import counted
+
     named = preparation.columns is not None
     lines = []
     for cluster in list(description)[:MOST_CLUSTERS]:
         lines.append(
-            f"{_title(cluster, preparation)}: {cluster.size} row{'s' * (cluster.size != 1)} "
+            f"{_title(cluster, preparation)}: {counted(cluster.size, 'row')} "
             f"({100 * cluster.share:.1f} %), {100 * cluster.explained:.0f} % of its variance kept"
         )
         if named and cluster.defining:

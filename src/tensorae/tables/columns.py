@@ -48,11 +48,11 @@ class Choice:
 
 @dataclass(frozen=True)
 class _Kind:
-    """What a column holds: "number", "mixed", or a key of ``PLURAL``."""
+    """What a column holds: "number", "mixed", "comma", or a key of ``PLURAL``."""
 
     name: str
     count: int = 0
-    odd: tuple[str, ...] = ()  # of a mixed column: the texts that are no numbers
+    odd: tuple[str, ...] = ()  # of a column of numbers with some texts: those texts
 
     def __str__(self) -> str:
         return f"{self.count} {PLURAL[self.name]}"
@@ -84,7 +84,7 @@ def choose_columns(
     rest = [name for name in data.columns if name not in set(ignore)]
     kinds = {name: _kind(data, name) for name in rest}
     _refuse_mixed(data, kinds)
-    left_out = [f"{name} ({kind})" for name, kind in kinds.items() if kind.name != "number"]
+    left_out = [_with_kind(name, kind) for name, kind in kinds.items() if kind.name != "number"]
     chosen = tuple(name for name in rest if kinds[name].name == "number")
     if not chosen:
         what = f"got {listed(left_out)}" if left_out else "got none that is not ignored"
@@ -93,8 +93,8 @@ def choose_columns(
             "--ignore, and --delimiter says what stands between values."
         )
     note = (
-        f"left out, because they are no measurements: {listed(left_out)}; --ignore "
-        f"{_quoted(name for name in rest if name not in chosen)} says so, --columns chooses."
+        f"left out of the fit: {listed(left_out)}; --columns chooses other columns, --ignore "
+        f"{_quoted(name for name in rest if name not in chosen)} leaves them out without a note."
     )
     return Choice(chosen, note if left_out else "")
 
@@ -109,7 +109,7 @@ def check_numbers(data: Data, columns: Sequence[str]) -> None:
     find_columns(data, columns, "--columns")
     kinds = {name: _kind(data, name, counters=False) for name in columns}
     _refuse_mixed(data, kinds)
-    wrong = [f"{name} ({kind})" for name, kind in kinds.items() if kind.name != "number"]
+    wrong = [_with_kind(name, kind) for name, kind in kinds.items() if kind.name != "number"]
     if wrong:
         raise InvalidInputError(
             f"columns must hold numbers, got {listed(wrong)} in {data.name!r}; encode them as "
@@ -136,19 +136,32 @@ def missing_column(name: str, columns: Sequence[str]) -> str:
 
 
 def _refuse_mixed(data: Data, kinds: dict[str, _Kind]) -> None:
+    """Refuse columns that people would take for numbers."""
+    commas = [name for name, kind in kinds.items() if kind.name == "comma"]
+    if commas:
+        raise InvalidInputError(
+            f"numbers in {listed(commas)} have a decimal comma; add --decimal ',' or leave "
+            f"{'them' if len(commas) > 1 else 'it'} out with --ignore {_quoted(commas)}."
+        )
     mixed = {name: kind for name, kind in kinds.items() if kind.name == "mixed"}
-    if not mixed:
-        return
     details = [f"{name} ({kind.count} of {data.n_rows})" for name, kind in mixed.items()]
     odd = list(dict.fromkeys(text for kind in mixed.values() for text in kind.odd))
-    means = f"--na {_quoted(odd[:3])} says that they mean missing, " if data.from_text else ""
-    raise InvalidInputError(
-        f"some cells in columns of numbers are text, such as {odd[0]!r}: {listed(details)}; "
-        f"{means}--ignore {_quoted(mixed)} leaves the column{'s' * (len(mixed) > 1)} out."
-        if odd
-        else f"numbers are written as text in {listed(details)}; convert them, or leave them out "
-        f"with --ignore {_quoted(mixed)}."
-    )
+    if odd:
+        means = f"--na {_quoted(odd[:3])} says that they mean missing, " if data.from_text else ""
+        raise InvalidInputError(
+            f"some cells in columns of numbers are text, such as {odd[0]!r:.40}: "
+            f"{listed(details)}; {means}--ignore {_quoted(mixed)} leaves the "
+            f"column{'s' * (len(mixed) > 1)} out."
+        )
+    if mixed:
+        raise InvalidInputError(
+            f"numbers are written as text in {listed(details)}; convert them, or leave them out "
+            f"with --ignore {_quoted(mixed)}."
+        )
+
+
+def _with_kind(name: str, kind: _Kind) -> str:
+    return f"{name or repr(name)} ({kind})"
 
 
 def _quoted(names: Iterable[str]) -> str:
@@ -186,7 +199,8 @@ def _text_kind(column: Any, missing: frozenset[str]) -> _Kind:
     if not there:
         return _Kind("empty", len(column))
     if 2 * other > there:
-        return _Kind("text", there)
+        commas = sum(count for text, count in odd.items() if _is_number(text.replace(",", ".", 1)))
+        return _Kind("comma" if 2 * (there - other + commas) > there else "text", there)
     usual = sorted(odd, key=lambda text: -odd[text])
     return _Kind("mixed", other or there, tuple(usual))
 

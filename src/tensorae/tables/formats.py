@@ -8,7 +8,16 @@ from pathlib import PurePath
 
 from tensorae.exceptions import InvalidParameterError, unknown_choice
 
-__all__ = ["COMPRESSED", "FORMATS", "TEXT", "ReadOptions", "format_of", "listed", "output_format"]
+__all__ = [
+    "COMPRESSED",
+    "FORMATS",
+    "TEXT",
+    "ReadOptions",
+    "counted",
+    "format_of",
+    "listed",
+    "output_format",
+]
 
 EXTENSIONS = {
     "csv": ("csv",),
@@ -87,6 +96,11 @@ def output_format(path: PurePath) -> str:
             f"the output must end in one of {known}, got {str(path)!r}; choose one of them."
         )
     return kind
+
+
+def counted(number: int, what: str) -> str:
+    """A number and what it counts: 1 row, 2 rows."""
+    return f"{number} {what}{'s' * (number != 1)}"
 
 
 def listed(names: Sequence[str], most: int = 5) -> str:

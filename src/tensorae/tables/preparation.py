@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import math
 import os
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -39,6 +39,8 @@ class Rows:
         The same rows as they were read.
     unused : tuple of str
         Columns that the model does not look at.
+    numbers : ndarray of shape (n,)
+        Which rows of the input they are, from 0.
     n_dropped : int
         Rows that were left out.
     """
@@ -46,6 +48,7 @@ class Rows:
     X: Array
     data: Data
     unused: tuple[str, ...]
+    numbers: NDArray[np.intp]
     n_dropped: int
 
 
@@ -154,13 +157,22 @@ class Preparation:
             )
         self._check_shape(data)
         whole = complete_rows(data, matrix, columns, drop=drop_missing)
-        dropped = int((~whole).sum())
+        return self.ready(data, matrix, columns, whole)
+
+    def ready(
+        self,
+        data: Data,
+        matrix: Array,
+        columns: Sequence[str] | None,
+        whole: NDArray[np.bool_],
+    ) -> Rows:
+        """Scale numbers (n, d) that were taken from a table, but for the rows with gaps."""
+        numbers = np.flatnonzero(whole)
+        dropped = len(whole) - len(numbers)
         if dropped:
             matrix, data = matrix[whole], data.take(whole)
-        X = self.scaling.apply(matrix)
-        used = set(columns or ())
-        unused = tuple(name for name in data.columns if name not in used)
-        return Rows(X, data, unused, dropped)
+        unused = tuple(name for name in data.columns if name not in set(columns or ()))
+        return Rows(self.scaling.apply(matrix), data, unused, numbers, dropped)
 
     def undo(self, X: Array) -> Array:
         """Samples (n, d) of the model in the units of the table."""

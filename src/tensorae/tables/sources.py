@@ -110,7 +110,7 @@ def _source(path: Path, options: ReadOptions, label: str) -> Source:
     kind = options.format or format_of(path)
     if kind is None:
         raise InvalidInputError(
-            f"the ending of {str(path)!r} does not tell what it is; say it with --format csv, say."
+            f"the ending of {str(path)!r} does not tell what it is; add --format csv, for example."
         )
     if not os.access(path, os.R_OK):
         raise InvalidInputError(
