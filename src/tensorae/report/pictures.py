@@ -45,7 +45,7 @@ def as_png(pixels: NDArray[np.uint8]) -> bytes:
     lines = np.concatenate([np.zeros((height, 1), np.uint8), rows], axis=1)
     parts = {
         b"IHDR": struct.pack(">IIBBBBB", width, height, 8, kind, 0, 0, 0),
-        b"IDAT": zlib.compress(lines.tobytes(), 9),
+        b"IDAT": zlib.compress(lines.tobytes()),
         b"IEND": b"",
     }
     chunks = [

@@ -107,7 +107,7 @@ def _fit_facts(results: Results) -> list[Fact]:
         unsure = int((results.confidence < UNSURE).sum())
         rows = "row" if unsure == 1 else "rows"
         mean = float(results.confidence.mean())
-        note = f"mean probability of a row's cluster; {unsure:,} {rows} below {percent(UNSURE)}"
+        note = f"mean probability of a row's cluster; {unsure:,} {rows} below {100 * UNSURE:.0f} %"
         facts.append(Fact("Confidence", as_data(mean, percent(mean)), note))
     cost = float(results.misfit.mean())
     facts.append(Fact("Misfit", as_data(cost), "mean cost of a row of this page"))
@@ -142,11 +142,13 @@ def _warnings(results: Results) -> list[str]:
             f"Cluster {empty[0]} has" if len(empty) == 1 else f"Clusters {', '.join(empty)} have"
         )
         found.append(f"{which} no members among these rows.")
-    if not np.array_equal(model.labels_, results.labels):
+    if len(model.labels_) != results.n:
         found.append(
             f"These are not the rows of the fit, or not all of them: the model was fitted on "
-            f"{len(model.labels_):,} rows, and this page describes {results.n:,}."
+            f"{len(model.labels_):,}, and this page describes {results.n:,}."
         )
+    elif not np.array_equal(model.labels_, results.labels):
+        found.append("These are not the rows of the fit, or they come in another order.")
     return found
 
 
