@@ -271,8 +271,8 @@ def _check_dtype(dtype: DTypeLike | None) -> np.dtype[Any] | None:
     try:
         kind = np.dtype(dtype)
     except TypeError:
-        kind = None
-    if kind not in (np.dtype(np.float32), np.dtype(np.float64)):
+        kind = np.dtype(object)
+    if kind.name not in ("float32", "float64"):
         raise InvalidParameterError(
             f"dtype must be 'float32' or 'float64', got {dtype!r}; choose one or leave it out."
         )

@@ -89,9 +89,12 @@ class PartedTable:
         selection = self.selection
         for part, first, last in self._ranges(start, stop):
             row = first
-            for block in part.blocks(first, last, selection, rows):
-                yield part, row, block
-                row += len(block)
+            try:
+                for block in part.blocks(first, last, selection, rows):
+                    yield part, row, block
+                    row += len(block)
+            except InvalidInputError as error:
+                raise InvalidInputError(f"{part.name}: {error}") from error
 
     def _ranges(self, start: int, stop: int | None) -> Iterator[tuple[Part, int, int | None]]:
         """Which rows of which parts make up a range of rows."""
