@@ -4,6 +4,7 @@ import json
 import os
 import shutil
 from html.parser import HTMLParser
+from types import SimpleNamespace
 
 import pytest
 
@@ -11,10 +12,6 @@ from tensorae import TAE, LinearTAE
 from tensorae.datasets import add_noise, load_digits, load_penguins
 
 pytest.importorskip("jinja2")
-
-# What an attacker would call a column, and write into a cell.
-NASTY_NAMES = ["<script>window.hit=1</script>", "a\"b'c&amp;<b>", "\u2028</style>", "{{ 7*7 }}"]
-NASTY_TEXT = "</script><img src=x onerror=window.hit=2>"
 
 VOID = {"meta", "img", "input", "br", "link"}
 
@@ -24,6 +21,7 @@ class Page(HTMLParser):
 
     def __init__(self, path):
         super().__init__(convert_charrefs=True)
+        self.path = path
         self.source = path.read_text("utf-8")
         self.elements, self.numbers, self.texts = [], [], []
         self._open = []
@@ -79,6 +77,15 @@ def write(tmp_path_factory):
         return Page(model.report(X, tmp_path_factory.mktemp("report") / "page.html", **options))
 
     return report
+
+
+@pytest.fixture(scope="session")
+def nasty():
+    """What an attacker would call four columns, and write into a cell."""
+    return SimpleNamespace(
+        names=["<script>window.hit=1</script>", "a\"b'c&amp;<b>", "\u2028</style>", "{{ 7*7 }}"],
+        text="</script><img src=x onerror=window.hit=2>",
+    )
 
 
 @pytest.fixture(scope="session")
