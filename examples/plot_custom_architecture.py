@@ -33,10 +33,12 @@ class Ring(nn.Module):
         self.radius = nn.Parameter(torch.ones(()))
 
     def encode(self, x):
+        """Angles (n, 1) of points (n, 2)."""
         off = x - self.middle
         return torch.atan2(off[:, 1], off[:, 0])[:, None]
 
     def decode(self, z):
+        """Points (n, 2) at angles (n, 1)."""
         return self.middle + self.radius * torch.cat([z.cos(), z.sin()], dim=1)
 
 

@@ -22,9 +22,7 @@ images, classes = digits.data[chosen].reshape(-1, 8, 8) / 16, digits.target[chos
 
 model = TAE(n_clusters=4, latent_dim=2, architecture="conv", max_epochs=40, random_state=0)
 model.fit(images)
-print(
-    f"{len(images)} images, adjusted Rand index {adjusted_rand_score(classes, model.labels_):.3f}"
-)
+print(f"adjusted Rand index: {adjusted_rand_score(classes, model.labels_):.3f}")
 
 # %%
 # How the training went: labels change only while the networks are young. In the shaded half they

@@ -27,16 +27,14 @@ X, y = parallel_lines(random_state=0)  # 150 samples, 2 planted features and 3 o
 plain = TAE(n_clusters=1, latent_dim=1, max_epochs=100, random_state=0).fit(X)
 found = {
     "KMeans": KMeans(2, n_init=10, random_state=0).fit_predict(X),
-    "autoencoder, then KMeans": KMeans(2, n_init=10, random_state=0).fit_predict(
-        plain.transform(X)
-    ),
+    "AE, then KMeans": KMeans(2, n_init=10, random_state=0).fit_predict(plain.transform(X)),
     "GaussianMixture": GaussianMixture(2, n_init=10, random_state=0).fit_predict(X),
     "LinearTAE": LinearTAE(n_clusters=2, latent_dim=1, random_state=0).fit_predict(X),
 }
 
 figure, axes = plt.subplots(1, 4, figsize=(12, 3.4), layout="constrained", sharey=True)
 colors = cluster_colors(2)
-for ax, (name, labels) in zip(axes, found.items()):
+for ax, (name, labels) in zip(axes, found.items(), strict=True):
     ax.scatter(X[:, 0], X[:, 1], c=[colors[label] for label in labels], s=14)
     ax.set_title(f"{name}\nadjusted Rand index {adjusted_rand_score(y, labels):.2f}", fontsize=10)
     ax.set_xlabel("feature 0")
