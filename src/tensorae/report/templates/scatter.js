@@ -26,7 +26,7 @@
   const dark = window.matchMedia("(prefers-color-scheme: dark)");
   const paper = window.matchMedia("print");
   const place = { x: new Float64Array(n), y: new Float64Array(n) };  // of each point, in pixels
-  const NEAR = 24, MOST_IN_TIP = 10;
+  const NEAR = 24, MOST_IN_TIP = 10, PAPER = 700;
   let box, scale, zoomed = null, current = -1, printing = false;
 
   // Columns -------------------------------------------------------------------------------------
@@ -79,7 +79,8 @@
   };
 
   const layOut = () => {
-    const width = plot.clientWidth, height = Math.round(Math.min(Math.max(0.6 * width, 300), 560));
+    // Paper is narrower than most screens; what is drawn is scaled to its width.
+    const width = printing ? PAPER : plot.clientWidth, height = Math.round(Math.min(Math.max(0.6 * width, 300), 560));
     const ranges = zoomed || { x: rangeOf(columnOf("x")), y: rangeOf(columnOf("y")) };
     const ticks = { y: ticksFor(columnOf("y"), ranges.y, height / 60) };
     const widest = Math.max(0, ...ticks.y.map((tick) => tick.text.length));
@@ -113,11 +114,22 @@
     return parent.appendChild(made);
   };
 
+  const drawGrid = (pen, ratio) => {
+    pen.setTransform(ratio, 0, 0, ratio, 0, 0);
+    pen.strokeStyle = printing ? "#e2e2de" : getComputedStyle(plot).getPropertyValue("--line");
+    pen.lineWidth = 1;
+    pen.beginPath();
+    for (const tick of scale.ticks.x) { pen.moveTo(scale.x(tick.value), box.top); pen.lineTo(scale.x(tick.value), box.bottom); }
+    for (const tick of scale.ticks.y) { pen.moveTo(box.left, scale.y(tick.value)); pen.lineTo(box.right, scale.y(tick.value)); }
+    pen.stroke();
+  };
+
   const drawPoints = () => {
     const ratio = printing ? 3 : window.devicePixelRatio || 1;
     canvas.width = Math.round(box.width * ratio);
     canvas.height = Math.round(box.height * ratio);
     const pen = canvas.getContext("2d");
+    drawGrid(pen, ratio);
     const onDark = dark.matches && !printing;
     const crowd = Math.min(Math.max(Math.log10(n / 200) / 2, 0), 1);
     const radius = 4.6 - 2.2 * crowd;
@@ -150,12 +162,10 @@
   const drawFrame = () => {
     for (const tick of scale.ticks.x) {
       const at = scale.x(tick.value);
-      element("line", { class: "tick", x1: at, x2: at, y1: box.top, y2: box.bottom });
       element("text", { x: at, y: box.bottom + 17, "text-anchor": "middle" }).textContent = tick.text;
     }
     for (const tick of scale.ticks.y) {
       const at = scale.y(tick.value);
-      element("line", { class: "tick", x1: box.left, x2: box.right, y1: at, y2: at });
       element("text", { x: box.left - 7, y: at + 4, "text-anchor": "end" }).textContent = tick.text;
     }
     const middle = { x: (box.left + box.right) / 2, y: (box.top + box.bottom) / 2 };
@@ -405,6 +415,6 @@
   dark.addEventListener("change", draw);
   fillChoice(chosen.x, data.start[0]);
   fillChoice(chosen.y, data.start[1]);
-  new ResizeObserver(() => { if (!box || plot.clientWidth !== box.width) draw(); }).observe(plot);
+  new ResizeObserver(() => { if (!box || (!printing && plot.clientWidth !== box.width)) draw(); }).observe(plot);
   draw();
 })();
