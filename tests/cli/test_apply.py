@@ -1,0 +1,298 @@
+"""Results go where they should, with the columns that belong to them."""
+
+import io
+import json
+
+import numpy as np
+import pandas as pd
+import pyarrow as pa
+import pytest
+from pyarrow import csv
+
+from tensorae import TAE, LinearTAE, load
+
+COLUMNS = ["bill_length_mm", "bill_depth_mm", "flipper_length_mm", "body_mass_g"]
+
+
+def exact(source, delimiter=","):
+    """Read CSV without rounding the numbers."""
+    return csv.read_csv(source, parse_options=csv.ParseOptions(delimiter=delimiter)).to_pandas()
+
+
+@pytest.fixture(scope="session")
+def expected(birds, model_file):
+    """Return the model's own labels, codes and scores of the table."""
+    X = birds[COLUMNS].to_numpy()
+    frame = pd.DataFrame(X / X.max(0), columns=COLUMNS)
+    model = load(model_file)
+    return model.predict(frame), model.transform(frame), -model.score_samples(frame)
+
+
+# Places and formats ---------------------------------------------------------------------------
+
+
+def test_without_an_output_csv_goes_to_standard_output(ran, model_file, birds_csv, birds, expected):
+    for arguments in ((), ("-o", "-")):
+        said = ran("predict", model_file, birds_csv, *arguments)
+        result = pd.read_csv(io.StringIO(said.out))
+        assert list(result.columns) == ["name", "species", "cluster"]
+        assert (result["cluster"] == expected[0]).all()
+        assert (result["name"] == birds["name"]).all()
+        assert said.err == ""
+
+
+def test_every_format_holds_the_same_table(ran, model_file, birds_csv, tmp_path):
+    readers = {
+        "csv": exact,
+        "tsv": lambda path: exact(path, "\t"),
+        "parquet": pd.read_parquet,
+        "arrow": lambda path: pa.ipc.open_file(path).read_all().to_pandas(),
+        "feather": pd.read_feather,
+    }
+    results = {}
+    for ending, read in readers.items():
+        ran("transform", model_file, birds_csv, "-o", tmp_path / f"out.{ending}")
+        results[ending] = read(tmp_path / f"out.{ending}")
+    for ending, result in results.items():
+        assert list(result.columns) == list(results["csv"].columns), ending
+        assert (result.to_numpy() == results["csv"].to_numpy()).all(), ending
+
+
+def test_npy_holds_what_the_python_method_gives(ran, model_file, birds_csv, tmp_path, expected):
+    out = tmp_path / "out.npy"
+    for command, values in zip(("predict", "transform", "score"), expected, strict=True):
+        ran(command, model_file, birds_csv, "-o", out)
+        assert (np.load(out, allow_pickle=False) == values).all()
+    ran("predict", model_file, birds_csv, "-o", out, "--proba")
+    assert np.load(out).shape == (333, 3)
+    ran("denoise", model_file, birds_csv, "-o", out, "--noise", 0)
+    np.testing.assert_allclose(np.load(out), pd.read_csv(birds_csv)[COLUMNS], rtol=1e-12)
+
+
+def test_an_unknown_ending_is_refused_before_any_work(run, tmp_path):
+    outcome = run("predict", "missing.tae", "missing.csv", "-o", tmp_path / "out.xls")
+    assert outcome.code == 1
+    assert "must end in one of .csv, .tsv" in outcome.err
+
+
+def test_standard_input_is_read_where_a_dash_stands(
+    ran, model_file, birds_csv, monkeypatch, expected
+):
+    class Input:
+        buffer = io.BytesIO(birds_csv.read_bytes())
+
+    monkeypatch.setattr("sys.stdin", Input())
+    result = pd.read_csv(io.StringIO(ran("predict", model_file, "-").out))
+    assert (result["cluster"] == expected[0]).all()
+
+
+def test_files_are_read_one_after_the_other(ran, model_file, birds, tmp_path, expected):
+    birds.iloc[:100].to_csv(tmp_path / "part-1.csv", index=False)
+    birds.iloc[100:, ::-1].to_csv(tmp_path / "part-2.csv", index=False)
+    ways = (
+        (tmp_path / "part-1.csv", tmp_path / "part-2.csv"),
+        (f"{tmp_path}/part-*.csv",),
+        (tmp_path,),
+    )
+    for data in ways:
+        result = pd.read_csv(io.StringIO(ran("predict", model_file, *data).out))
+        assert (result["cluster"] == expected[0]).all()
+
+
+# Columns that come along ----------------------------------------------------------------------
+
+
+def test_columns_of_the_input_come_along_as_told(ran, model_file, birds_csv, birds):
+    def columns(keep):
+        out = ran("predict", model_file, birds_csv, "--keep", keep).out
+        return list(pd.read_csv(io.StringIO(out)).columns)
+
+    assert columns("none") == ["cluster"]
+    assert columns("unused") == ["name", "species", "cluster"]
+    assert columns("all") == [*birds.columns, "cluster"]
+
+
+def test_no_two_columns_of_the_output_share_a_name(ran, model_file, birds, tmp_path):
+    path = tmp_path / "table.csv"
+    birds.assign(cluster="mine", cluster_input="other").to_csv(path, index=False)
+    said = ran("predict", model_file, path)
+    result = pd.read_csv(io.StringIO(said.out))
+    assert list(result.columns) == [
+        "name", "species", "cluster_input_input", "cluster_input", "cluster",
+    ]  # fmt: skip
+    assert (result["cluster_input_input"] == "mine").all()
+    assert "cluster is cluster_input_input" in said.err
+
+
+def test_denoised_columns_can_stand_beside_the_originals(ran, model_file, birds_csv, birds):
+    said = ran("denoise", model_file, birds_csv, "--keep", "all", "--noise", 0.01)
+    result = exact(io.BytesIO(said.out.encode()))
+    assert (result["body_mass_g_input"] == birds["body_mass_g"]).all()
+    assert (result["body_mass_g"] != birds["body_mass_g"]).any()
+
+
+def test_dates_categories_and_gaps_come_along_unchanged(ran, model_file, birds, tmp_path):
+    frame = birds.assign(
+        seen=pd.date_range("2007-01-01", periods=len(birds)),
+        kind=birds["species"].astype("category"),
+        weight=pd.array([None, *range(1, len(birds))], dtype="Int64"),
+    )
+    frame.to_parquet(tmp_path / "table.parquet")
+    ran("predict", model_file, tmp_path / "table.parquet", "-o", tmp_path / "out.parquet")
+    result = pd.read_parquet(tmp_path / "out.parquet")
+    assert (result["seen"] == frame["seen"]).all()
+    assert (result["kind"].astype(str) == frame["species"]).all()
+    assert result["weight"].isna().sum() == 1
+    ran("predict", model_file, tmp_path / "table.parquet", "-o", tmp_path / "out.csv")
+    assert (pd.read_csv(tmp_path / "out.csv")["kind"] == frame["species"]).all()
+
+
+# Columns of the model -------------------------------------------------------------------------
+
+
+def test_missing_columns_are_named_with_a_guess(run, model_file, birds, tmp_path):
+    path = tmp_path / "table.csv"
+    frame = birds.rename(columns={"body_mass_g": "Body_Mass_G"}).drop(columns="bill_depth_mm")
+    frame.to_csv(path, index=False)
+    outcome = run("predict", model_file, path)
+    assert outcome.code == 1
+    assert "'bill_depth_mm'" in outcome.err
+    assert "'body_mass_g' (did you mean 'Body_Mass_G'?)" in outcome.err
+
+
+def test_rows_with_gaps_are_refused_or_left_out_and_rows_keep_their_number(
+    run, ran, model_file, birds, tmp_path, expected
+):
+    path = tmp_path / "table.csv"
+    frame = birds.copy()
+    frame.loc[[0, 1], "body_mass_g"] = np.nan
+    frame.to_csv(path, index=False)
+    outcome = run("score", model_file, path)
+    assert outcome.code == 1
+    assert "body_mass_g (2)" in outcome.err
+    said = ran("score", model_file, path, "--drop-missing", "--top", 500)
+    result = pd.read_csv(io.StringIO(said.out))
+    assert sorted(result["row"]) == list(range(2, 333))
+    np.testing.assert_allclose(result["anomaly_score"], expected[2][result["row"]])
+    assert (result["name"] == birds["name"].to_numpy()[result["row"]]).all()
+    assert "2 rows" in said.err
+
+
+def test_a_model_without_names_takes_all_columns_of_numbers(run, ran, birds, tmp_path):
+    model = LinearTAE(3, 1, random_state=0).fit(birds[COLUMNS].to_numpy())
+    model.save(tmp_path / "plain.tae")
+    birds.to_csv(tmp_path / "table.csv", index=False)
+    result = pd.read_csv(
+        io.StringIO(ran("predict", tmp_path / "plain.tae", tmp_path / "table.csv").out)
+    )
+    assert (result["cluster"] == model.labels_).all()
+    birds.assign(more=3.5).to_csv(tmp_path / "wide.csv", index=False)
+    outcome = run("predict", tmp_path / "plain.tae", tmp_path / "wide.csv")
+    assert outcome.code == 1
+    assert "takes 4 columns of numbers, got 5" in outcome.err
+
+
+def test_a_model_with_autoencoders_of_ones_own_says_what_it_needs(run, birds_csv, tmp_path):
+    from torch import nn
+
+    def mine():
+        return nn.Linear(4, 1), nn.Linear(1, 4)
+
+    frame = pd.read_csv(birds_csv)[COLUMNS]
+    model = TAE(2, 1, architecture=mine, max_epochs=1, random_state=0).fit(frame)
+    model.save(tmp_path / "own.tae")
+    outcome = run("predict", tmp_path / "own.tae", birds_csv)
+    assert outcome.code == 1
+    assert "a file holds no code" in outcome.err
+    assert run("info", tmp_path / "own.tae").code == 0
+
+
+# Commands -------------------------------------------------------------------------------------
+
+
+def test_scores_are_in_the_order_of_the_rows_unless_the_worst_are_asked_for(
+    ran, model_file, birds_csv, expected
+):
+    result = pd.read_csv(io.StringIO(ran("score", model_file, birds_csv).out))
+    np.testing.assert_allclose(result["anomaly_score"], expected[2], rtol=1e-12)
+    top = pd.read_csv(io.StringIO(ran("score", model_file, birds_csv, "--top", 5).out))
+    assert (np.diff(top["anomaly_score"]) <= 0).all()
+    assert top["anomaly_score"].iloc[0] == result["anomaly_score"].max()
+
+
+def test_json_has_the_rows_where_no_file_takes_them(ran, model_file, birds_csv, tmp_path):
+    facts = json.loads(ran("score", model_file, birds_csv, "--top", 2, "--json").out)
+    assert [row["row"] for row in facts["rows"]] != []
+    assert facts["rows"][0]["anomaly_score"] == facts["worst_score"]
+    facts = json.loads(
+        ran("predict", model_file, birds_csv, "--json", "-o", tmp_path / "out.csv").out
+    )
+    assert "rows" not in facts
+    assert sum(cluster["size"] for cluster in facts["clusters"]) == facts["n_rows"] == 333
+    assert facts["output"] == str(tmp_path / "out.csv")
+
+
+def test_denoising_that_finds_no_noise_says_so(ran, model_file, birds_csv, birds):
+    said = ran("denoise", model_file, birds_csv)
+    result = pd.read_csv(io.StringIO(said.out))
+    np.testing.assert_allclose(result[COLUMNS], birds[COLUMNS], rtol=1e-12)
+    assert "no noise was found" in said.err
+
+
+def test_a_network_takes_out_the_noise_it_was_trained_for(run, ran, birds, birds_csv, tmp_path):
+    path = tmp_path / "net.tae"
+    ran("fit", birds_csv, "-k", 2, "-l", 1, "--model", "mlp", "--epochs", 3, "--scale", "max",
+        "--noise", 0.1, "-o", path, "-q")  # fmt: skip
+    out = tmp_path / "out.csv"
+    ran("denoise", path, birds_csv, "-o", out)
+    unit = birds[COLUMNS].to_numpy().max(0)
+    frame = pd.DataFrame(birds[COLUMNS].to_numpy() / unit, columns=COLUMNS)
+    clean = exact(out)[COLUMNS].to_numpy()
+    assert (clean == load(path).denoise(frame) * unit).all()
+    assert run("denoise", path, birds_csv, "--noise", "0.1").code == 2
+    ran("fit", birds_csv, "-k", 2, "-l", 1, "--model", "mlp", "--epochs", 2, "-o", path, "-q")
+    outcome = run("denoise", path, birds_csv)
+    assert outcome.code == 1
+    assert "fit it with --noise" in outcome.err
+
+
+def test_noise_must_be_a_number_or_auto(run, model_file, birds_csv):
+    assert run("denoise", model_file, birds_csv, "--noise", "some").code == 2
+    outcome = run("denoise", model_file, birds_csv, "--noise", "-1")
+    assert outcome.code == 1
+    assert "noise must be" in outcome.err
+
+
+def test_a_folder_of_images_goes_in_and_clean_images_come_out(ran, run, tmp_path, rng):
+    image = pytest.importorskip("PIL.Image")
+    pictures = tmp_path / "pictures"
+    for row in range(30):
+        (pictures / str(row % 2)).mkdir(parents=True, exist_ok=True)
+        grey = (rng.rand(5, 6) * 80 + 80 * (row % 2)).astype(np.uint8)
+        image.fromarray(grey).save(pictures / str(row % 2) / f"{row:02}.png")
+    model = tmp_path / "m.tae"
+    ran("fit", pictures, "-k", 2, "-l", 1, "-o", model)
+    result = pd.read_csv(io.StringIO(ran("predict", model, pictures).out), dtype=str)
+    assert result["file"][0] == "0/00.png"
+    assert (result["cluster"] == result["file"].str[0]).all() or (
+        result["cluster"] != result["file"].str[0]
+    ).all()
+    ran("denoise", model, pictures, "-o", tmp_path / "clean.npy", "--noise", 0.2)
+    assert np.load(tmp_path / "clean.npy").shape == (30, 5, 6)
+    ran("denoise", model, pictures, "-o", f"{tmp_path}/clean/", "--noise", 0.2)
+    picture = np.asarray(image.open(tmp_path / "clean" / "0" / "00.png"))
+    assert np.abs(picture / 255 - np.load(tmp_path / "clean.npy")[0]).max() <= 0.5 / 255 + 1e-6
+    outcome = run("predict", model, pictures, "-o", f"{tmp_path}/clean/")
+    assert outcome.code == 1
+
+
+def test_report_says_that_columns_were_scaled(ran, model_file, birds_csv, tmp_path):
+    page = tmp_path / "page.html"
+    ran("report", model_file, birds_csv, "-o", page, "--title", "My <birds>", "-q")
+    text = page.read_text("utf-8")
+    assert "My &lt;birds&gt; (columns scaled by max)" in text
+    assert json.loads(ran("report", model_file, birds_csv, "-o", page, "--json").out) == {
+        "output": str(page),
+        "n_rows": 333,
+        "notes": [],
+    }
