@@ -26,7 +26,7 @@ def test_numbers_come_back_bit_for_bit_from_csv(numbers):
 
 @given(
     st.lists(
-        st.text(st.characters(exclude_categories=["Cs"], exclude_characters="\0\r"), min_size=1),
+        st.text(st.characters(exclude_categories=["Cs"], exclude_characters="\0"), min_size=1),
         min_size=1,
     ),
     st.sampled_from([",", "\t"]),
@@ -56,7 +56,7 @@ def test_what_csv_cannot_hold_is_written_as_text():
         file, pa.table({"pair": [[1, 2], None], "point": [{"x": 1}, None], "raw": [b"a", b""]})
     )
     lines = file.getvalue().decode().splitlines()
-    assert lines[1].startswith('"[1, 2]","{\'x\': 1}",')
+    assert lines[1].startswith('"[1, 2]","{\'x\': 1}"')
     assert len(lines) == 3
 
 
