@@ -8,19 +8,6 @@
   const chosen = { x: byId("x"), y: byId("y") };
   const n = data.rows.length;
 
-  // Shapes of radius one, by matplotlib's names.
-  const SHAPES = {
-    "o": "M1 0A1 1 0 1 1-1 0A1 1 0 1 1 1 0Z",
-    "s": "M-.89-.89H.89V.89H-.89Z",
-    "^": "M0-1.2L1.1.75H-1.1Z",
-    "v": "M0 1.2L1.1-.75H-1.1Z",
-    "<": "M-1.2 0L.75-1.1V1.1Z",
-    ">": "M1.2 0L-.75-1.1V1.1Z",
-    "D": "M0-1.25L1.25 0 0 1.25-1.25 0Z",
-    "P": "M-.42-1.15H.42V-.42H1.15V.42H.42V1.15H-.42V.42H-1.15V-.42H-.42Z",
-    "X": "M-1.1-.5L-.5-1.1 0-.6.5-1.1 1.1-.5.6 0 1.1.5.5 1.1 0 .6-.5 1.1-1.1.5-.6 0Z",
-    "h": "M0-1.15L1-.57V.57L0 1.15-1 .57V-.57Z",
-  };
   const shapes = data.clusters.map((cluster) => new Path2D(SHAPES[cluster.marker]));
   const hidden = new Set();
   const dark = window.matchMedia("(prefers-color-scheme: dark)");
@@ -56,20 +43,8 @@
   const rangeOf = (column) => {
     let low = Infinity, high = -Infinity;
     for (const value of column.shown) { low = Math.min(low, value); high = Math.max(high, value); }
-    const margin = high > low ? 0.05 * (high - low) : 1;
+    const margin = 0.05 * (high > low ? high - low : Math.abs(high) || 1);
     return [low - margin, high + margin];
-  };
-
-  const ticksOf = ([low, high], count) => {
-    const rough = (high - low) / Math.max(count, 1);
-    const power = 10 ** Math.floor(Math.log10(rough));
-    const step = [1, 2, 5, 10].map((part) => part * power).find((part) => part >= rough);
-    const ticks = [];
-    for (let i = Math.ceil(low / step); i * step <= high; i++) ticks.push(i * step);
-    const digits = Math.max(0, -Math.floor(Math.log10(step) + 1e-9));
-    const plain = step >= 1e-5 && Math.max(Math.abs(low), Math.abs(high)) < 1e7;
-    const format = (value) => plain ? value.toFixed(digits) : value.toPrecision(3);
-    return ticks.map((value) => ({ value, text: format(value).replace("-", "\u2212") }));
   };
 
   // Whole numbers only, where a column has no others.
@@ -152,13 +127,6 @@
     plot.dataset.drawn = count;
   };
 
-  const strideOf = (count) => {
-    const divisor = (a, b) => (b ? divisor(b, a % b) : a);
-    let stride = Math.max(1, Math.round(count * 0.6180339887));
-    while (divisor(stride, count) !== 1) stride++;
-    return stride;
-  };
-
   const drawFrame = () => {
     for (const tick of scale.ticks.x) {
       const at = scale.x(tick.value);
@@ -175,8 +143,6 @@
     const up = element("text", { class: "name", x: 14, y: middle.y, "text-anchor": "middle", transform: turn });
     up.textContent = shortened(columnOf("y").name, (box.bottom - box.top) / 7);
   };
-
-  const shortened = (text, most) => (text.length <= most ? text : text.slice(0, Math.max(most - 1, 1)) + "\u2026");
 
   const drawLines = () => {
     const x = columnOf("x").line, y = columnOf("y").line;
@@ -211,13 +177,6 @@
   };
 
   // A point and its row -------------------------------------------------------------------------
-
-  const readable = (value) => {
-    if (typeof value !== "number") return value;
-    const size = Math.abs(value);
-    const text = size !== 0 && (size < 1e-4 || size >= 1e9) ? value.toPrecision(4) : String(Number(value.toPrecision(6)));
-    return text.replace("-", "\u2212");
-  };
 
   const entriesOf = (i) => {
     const entries = data.identifiers.map((column) => [column.name, column.values[i]]).filter((entry) => entry[1] !== "");
