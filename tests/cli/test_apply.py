@@ -2,6 +2,8 @@
 
 import io
 import json
+import os
+import threading
 
 import numpy as np
 import pandas as pd
@@ -73,6 +75,26 @@ def test_an_unknown_ending_is_refused_before_any_work(run, tmp_path):
     outcome = run("predict", "missing.tae", "missing.csv", "-o", tmp_path / "out.xls")
     assert outcome.code == 1
     assert "must end in one of .csv, .tsv" in outcome.err
+
+
+@pytest.mark.parametrize("command", ["predict", "denoise", "report"])
+def test_what_is_read_is_never_replaced(run, model_file, birds_csv, tmp_path, command):
+    before = birds_csv.read_bytes(), model_file.read_bytes()
+    for output in (birds_csv, tmp_path / "." / birds_csv.name, model_file):
+        outcome = run(command, model_file, birds_csv, "-o", output)
+        assert outcome.code == 2
+        assert "must not replace" in " ".join(outcome.err.replace("│", " ").split())
+    assert (birds_csv.read_bytes(), model_file.read_bytes()) == before
+
+
+def test_a_pipe_is_read_like_a_file(ran, model_file, birds_csv, tmp_path, expected):
+    pipe = tmp_path / "pipe.csv"
+    os.mkfifo(pipe)
+    writer = threading.Thread(target=lambda: pipe.write_bytes(birds_csv.read_bytes()))
+    writer.start()
+    result = pd.read_csv(io.StringIO(ran("predict", model_file, pipe).out))
+    writer.join()
+    assert (result["cluster"] == expected[0]).all()
 
 
 def test_standard_input_is_read_where_a_dash_stands(
@@ -190,6 +212,14 @@ def test_a_model_without_names_takes_all_columns_of_numbers(run, ran, birds, tmp
     outcome = run("predict", tmp_path / "plain.tae", tmp_path / "wide.csv")
     assert outcome.code == 1
     assert "takes 4 columns of numbers, got 5" in outcome.err
+
+
+def test_a_preparation_of_another_make_is_remarked_upon(ran, birds, birds_csv, tmp_path):
+    model = LinearTAE(3, 1, random_state=0).fit(birds[COLUMNS])
+    model.save(tmp_path / "mine.tae", preprocessing={"scale": "my own"})
+    said = ran("predict", tmp_path / "mine.tae", birds_csv)
+    assert "columns are taken as they are" in said.err
+    assert (pd.read_csv(io.StringIO(said.out))["cluster"] == model.labels_).all()
 
 
 def test_a_model_with_autoencoders_of_ones_own_says_what_it_needs(run, birds_csv, tmp_path):

@@ -277,3 +277,15 @@ def test_warnings_of_the_library_become_notes(fitted, tmp_path):
     pd.DataFrame({"a": [1.0, 2.0] * 10, "b": [3.0, 5.0] * 10}).to_csv(path, index=False)
     _, _, said = fitted(path, k=3)
     assert "tensorae: note: only 2 of n_clusters=3 clusters have members" in said.err
+
+
+def test_names_of_columns_cannot_steer_a_terminal(fitted, run, birds, tmp_path):
+    path = tmp_path / "table.csv"
+    odd = {"body_mass_g": "mass\x1b[31m\ntensorae: all is lost", "species": "kind\x1b]0;x\x07"}
+    birds.rename(columns=odd).to_csv(path, index=False)
+    _, header, said = fitted(path)
+    assert odd["body_mass_g"] in header["preprocessing"]["columns"]
+    assert "\x1b" not in said.out + said.err
+    assert "\x07" not in said.err
+    assert all(line.startswith("tensorae: note: ") for line in said.err.splitlines())
+    assert not any(line.startswith("tensorae: all") for line in said.out.splitlines())
