@@ -5,6 +5,7 @@ from typing import NamedTuple
 import pandas as pd
 import pytest
 
+from tensorae import load
 from tensorae.cli import main
 from tensorae.datasets import load_penguins
 
@@ -68,3 +69,12 @@ def model_file(birds, tmp_path_factory):
         main([*arguments, "-o", str(folder / "birds.tae")])
     assert not end.value.code
     return folder / "birds.tae"
+
+
+@pytest.fixture(scope="session")
+def expected(birds, model_file):
+    """Return the model's own labels, codes and scores of the table."""
+    X = birds[COLUMNS].to_numpy()
+    frame = pd.DataFrame(X / X.max(0), columns=COLUMNS)
+    model = load(model_file)
+    return model.predict(frame), model.transform(frame), -model.score_samples(frame)
