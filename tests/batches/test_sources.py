@@ -158,8 +158,15 @@ def test_text_may_have_other_columns_and_other_marks(X, tmp_path):
 def test_whole_numbers_that_become_fractions_further_down_the_text(tmp_path, monkeypatch):
     monkeypatch.setattr("tensorae.batches.csv_files.BLOCK", 1000)
     path = tmp_path / "a.csv"
-    path.write_text("a,b\n" + "1,\n" * 0 + "1,2\n" * 2000 + "0.5,1e3\n")
+    path.write_text("a,b\n" + "1,2\n" * 2000 + "0.5,1e3\n")
     assert joined(Batches(path))[-1].tolist() == [0.5, 1000.0]
+
+
+def test_text_with_very_long_lines(rng, tmp_path):
+    X = rng.normal(size=(3, 3000))
+    names = [f"a rather long name, number {j}" for j in range(X.shape[1])]
+    path = write(tmp_path / "a.csv", X, names)
+    np.testing.assert_array_equal(joined(Batches(path)), X)
 
 
 def test_a_table_without_rows_among_others_is_passed_over(X, tmp_path):
