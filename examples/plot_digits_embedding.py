@@ -8,6 +8,8 @@ does not have to tell the clusters apart, as it would have to in one embedding f
 to say how a digit is *written*. Four digits are enough to see it.
 """
 
+# sphinx_gallery_thumbnail_number = 3
+
 import matplotlib.pyplot as plt
 import numpy as np
 from sklearn.metrics import adjusted_rand_score
