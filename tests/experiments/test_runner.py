@@ -294,9 +294,10 @@ def test_an_error_of_the_consumer_stops_the_pool(store, monkeypatch, fails):
         run_parts(PARTS, store, jobs=2, progress=show)
         assert pool.closed == [{}]
         return
-    with pytest.raises(ValueError, match="no screen"):
+    with pytest.raises(ValueError, match="no screen") as caught:
         run_parts(PARTS, store, jobs=2, progress=show)
-    assert pool.closed == [{"wait": False, "cancel_futures": True}]
+    # While the error is alive, and with it all that its frames hold.
+    assert pool.closed == [{"wait": False, "cancel_futures": True}], caught
     assert sum(store.find(part) is not None for part in PARTS) == 1
 
 
