@@ -30,7 +30,7 @@ class Settings:
     runs : int
         Seeds for each method; on planted data each seed is a new draw.
     quick : bool
-        Fewer images and one convolutional run: a look at everything, not a measurement.
+        Fewer images: a look at everything, not a measurement.
     as_published : bool
         Whether the published code's settings are run as well.
     datasets : tuple of str or None

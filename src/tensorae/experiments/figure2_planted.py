@@ -127,7 +127,7 @@ def _findings(results: Results) -> list[Finding]:
             "of TAE.",
             f"Against an autoencoder of the same code length (AE1), TAE's reconstruction is closer "
             f"to the clean samples on {listed(below_ae)}. {_price_of_cutting(above_nothing)}"
-            f"`denoise`, which shrinks instead of cutting, improves on doing nothing on "
+            f"“denoise”, which shrinks instead of cutting, improves on doing nothing on "
             f"{listed(helped)}.",
             verdict([n in below_ae for n in names]),
         ),

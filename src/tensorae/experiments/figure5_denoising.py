@@ -136,7 +136,7 @@ def _removes_noise(means: Means, names: list[str]) -> Finding:
     return Finding(
         "TAE de-noises: its reconstruction removes the noise.",
         "Measured against the clean samples, the reconstruction is worse than doing nothing on "
-        f"{listed(cut_too_much)}: there, h latent numbers cut off more than the noise. `denoise` "
+        f"{listed(cut_too_much)}: there, h latent numbers cut off more than the noise. “denoise” "
         "does not cut; the better of TAE's and LinearTAE's improves on doing nothing on "
         f"{listed(helped)} and is the best of all rows on {listed(best)}. The same blending "
         f"of AE1 or AE2 is behind it by more than {100 * SAME:.0f} % on {listed(ahead)}.",
