@@ -10,7 +10,7 @@ from dataclasses import dataclass, replace
 import torch
 from torch import Tensor
 
-from tensorae.assignment import RULES, Rule, worst_explained
+from tensorae.assignment import RULES, Rule
 from tensorae.linear.moments import Moments
 from tensorae.linear.parameters import Estimation, Parameters
 from tensorae.linear.passes import ChunkSweep, HardPass, TableSweep, cheapest, choose_sweep
@@ -155,7 +155,7 @@ class Alternation:
             step = sweep.hard_pass(before.model, labels, moments)
             step = self._refill(sweep, step, before)
             labels, moments = step.labels, step.moments
-            parameters = self.estimation.next(moments, before)
+            parameters = self._shared(self.estimation.next(moments, before))
             objective = self._objective(parameters)
             still = (step.moved == 0) & (parameters.loss >= before.loss)
             settled = still | (progress.fall(objective) <= self._smallest_fall(parameters))
@@ -181,7 +181,7 @@ class Alternation:
             before = parameters
             step = sweep.soft_pass(before.model, assignments, self.rule, context)
             assignments, moments = step.assignments, step.moments
-            parameters = self.estimation.next(moments, before)
+            parameters = self._shared(self.estimation.next(moments, before))
             if self.rule.probabilistic:
                 objective = self.rows.total * before.log_normalizer() - step.evidence
                 settled = progress.fall(objective) <= self._smallest_fall(parameters)
@@ -223,12 +223,19 @@ class Alternation:
     ) -> tuple[Tensor, Moments, Parameters]:
         """First parameters, with no cluster empty: equal clusters would never part again."""
         moments = sweep.moments(labels, self.n_clusters)
-        parameters = self.estimation.first(moments)
+        parameters = self._shared(self.estimation.first(moments))
         if not bool(self._empty(moments).any()):
             return labels, moments, parameters
         still = torch.zeros(labels.shape[0], dtype=torch.long, device=labels.device)
         filled = self._refill(sweep, HardPass(labels, moments, still), parameters)
-        return filled.labels, filled.moments, self.estimation.first(filled.moments)
+        parameters = self._shared(self.estimation.first(filled.moments))
+        return filled.labels, filled.moments, parameters
+
+    def _shared(self, parameters: Parameters) -> Parameters:
+        """The first process's parameters in all: rounding may differ between machines."""
+        if not self.rows.processes.alone:
+            self.rows.processes.from_first(*parameters.tensors())
+        return parameters
 
     def _empty(self, moments: Moments) -> Tensor:
         """Which clusters (r, k) have no members; what rounding leaves of a weight is none."""
@@ -236,6 +243,8 @@ class Alternation:
 
     def _softened(self, labels: Tensor) -> Tensor:
         """First S (r, n, k): mostly the label, a little of everything."""
+        if self.rows.streamed:
+            return self.rows.blank(labels.shape[0], self.n_clusters)
         sharp = torch.nn.functional.one_hot(labels.long(), self.n_clusters).to(self.rows.dtype)
         return sharp.mul_(1 - SOFTNESS).add_(SOFTNESS / self.n_clusters)
 
@@ -260,12 +269,10 @@ class Alternation:
         moments = step.moments
         for start in _positions(empty.any(1)):
             costs = cheapest(self.rows, before.model[start])[1]
-            costs = torch.where(self.rows.all_weights() > 0, costs, 0)
             for cluster in _positions(empty[start]):
-                row = worst_explained(costs, self.estimation.variance_floor * self.rows.d)
-                if row is None:
+                twins = self.rows.worst(costs, self.estimation.variance_floor * self.rows.d)
+                if twins is None:
                     break
-                twins = self.rows.twins(row)
                 moments = sweep.relabel(step.labels, moments, twins, (start, cluster))
                 costs[twins] = 0
         return replace(step, moments=moments)
