@@ -231,6 +231,11 @@ def spoiled(tensor):
 LINEAR_EDITS = {
     "centres missing": (lambda h, t: t.pop("cluster_centers_"), "cluster_centers_ is missing"),
     "moments missing": (lambda h, t: t.pop("moments.counts"), "counts is missing"),
+    "moments of fewer features": (
+        lambda h, t: t.update({
+            "moments.centers": t["moments.centers"][:, :4],
+            "moments.scatters": t["moments.scatters"][:, :4, :4]}),
+        r"centers must have shape \(3, 5\), got \(3, 4\)"),
     "all tensors missing": (lambda h, t: t.clear(), "is missing"),
     "centres transposed": (
         tensor_set("cluster_centers_", lambda c: c.T), r"\(3, 3\), got \(5, 3\)"),

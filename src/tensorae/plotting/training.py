@@ -111,13 +111,14 @@ def _draw_epochs(ax: Axes, history: dict[str, list[Any]]) -> None:
     _draw_changes(ax, epochs, 100 * np.array(history["changed"]))
     ax.legend(
         loc="lower left", bbox_to_anchor=(0, 1.01), ncols=4, frameon=False, borderaxespad=0,
-        handlelength=1.6, columnspacing=1.2,
+        handlelength=1.4, columnspacing=1.0, fontsize="small",
     )  # fmt: skip
 
 
 def _draw_changes(ax: Axes, epochs: list[int], changed: Any) -> None:
     beside = ax.twinx()
-    bars = beside.bar(epochs, changed, color=MUTED, width=0.8, label="labels changed")
+    width = max(0.8, len(epochs) / 60)  # or a single epoch among hundreds would not be seen
+    bars = beside.bar(epochs, changed, color=MUTED, width=width, label="labels changed")
     beside.set_ylabel("labels changed in %")
     beside.set_ylim(0, max(float(changed.max()) * 1.05, 1.0))
     beside.spines["right"].set_visible(True)
