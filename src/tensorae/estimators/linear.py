@@ -7,7 +7,8 @@ from __future__ import annotations
 
 import logging
 import warnings
-from typing import Any, Self
+from collections.abc import Iterable
+from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
 import torch
@@ -23,8 +24,14 @@ from tensorae.estimators.options import (
     check_seed,
     linear_options,
 )
+from tensorae.estimators.streaming import (
+    check_batches,
+    check_streamable,
+    is_batches,
+    refuse,
+    shared_seed,
+)
 from tensorae.estimators.validation import (
-    Samples,
     check_fitted,
     check_known_labels,
     check_sample_weight,
@@ -35,7 +42,12 @@ from tensorae.linear.denoising import Denoiser
 from tensorae.linear.frames import Frame
 from tensorae.linear.moments import Moments
 from tensorae.linear.rows import ACCURATE, default_chunk_rows
-from tensorae.linear.solver import Solution, solve
+from tensorae.linear.solver import Solution, solve, solve_rows
+from tensorae.linear.streams import StreamedRows
+from tensorae.parallel import Processes
+
+if TYPE_CHECKING:
+    from tensorae.batches import Batches
 
 __all__ = ["LinearTAE"]
 
@@ -204,6 +216,8 @@ class LinearTAE(BaseTAE):
         LinearTAE
             Itself.
         """
+        if is_batches(X):
+            return self._fit_batches(X, sample_weight, labels)
         samples = check_samples(self, X, reset=True, device=self.device)
         options = linear_options(self.get_params(deep=False), samples.tensor)
         weights = check_sample_weight(sample_weight, samples.tensor, options.n_clusters)
@@ -222,8 +236,36 @@ class LinearTAE(BaseTAE):
                 known_labels=known,
                 chunk_rows=self._checked_batch_size(),
             )
-        self._publish(solution, samples, weights)
-        self._warn_if_needed()
+        self._publish(solution, samples.tensor)
+        self._close([(samples.tensor, weights)], len(samples.tensor))
+        self._keep_moments(solution, self.cluster_centers_.dtype.type)
+        self._say_how_it_went(solution)
+        return self
+
+    def _fit_batches(self, X: Batches, sample_weight: Any, labels: Any) -> Self:
+        """Fit rows that are read pass by pass, each process of a group its share."""
+        refuse("sample_weight", sample_weight)
+        refuse("labels", labels)
+        samples = check_batches(self, X, reset=True, device=self.device, shared=True)
+        options = linear_options(self.get_params(deep=False), samples.like)
+        check_streamable(options, samples.shape)
+        n_scores = options.n_clusters * (options.latent_dim + 1)
+        width = samples.like.element_size()
+        with torch.no_grad():
+            rows = StreamedRows(
+                samples.batches,
+                processes=samples.processes,
+                device=samples.device,
+                chunk_rows=self._checked_batch_size()
+                or default_chunk_rows(samples.shape[1], n_scores, width),
+            )
+            rng = shared_seed(self.random_state, samples.processes)
+            solution = solve_rows(rows, options, rng)
+        self._publish(solution, samples.like)
+        chunks = ((x, None) for x in samples.tensors())
+        self._close(chunks, samples.batches.n_rows, samples.processes)
+        self._keep_moments(solution, self.cluster_centers_.dtype.type)
+        self._say_how_it_went(solution)
         return self
 
     def denoise(self, X: Any, noise: float | str, *, fitted_on: str = "noisy") -> Any:
@@ -296,13 +338,13 @@ class LinearTAE(BaseTAE):
 
     # Results ----------------------------------------------------------------------------------
 
-    def _publish(self, solution: Solution, samples: Samples, weights: Tensor | None) -> None:
-        kind = np.float32 if samples.tensor.dtype == torch.float32 else np.float64
+    def _publish(self, solution: Solution, like: Tensor) -> None:
+        kind = np.float32 if like.dtype == torch.float32 else np.float64
         parameters = solution.parameters[0]
         counts, traces = _numpy(parameters.counts), _numpy(parameters.traces)
         scatter = _numpy(parameters.variances)
         members = np.where(counts > 0, counts, 1)
-        d, h = samples.tensor.shape[1], scatter.shape[1]
+        d, h = like.shape[1], scatter.shape[1]
         rest = np.clip(traces - scatter.sum(1), 0, None)
         whole = np.where(traces > 0, traces, 1)
         self.cluster_centers_ = _numpy(solution.model.centers).astype(kind)
@@ -317,8 +359,9 @@ class LinearTAE(BaseTAE):
         self.entropy_path_ = np.array(solution.run.entropy_path)
         self.n_iter_ = solution.run.n_iter
         self.converged_ = solution.run.converged
-        self._close(samples.tensor, weights)
-        self._keep_moments(solution, kind)
+
+    def _say_how_it_went(self, solution: Solution) -> None:
+        self._warn_if_needed()
         if self.verbose:
             logger.info(
                 "%s: loss %.6g after %d iterations, best of %d starts",
@@ -364,19 +407,31 @@ class LinearTAE(BaseTAE):
             self._denoiser = Denoiser.from_moments(moments, origin, frame=self._fitted_frame())
         return self._denoiser
 
-    def _close(self, x: Tensor, weights: Tensor | None) -> None:
-        """Assign once more with the published numbers, so that fit and predict agree."""
-        worker = self._worker(x)
-        size = self._chunk_rows(x.shape[1])
-        labels = torch.empty(x.shape[0], dtype=torch.int32, device=x.device)
-        loss = torch.zeros((), dtype=ACCURATE, device=x.device)
-        for start in range(0, x.shape[0], size):
-            place = slice(start, start + size)
-            best = worker.costs(x[place]).min(1)
-            labels[place] = best.indices
-            loss += best.values.sum() if weights is None else weights[place] @ best.values
-        self.labels_ = _numpy(labels)
-        self.loss_ = float(loss)
+    def _close(
+        self,
+        parts: Iterable[tuple[Tensor, Tensor | None]],
+        n: int,
+        group: Processes = Processes(),  # noqa: B008 (immutable)
+    ) -> None:
+        """Assign once more with the published numbers, so that fit and predict agree.
+
+        ``parts`` are rows (m, d) with their weights (m,), n rows in all.
+        """
+        labels = np.empty(n, dtype=np.int32)
+        loss, start = 0.0, 0
+        worker: LinearWorker | None = None
+        for x, weights in parts:
+            worker = worker or self._worker(x)
+            size = self._chunk_rows(x.shape[1])
+            for first in range(0, x.shape[0], size):
+                place = slice(first, min(first + size, x.shape[0]))
+                best = worker.costs(x[place]).min(1)
+                labels[start + place.start : start + place.stop] = _numpy(best.indices)
+                share = best.values if weights is None else weights[place] * best.values
+                loss += float(share.sum())
+            start += x.shape[0]
+        self.labels_ = labels
+        self.loss_ = float(group.of_each(loss).sum())
 
     @property
     def _n_features_out(self) -> int:

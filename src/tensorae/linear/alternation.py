@@ -55,6 +55,10 @@ class Run:
     n_iter: int
     converged: bool
 
+    def tensors(self) -> list[Tensor]:
+        """Parameters and sums."""
+        return [*self.parameters.tensors(), *self.moments.tensors()]
+
     @property
     def objective(self) -> float:
         """The objective at the end."""

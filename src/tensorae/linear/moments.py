@@ -75,15 +75,14 @@ class Moments:
             self.seconds[starts],
         )
 
+    def tensors(self) -> list[Tensor]:
+        """The sums."""
+        return [self.counts, self.sums, self.squares, self.seconds]
+
     def plus(self, other: Moments) -> Moments:
         """Add sums about the same references, in place."""
         self.forget_means()
-        for own, more in (
-            (self.counts, other.counts),
-            (self.sums, other.sums),
-            (self.squares, other.squares),
-            (self.seconds, other.seconds),
-        ):
+        for own, more in zip(self.tensors(), other.tensors(), strict=True):
             own += more
         return self
 

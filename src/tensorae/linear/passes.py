@@ -255,7 +255,7 @@ def cheapest(rows: Rows, model: LinearModel) -> tuple[Tensor, Tensor]:
 def choose_sweep(rows: Rows, n_starts: int, k: int) -> TableSweep | ChunkSweep:
     """Pick the sweep that is faster for this size of data."""
     if rows.streamed:
-        from tensorae.linear.streams import StreamSweep, StreamedRows
+        from tensorae.linear.streams import StreamedRows, StreamSweep
 
         assert isinstance(rows, StreamedRows)
         return StreamSweep(rows)

@@ -153,6 +153,10 @@ class Rows:
         places, weights = canonical_sample(keys, self.all_weights(), size, offset)
         return Sample(self.select(places), weights, places)
 
+    def own(self, values: Tensor) -> Tensor:
+        """Of numbers (n, ...) for the collected rows those that belong to the rows here."""
+        return values
+
     def collected(self, most: int) -> Rows:  # noqa: ARG002
         """The same rows in memory, where they are no more than ``most``."""
         return self

@@ -256,9 +256,8 @@ class _Problem:
             return self._run_all(self.rows, starts)[0]
         if not self.at_hand.streamed and self.at_hand.n <= 2 * self.sample.shape[0]:
             best = self._search(self.at_hand, starts, self.picked)
-            if self.at_hand is self.rows:
-                return best
-            return self._run_all(self.rows, [self._shared(best.parameters.model)])[0]
+            self.rows.processes.from_first(best.labels, *best.tensors())
+            return replace(best, labels=self.rows.own(best.labels))
         # Starts choose among basins; a sample is enough to tell them apart.
         sample = Rows(
             self.sample,
@@ -409,7 +408,8 @@ class _Problem:
             unused = self.rows.blank(1, k)
             context = run.parameters.context(step=1.0)
             return sweep.soft_pass(run.parameters.model, unused, rule, context).moments
-        return sweep.moments(run.labels[None], k) if fits_table(self.rows, 1, k) else run.moments
+        tabulated = fits_table(self.at_hand, 1, k)
+        return sweep.moments(run.labels[None], k) if tabulated else run.moments
 
 
 def _may_reorder(options: SolverOptions, known_labels: Tensor | None) -> bool:

@@ -1,9 +1,9 @@
 """Rows that are read from batches, pass by pass, by one process or by many.
 
-``StreamedRows`` and ``StreamSweep`` stand in for ``Rows`` and ``ChunkSweep`` where the data is not in
-memory: a pass reads every batch once, rows that move go into the sums while their chunk is at hand,
-and the sums of all processes are added at the end of the pass. Labels stay in memory, four bytes a
-row.
+``StreamedRows`` and ``StreamSweep`` stand in for ``Rows`` and ``ChunkSweep`` where the data is not
+in memory: a pass reads every batch once, rows that move go into the sums while their chunk is at
+hand, and the sums of all processes are added at the end of the pass. Labels stay in memory, four
+bytes a row.
 
 Shapes: n rows of this process, k clusters, d features, r starts, m rows of a chunk.
 """
@@ -147,15 +147,20 @@ class StreamedRows(Rows):
         weights = torch.full((size,), self.count / size, dtype=self.dtype, device=self.device)
         return Sample(x, weights, torch.empty(0, dtype=torch.long, device=self.device))
 
+    def own(self, values: Tensor) -> Tensor:
+        """Of numbers for the rows of all processes, one after another, those of this one."""
+        sizes = self.processes.of_each(self.n, self.device).long()
+        first = int(sizes[: self.processes.rank].sum())
+        return values[first : first + self.n]
+
     def collected(self, most: int) -> Rows:
         """All rows of all processes in memory, where they are no more than ``most``."""
         if self.count > most:
             return self
-        sizes = self.processes.of_each(self.n, self.device).long()
-        first = int(sizes[: self.processes.rank].sum())
         x = torch.zeros(self.count, self.d, dtype=self.dtype, device=self.device)
+        mine = self.own(x)
         for place, part in self.chunks():
-            x[first + place.start : first + place.stop] = part
+            mine[place] = part
         self.processes.all_sum(x)
         zero = torch.zeros_like(self.shift)
         return Rows(x, shift=zero, chunk_rows=self.chunk_rows, dtype=self.dtype)
@@ -256,9 +261,7 @@ class StreamSweep(ChunkSweep):
 
     def _add_up(self, moments: Moments) -> None:
         moments.forget_means()
-        self.rows.processes.all_sums(
-            moments.counts, moments.sums, moments.squares, moments.seconds
-        )
+        self.rows.processes.all_sums(*moments.tensors())
 
 
 class _ChunkMovers(Movers):
