@@ -106,7 +106,7 @@ class TensorizedAutoencoder(nn.Module):
     def parts_of(
         self, j: int, x: Tensor, target: Tensor | None = None
     ) -> tuple[Tensor, Tensor, Tensor]:
-        """What costs are made of, as autoencoder j sees it: |r-u|², |z|² and |r|², each (m,)."""
+        """What costs are made of, as seen by j: ``|r-u|²``, ``|z|²`` and ``|r|²``, each (m,)."""
         self._take_shape(x)
         u = self._seen_by(j, x)
         t = u if target is None else self._seen_by(j, target)
@@ -120,8 +120,8 @@ class TensorizedAutoencoder(nn.Module):
     def objective(self, j: int, u: Tensor, t: Tensor, latent_penalty: float) -> Tensor:
         """What training minimises (m,): the cost in units of ``scale``, codes measured decoded.
 
-        In the linear model a code is as long as what it decodes to, |U(x-C)| = |x̂-C|. Here the
-        penalty is on |x̂-C|², which no scaling of encoder and decoder changes. Summed over a
+        In the linear model a code is as long as what it decodes to: ``|U(x-C)| = |x̂-C|``. Here
+        the penalty is on ``|x̂-C|²``, which no scaling of encoder and decoder changes. Summed over a
         cluster it is the penalty of the costs, because that is how ``code_scales`` are set.
 
         Parameters
