@@ -11,6 +11,7 @@ import torch
 from torch import Tensor
 
 from tensorae.assignment import RULES, Rule
+from tensorae.checkpoints import Checkpoint, State
 from tensorae.linear.moments import Moments
 from tensorae.linear.parameters import Estimation, Parameters
 from tensorae.linear.passes import ChunkSweep, HardPass, TableSweep, cheapest, choose_sweep
@@ -132,6 +133,8 @@ class Alternation:
     tol : float
         Stop where an iteration lowers the loss by no more than this share of it (or, for a
         likelihood, by no more than this per number in X).
+    checkpoint : Checkpoint, optional
+        Where a single start keeps its state.
     """
 
     rows: Rows
@@ -140,6 +143,7 @@ class Alternation:
     rule: Rule
     max_iter: int
     tol: float
+    checkpoint: Checkpoint | None = None
 
     def run(self, labels: Tensor) -> list[Run]:
         """Run every start, given by its first labels (r, n), to a fixed point."""
@@ -151,9 +155,14 @@ class Alternation:
 
     def _run_hard(self, sweep: TableSweep | ChunkSweep, labels: Tensor) -> list[Run]:
         progress = _Progress(labels.shape[0])
-        labels, moments, parameters = self._first(sweep, labels)
-        progress.record(loss=parameters.loss, objective=self._objective(parameters))
+        kept = self._restored(progress)
+        if kept is None:
+            labels, moments, parameters = self._first(sweep, labels)
+            progress.record(loss=parameters.loss, objective=self._objective(parameters))
+        else:
+            labels, moments, parameters = kept
         while progress.alive:
+            self._keep(progress, labels, moments, parameters)
             progress.n_iter += 1
             before = parameters
             step = sweep.hard_pass(before.model, labels, moments)
@@ -176,9 +185,14 @@ class Alternation:
 
     def _run_soft(self, sweep: TableSweep | ChunkSweep, labels: Tensor) -> list[Run]:
         progress = _Progress(labels.shape[0])
-        labels, _, parameters = self._first(sweep, labels.clone())
-        assignments = self._softened(labels)
+        kept = self._restored(progress)
+        if kept is None:
+            labels, moments, parameters = self._first(sweep, labels.clone())
+            assignments = self._softened(labels)
+        else:
+            assignments, moments, parameters = kept
         while progress.alive:
+            self._keep(progress, assignments, moments, parameters)
             growth = STEP_GROWTH ** min(progress.n_iter, LONGEST_GROWTH)
             context = parameters.context(FIRST_STEP * growth)
             progress.n_iter += 1
@@ -234,6 +248,31 @@ class Alternation:
         filled = self._refill(sweep, HardPass(labels, moments, still), parameters)
         parameters = self._shared(self.estimation.first(filled.moments))
         return filled.labels, filled.moments, parameters
+
+    def _keep(
+        self, progress: _Progress, members: Tensor, moments: Moments, parameters: Parameters
+    ) -> None:
+        """Write the state of a single start, if it is time."""
+        if self.checkpoint is None or not self.checkpoint.due():
+            return
+        tensors = {"members": members, "references": moments.references}
+        tensors |= {f"moments.{i}": t for i, t in enumerate(moments.tensors())}
+        tensors |= {f"parameters.{i}": t for i, t in enumerate(parameters.tensors())}
+        numbers = {"paths": progress.paths[0], "n_features": parameters.n_features}
+        self.checkpoint.keep(State(progress.n_iter, numbers, tensors))
+
+    def _restored(self, progress: _Progress) -> tuple[Tensor, Moments, Parameters] | None:
+        """Members, moments and parameters of an earlier run; ``progress`` goes on from there."""
+        state = None if self.checkpoint is None else self.checkpoint.restore(self.rows.device)
+        if state is None:
+            return None
+        tensors = state.tensors
+        progress.n_iter, progress.paths[0] = state.step, state.numbers["paths"]
+        moments = Moments(tensors["references"], *(tensors[f"moments.{i}"] for i in range(4)))
+        parameters = Parameters.of_tensors(
+            [tensors[f"parameters.{i}"] for i in range(8)], state.numbers["n_features"]
+        )
+        return tensors["members"], moments, parameters
 
     def _shared(self, parameters: Parameters) -> Parameters:
         """The first process's parameters in all: rounding may differ between machines."""

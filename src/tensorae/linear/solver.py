@@ -13,6 +13,7 @@ import torch
 from torch import Tensor
 
 from tensorae.assignment import Rule
+from tensorae.checkpoints import Checkpoint
 from tensorae.initialization import (
     k_means_plus_plus,
     random_rows,
@@ -118,6 +119,7 @@ def solve(
     known_labels: Tensor | None = None,
     chunk_rows: int | None = None,
     frame: Frame | None = None,
+    checkpoint: Checkpoint | None = None,
 ) -> Solution:
     """Fit the linear model.
 
@@ -132,6 +134,8 @@ def solve(
     chunk_rows : int, optional
     frame : Frame, optional
         The plane in whose coordinates ``data`` is, where wide data was turned.
+    checkpoint : Checkpoint, optional
+        See ``solve_rows``.
 
     Returns
     -------
@@ -139,13 +143,21 @@ def solve(
     """
     if frame is None and needs_frame(data, options.latent_dim):
         return _solve_in_frame(
-            data, options, rng, weights=weights, known_labels=known_labels, chunk_rows=chunk_rows
+            data,
+            options,
+            rng,
+            weights=weights,
+            known_labels=known_labels,
+            chunk_rows=chunk_rows,
+            checkpoint=checkpoint,
         )
     if chunk_rows is None:
         scores = options.n_clusters * (options.latent_dim + 1)
         chunk_rows = default_chunk_rows(data.shape[1], scores, data.element_size())
     rows = Rows(data, weights, chunk_rows=chunk_rows)
-    return solve_rows(rows, options, rng, known_labels=known_labels, frame=frame)
+    return solve_rows(
+        rows, options, rng, known_labels=known_labels, frame=frame, checkpoint=checkpoint
+    )
 
 
 def solve_rows(
@@ -155,6 +167,7 @@ def solve_rows(
     *,
     known_labels: Tensor | None = None,
     frame: Frame | None = None,
+    checkpoint: Checkpoint | None = None,
 ) -> Solution:
     """Fit the linear model to rows in memory, or to rows that are streamed.
 
@@ -165,6 +178,9 @@ def solve_rows(
     rng : RandomState
     known_labels : Tensor of shape (n,), optional
     frame : Frame, optional
+    checkpoint : Checkpoint, optional
+        Where the one run over all rows keeps its state; what comes before it is short, and after
+        a kill is done again.
 
     Returns
     -------
@@ -172,7 +188,7 @@ def solve_rows(
     """
     # A start that is given leaves nothing to chance.
     chance = rng if isinstance(options.init, str) else np.random.RandomState(0)
-    problem = _Problem(rows, options, chance, frame)
+    problem = _Problem(rows, options, chance, frame, checkpoint)
     run = problem.best_run(known_labels)
     run = problem.rescue(run)
     moments = problem.exact_moments(run)
@@ -212,8 +228,9 @@ class _Problem:
         options: SolverOptions,
         rng: np.random.RandomState,
         frame: Frame | None = None,
+        checkpoint: Checkpoint | None = None,
     ) -> None:
-        self.rows, self.options, self.rng = rows, options, rng
+        self.rows, self.options, self.rng, self.checkpoint = rows, options, rng, checkpoint
         n_features = rows.d if frame is None else frame.axes.shape[1]
         wanted = min(SAMPLE_ROWS_PER_CLUSTER * options.n_clusters, SAMPLE_ENTRIES // rows.d)
         size = min(max(wanted, SAMPLE_ROWS[0]), SAMPLE_ROWS[1])
@@ -249,7 +266,7 @@ class _Problem:
             return self._run_all(self.rows, self._labelled_starts(known_labels))[0]
         if isinstance(self.options.init, Tensor):
             centers = self.options.init.to(self.rows.dtype) - self.rows.shift
-            return self._run_all(self.rows, [LinearModel.nearest(centers[None])])[0]
+            return self._run_one(LinearModel.nearest(centers[None]))
         self.n_starts = self.options.n_init or AUTO_STARTS
         starts = [LinearModel.nearest(self._seeds(self.n_starts))]
         if self.options.n_init is not None:
@@ -267,7 +284,7 @@ class _Problem:
         )
         order = torch.arange(sample.n, device=self.sample.device)
         best = self._search(sample, starts, order)
-        return self._run_all(self.rows, [self._shared(best.parameters.model)])[0]
+        return self._run_one(self._shared(best.parameters.model))
 
     def _shared(self, model: LinearModel) -> LinearModel:
         """The first process's model in all of them."""
@@ -325,6 +342,11 @@ class _Problem:
             complete[:, missing] = seeds[:, names.numel() :]
             return [LinearModel.nearest(complete)]
         return [LinearModel.nearest(centers), parameters.model.to(self.rows.dtype)]
+
+    def _run_one(self, model: LinearModel) -> Run:
+        """Run one start over all rows, with its state kept."""
+        alternation = replace(self.alternation(self.rows), checkpoint=self.checkpoint)
+        return alternation.run(cheapest(self.rows, model)[0])[0]
 
     def _run_all(self, rows: Rows, starts: list[LinearModel]) -> tuple[Run, list[float]]:
         """Run all starts, in batches as large as memory allows: the best, all objectives."""

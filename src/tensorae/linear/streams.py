@@ -32,11 +32,20 @@ __all__ = ["Source", "StreamSweep", "StreamedRows"]
 class Source(Protocol):
     """What is streamed: batches that come in the same order at every pass."""
 
-    n_rows: int
-    n_features: int
-    dtype: np.dtype[Any]
+    @property
+    def n_rows(self) -> int:
+        """Rows of this process."""
 
-    def __iter__(self) -> Iterator[np.ndarray]: ...
+    @property
+    def n_features(self) -> int:
+        """Columns."""
+
+    @property
+    def dtype(self) -> np.dtype[Any]:
+        """Precision of the rows."""
+
+    def __iter__(self) -> Iterator[np.ndarray]:
+        """Yield arrays (m, d)."""
 
 
 class StreamedRows(Rows):
