@@ -58,6 +58,8 @@ class StreamedRows(Rows):
     processes : Processes
     device : torch.device
     chunk_rows : int, optional
+    centred : bool, default=True
+        Whether rows are moved to their mean, which takes a pass to find.
     """
 
     streamed = True
@@ -69,6 +71,7 @@ class StreamedRows(Rows):
         processes: Processes,
         device: torch.device,
         chunk_rows: int | None = None,
+        centred: bool = True,
     ) -> None:
         self.source, self.processes, self.device = source, processes, device
         self.n, self.d = source.n_rows, source.n_features
@@ -80,7 +83,8 @@ class StreamedRows(Rows):
         self.dtype = ACCURATE if self.count * self.d <= SMALL_DATA else kind
         self.chunk_rows = chunk_rows or default_chunk_rows(self.d)
         self.shift = torch.zeros(self.d, dtype=self.dtype, device=device)
-        self.shift = self._mean()
+        if centred:
+            self.shift = self._mean()
 
     def chunks(self) -> Iterator[tuple[slice, Tensor]]:
         """Yield ``(slice, x (m, d))``, x centred and in the working precision."""
