@@ -47,6 +47,6 @@ docs: $(READY)  ## build the documentation into docs/_build/html; warnings are e
 	$(BIN)/python -m sphinx -W --keep-going -b html docs docs/_build/html
 
 clean:  ## remove .venv, caches and everything the other targets made
-	rm -rf $(VENV) build dist demo results docs/_build docs/generated
+	rm -rf $(VENV) build dist demo results docs/_build docs/generated docs/gallery
 	rm -rf .pytest_cache .mypy_cache .ruff_cache .hypothesis
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +

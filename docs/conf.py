@@ -2,6 +2,8 @@
 
 from importlib.metadata import version as installed_version
 
+from sphinx_gallery.sorting import ExplicitOrder
+
 project = "tensorae"
 author = "tensorae developers"
 copyright = "2026, tensorae developers"
@@ -13,6 +15,7 @@ extensions = [
     "sphinx.ext.autodoc",
     "sphinx.ext.autosummary",
     "sphinx.ext.mathjax",
+    "sphinx_gallery.gen_gallery",
 ]
 exclude_patterns = ["_build"]
 templates_path = ["_templates"]
@@ -21,6 +24,36 @@ autosummary_generate = True
 autodoc_typehints = "none"  # numpydoc's Parameters sections say it better
 numpydoc_show_class_members = False  # the class template lists them once
 myst_enable_extensions = ["dollarmath", "amsmath"]
+myst_heading_anchors = 3  # headings can be linked to
+
+# From the first look to the finer points.
+EXAMPLES = [
+    "plot_simpson.py",
+    "plot_planted_lines.py",
+    "plot_trend_reversals.py",
+    "plot_choosing_k.py",
+    "plot_choosing_penalty.py",
+    "plot_confidence.py",
+    "plot_denoising.py",
+    "plot_anomalies.py",
+    "plot_few_labels.py",
+    "plot_digits_embedding.py",
+    "plot_custom_architecture.py",
+]
+sphinx_gallery_conf = {
+    "examples_dirs": "../examples",
+    "gallery_dirs": "gallery",
+    "filename_pattern": r"/plot_",
+    "ignore_pattern": r"demo_",
+    "within_subsection_order": ExplicitOrder([*EXAMPLES, "*"]),
+    "doc_module": ("tensorae",),
+    "backreferences_dir": "gallery/used_in",
+    "download_all_examples": False,
+    "show_memory": False,
+    "write_computation_times": False,
+    "show_signature": False,
+    "remove_config_comments": True,
+}
 
 
 def skip_what_others_document(app, what, name, obj, skip, options):

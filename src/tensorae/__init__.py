@@ -9,15 +9,17 @@ import importlib
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from tensorae.batches import Batches
     from tensorae.deep.tensorize import tensorize
     from tensorae.estimators.deep import TAE
     from tensorae.estimators.linear import LinearTAE
     from tensorae.persistence import load
 
 __version__ = "0.1.0"
-__all__ = ["TAE", "LinearTAE", "__version__", "load", "tensorize"]
+__all__ = ["TAE", "Batches", "LinearTAE", "__version__", "load", "tensorize"]
 
 _HOMES = {
+    "Batches": "tensorae.batches",
     "LinearTAE": "tensorae.estimators.linear",
     "TAE": "tensorae.estimators.deep",
     "load": "tensorae.persistence",

@@ -305,8 +305,8 @@ class BaseTAE(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMixin, B
             Standard deviation of noise that ``LinearTAE.denoise`` should take out; without it
             nothing is de-noised. A ``TAE`` knows by itself.
         max_points : int, default=5000
-            Points in the scatter. Of more samples the same number is drawn from each cluster in
-            proportion to its size, and those that fit worst are shown in any case.
+            Points in the scatter. Of more samples a random part of each cluster is drawn, the same
+            every time; rows that the page names, such as those that fit worst, come on top.
 
         Returns
         -------

@@ -54,12 +54,13 @@ def percent(share: float) -> str:
     >>> percent(0.4354), percent(1.0), percent(0.00004)
     ('43.5 %', '100 %', '< 0.1 %')
     """
+    # Not quite nothing must not read as nothing, nor not quite all as all.
     if 0 < share < 0.0005:
         return "< 0.1 %"
-    # Not quite all must not read as all.
     if 0.9995 <= share < 1:
         return "> 99.9 %"
-    return f"{100 * share:.1f}".removesuffix(".0").replace("-", "−") + " %"
+    digits = 0 if share in (0, 1) else 1
+    return f"{100 * share:.{digits}f} %".replace("-", "−")
 
 
 def as_data(value: Any, text: str | None = None) -> Any:

@@ -20,7 +20,10 @@ from tensorae.explain.inputs import ModelRows
 from tensorae.plotting.images import image_shape
 from tensorae.report.identifiers import Identifiers
 
-__all__ = ["Results"]
+__all__ = ["MOST_DEFINING", "Results"]
+
+# Features that are listed for a cluster and for a component.
+MOST_DEFINING = 6
 
 Array = NDArray[Any]
 
@@ -41,6 +44,7 @@ class Results:
         Reconstructions.
     denoised : ndarray of shape (n, d) or None
     description : Description
+        Its features are numbered from 0.
     identifiers : Identifiers
     shape : tuple of int or None
         Of one image.
@@ -88,7 +92,13 @@ class Results:
             codes=np.asarray(model.transform(rows.given)),
             given_back=_flat(model.reconstruct(rows.given)),
             denoised=None if denoised is None else _flat(denoised),
-            description=describe(model, rows.given, feature_names=rows.names),
+            description=describe(
+                model,
+                rows.given,
+                # Numbered, since names may occur twice.
+                feature_names=[str(column) for column in range(values.shape[1])],
+                n_features=MOST_DEFINING,
+            ),
             identifiers=named,
             shape=size,
         )

@@ -1,0 +1,229 @@
+"""All parts as one table: which columns, how many rows, and any range of rows of it."""
+
+from __future__ import annotations
+
+import difflib
+import itertools
+from collections.abc import Callable, Iterator, Sequence
+from functools import cached_property
+from typing import Any, TypeVar
+
+import numpy as np
+
+from tensorae.batches.blocks import Block
+from tensorae.batches.parts import Layout, Part, Selection, number_type
+from tensorae.exceptions import InvalidInputError
+
+__all__ = ["PartedTable"]
+
+T = TypeVar("T")
+
+# Parts and columns that an error lists.
+LISTED = 5
+
+
+class PartedTable:
+    """Rows of several parts of one layout, one part after the other.
+
+    Parameters
+    ----------
+    parts : sequence of Part
+    columns : sequence of str or int, optional
+        The columns that are wanted, in this order; all if not given.
+    dtype : numpy dtype, optional
+        Given, the parts may hold numbers of different types.
+    """
+
+    def __init__(
+        self, parts: Sequence[Part], columns: Selection, dtype: np.dtype[Any] | None
+    ) -> None:
+        self.parts = list(parts)
+        self._columns, self._dtype = columns, dtype
+
+    @cached_property
+    def layout(self) -> Layout:
+        """The wanted columns, after a look at the layout of every part."""
+        reference: list[tuple[str, Layout]] = []
+
+        def look(part: Part) -> None:
+            wanted = self._wanted(part.layout())
+            if reference:
+                self._compare(wanted, *reference[0])
+            else:
+                reference.append((f"the first part, {part.name},", wanted))
+
+        _ask_all(self.parts, look)
+        return reference[0][1]
+
+    @cached_property
+    def counts(self) -> list[int]:
+        """Rows of each part."""
+        _ = self.layout  # what is wrong with the columns comes first
+        counts = _ask_all(self.parts, lambda part: part.count())
+        if sum(counts) == 0:
+            where = self.parts[0].name if len(self.parts) == 1 else f"all {len(counts)} parts"
+            raise InvalidInputError(f"no rows in {where}; check how the data was made.")
+        return counts
+
+    @property
+    def n_rows(self) -> int:
+        """Rows of all parts."""
+        return sum(self.counts)
+
+    @property
+    def selection(self) -> Selection:
+        """The columns to ask a part for."""
+        return self.layout.names if self.layout.names is not None else self._columns
+
+    @cached_property
+    def dtype(self) -> np.dtype[Any]:
+        """float32 where it holds all numbers of the (not only whole) columns, else float64."""
+        if self._dtype is not None:
+            return self._dtype
+        types = [number_type(kind) for kind in set(self.layout.kinds)]
+        common = np.result_type(*(kind for kind in types if kind is not None))
+        return np.dtype(np.float32 if common in (np.float16, np.float32) else np.float64)
+
+    def blocks(self, start: int, stop: int | None, rows: int) -> Iterator[tuple[Part, int, Block]]:
+        """Rows ``start`` to ``stop``: blocks, each with its part and its first row in the part."""
+        selection = self.selection
+        for part, first, last in self._ranges(start, stop):
+            row = first
+            try:
+                for block in part.blocks(first, last, selection, rows):
+                    yield part, row, block
+                    row += len(block)
+            except InvalidInputError as error:
+                raise InvalidInputError(f"{part.name}: {error}") from error
+
+    def _ranges(self, start: int, stop: int | None) -> Iterator[tuple[Part, int, int | None]]:
+        """Which rows of which parts make up a range of rows."""
+        if start == 0 and stop is None:
+            yield from ((part, 0, None) for part in self.parts)
+            return
+        stop = self.n_rows if stop is None else stop
+        ends = list(itertools.accumulate(self.counts))
+        for part, count, end in zip(self.parts, self.counts, ends, strict=True):
+            first, last = max(start - (end - count), 0), min(stop - (end - count), count)
+            if first < last:
+                # A part that is read to its end can say whether that is where it ended before.
+                yield part, first, None if last == count else last
+
+    def _wanted(self, layout: Layout) -> Layout:
+        """The columns of one part that are wanted, checked to be there and to be numbers."""
+        if self._columns is None:
+            chosen = list(range(len(layout.kinds)))
+        elif layout.names is not None:
+            chosen = [_position(column, layout.names) for column in self._columns]
+        else:
+            chosen = [_checked(column, len(layout.kinds)) for column in self._columns]
+        if not chosen:
+            raise InvalidInputError("it has no columns; check how it was made.")
+        kinds = tuple(layout.kinds[j] for j in chosen)
+        names = None if layout.names is None else tuple(layout.names[j] for j in chosen)
+        _refuse_other_than_numbers(kinds, names)
+        _refuse_repeated(names, layout.names)
+        return Layout(names, kinds, layout.exact)
+
+    def _compare(self, other: Layout, reference: str, first: Layout) -> None:
+        """Refuse a part whose columns are not those of the first one."""
+        if (first.names is None) != (other.names is None):
+            has = ("no names of columns", "names of columns")
+            raise InvalidInputError(
+                f"it has {has[other.names is not None]}, {reference} has "
+                f"{has[first.names is not None]}; give parts of one kind."
+            )
+        if first.names is None or other.names is None:
+            if len(first.kinds) != len(other.kinds):
+                raise InvalidInputError(
+                    f"it has {len(other.kinds)} columns, {reference} has {len(first.kinds)}."
+                )
+            order: Sequence[int] = range(len(first.kinds))
+        else:
+            _refuse_other_names(first.names, other.names, reference)
+            places = {name: j for j, name in enumerate(other.names)}
+            order = [places[name] for name in first.names]
+        if self._dtype is not None or not (first.exact and other.exact):
+            return
+        for j, kind in enumerate(first.kinds):
+            if other.kinds[order[j]] != kind:
+                label = first.names[j] if first.names else j
+                raise InvalidInputError(
+                    f"column {label!r} holds {other.kinds[order[j]]}, in {reference} {kind}; "
+                    'if that is meant, give dtype="float64" to convert all.'
+                )
+
+
+def _position(column: str | int, names: Sequence[str]) -> int:
+    if column in names:
+        return names.index(column)
+    close = difflib.get_close_matches(str(column), names, n=1)
+    listed = ", ".join(repr(name) for name in names[:LISTED]) + " …" * (len(names) > LISTED)
+    remedy = f"did you mean {close[0]!r}?" if close else f"its columns are {listed}."
+    raise InvalidInputError(f"it has no column {column!r}; {remedy}")
+
+
+def _checked(column: str | int, width: int) -> int:
+    if isinstance(column, str):
+        raise InvalidInputError(
+            f"it has no names of columns, so that there is no column {column!r}; "
+            "give positions, counted from 0."
+        )
+    if not 0 <= column < width:
+        raise InvalidInputError(f"it has columns 0 to {width - 1}, not {column}.")
+    return column
+
+
+def _refuse_other_than_numbers(kinds: Sequence[str], names: Sequence[str] | None) -> None:
+    others = [
+        f"{names[j] if names else j!r} ({kind})"
+        for j, kind in enumerate(kinds)
+        if number_type(kind) is None
+    ]
+    if others:
+        raise InvalidInputError(
+            f"these columns hold no numbers: {', '.join(others[:LISTED])}"
+            f"{' …' if len(others) > LISTED else ''}; choose others with columns=[...]."
+        )
+
+
+def _refuse_repeated(chosen: Sequence[str] | None, names: Sequence[str] | None) -> None:
+    if chosen is None or names is None:
+        return
+    repeated = [name for name in dict.fromkeys(chosen) if names.count(name) > 1]
+    if repeated:
+        raise InvalidInputError(
+            f"it has {names.count(repeated[0])} columns called {repeated[0]!r}; rename one."
+        )
+
+
+def _refuse_other_names(first: Sequence[str], other: Sequence[str], reference: str) -> None:
+    missing = [name for name in first if name not in set(other)]
+    more = [name for name in other if name not in set(first)]
+    if missing or more:
+        faults = [
+            f"{what} {', '.join(repr(name) for name in names[:LISTED])}"
+            for what, names in (("lacks", missing), ("has also", more))
+            if names
+        ]
+        raise InvalidInputError(
+            f"compared with {reference} it {' and '.join(faults)}; "
+            "take it out, or choose columns that all parts have with columns=[...]."
+        )
+
+
+def _ask_all(parts: Sequence[Part], question: Callable[[Part], T]) -> list[T]:
+    """Ask every part; one error names all parts that cannot be used, not only the first."""
+    answers, faults = [], []
+    for part in parts:
+        try:
+            answers.append(question(part))
+        except InvalidInputError as error:
+            faults.append(f"{part.name}: {error}")
+    if len(faults) == 1:
+        raise InvalidInputError(faults[0])
+    if faults:
+        more = [f"… and {len(faults) - LISTED} more"] if len(faults) > LISTED else []
+        listed = "\n".join([*faults[:LISTED], *more])
+        raise InvalidInputError(f"{len(faults)} of {len(parts)} parts cannot be used:\n{listed}")
+    return answers

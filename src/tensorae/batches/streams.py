@@ -1,0 +1,221 @@
+"""Rows that are made anew on every pass: by a function, a torch Dataset or a DataLoader."""
+
+from __future__ import annotations
+
+import zlib
+from abc import abstractmethod
+from collections.abc import Callable, Generator, Iterable, Iterator
+from typing import Any
+
+import numpy as np
+
+from tensorae.batches.blocks import Array, ArrayBlock, Block
+from tensorae.batches.parts import Layout, Part, Selection
+from tensorae.exceptions import InvalidInputError
+
+__all__ = ["FunctionPart", "SamplesPart", "as_array"]
+
+# Passes are compared by rows at multiples of this, and at powers of two.
+COMPARED_EVERY = 1 << 16
+# Samples of a Dataset that are put together at once.
+SAMPLES_AT_ONCE = 1024
+
+
+class _MadePart(Part):
+    """Arrays (m, d) that have to be the same on every pass."""
+
+    def __init__(self, name: str, count: int | None) -> None:
+        self.name = name
+        self._count = count
+        self._layout: Layout | None = None
+        self._checksums: dict[int, int] = {}
+
+    @abstractmethod
+    def _arrays(self, start: int) -> Generator[tuple[int, Array], None, None]:
+        """Arrays from row ``start`` or an earlier one on, each with its first row."""
+
+    def layout(self) -> Layout:
+        """Columns of the first array."""
+        if self._layout is None:
+            arrays = self._arrays(0)
+            _, first = next(arrays, (0, None))
+            arrays.close()
+            if first is None:
+                raise InvalidInputError("it gives no rows; check what it iterates over.")
+            self._layout = Layout(None, (first.dtype.name,) * first.shape[1])
+        return self._layout
+
+    def count(self) -> int:
+        """Rows; gone through once where nothing else tells."""
+        if self._count is None:
+            for _ in self._checked(0, None):
+                pass
+        assert self._count is not None
+        return self._count
+
+    def blocks(
+        self,
+        start: int,
+        stop: int | None,
+        columns: Selection,
+        rows: int,  # noqa: ARG002
+    ) -> Iterator[Block]:
+        """The rows, checked to be those of the passes before."""
+        for first, array in self._checked(start, stop):
+            last = None if stop is None else max(stop - first, 0)
+            kept = array[max(start - first, 0) : last]
+            if len(kept):
+                yield _PassingBlock(kept, columns)  # type: ignore[arg-type]
+
+    def fingerprint(self) -> list[object]:
+        """Rows, columns and the checksum of the first row."""
+        for _ in self._checked(0, 1):
+            pass
+        kinds = self.layout().kinds
+        return ["made", self.count(), len(kinds), kinds[0], self._checksums[0]]
+
+    def _checked(self, start: int, stop: int | None) -> Iterator[tuple[int, Array]]:
+        """Arrays that hold the rows ``start`` to ``stop``, compared with those of other passes."""
+        width = len(self.layout().kinds)
+        arrays = self._arrays(start)
+        end = start
+        try:
+            for first, array in arrays:
+                if array.shape[1] != width:
+                    raise InvalidInputError(
+                        f"the array with row {first} has {array.shape[1]} columns, those before "
+                        f"have {width}; give all of them the same number."
+                    )
+                end = first + len(array)
+                self._compare(first, array)
+                yield first, array
+                if stop is not None and end >= stop:
+                    return
+        finally:
+            arrays.close()
+        expected = self._count if stop is None else stop
+        if expected is not None and end != expected:
+            raise _differs(f"it ended after {end} rows instead of {expected}")
+        self._count = end
+
+    def _compare(self, first: int, array: Array) -> None:
+        if self._count is not None and first + len(array) > self._count:
+            raise _differs(f"it gives more than {self._count} rows")
+        for row in _compared_rows(first, first + len(array)):
+            checksum = zlib.crc32(np.ascontiguousarray(array[row - first]).tobytes())
+            if self._checksums.setdefault(row, checksum) != checksum:
+                raise _differs(f"row {row} is not what it was")
+
+
+class FunctionPart(_MadePart):
+    """What a function returns: an iterator of arrays (m, d).
+
+    Parameters
+    ----------
+    make : callable
+        Called once for every pass.
+    name : str
+    count : int, optional
+        Rows, where they are known.
+    """
+
+    def __init__(self, make: Callable[[], Any], name: str, count: int | None = None) -> None:
+        super().__init__(name, count)
+        self.make = make
+
+    def _arrays(self, start: int) -> Generator[tuple[int, Array], None, None]:  # noqa: ARG002
+        first = 0
+        made = self.make()
+        if not isinstance(made, Iterable):
+            raise InvalidInputError(
+                f"it must return an iterator of arrays, got {type(made).__name__}; "
+                "write it with yield, say."
+            )
+        try:
+            for item in made:
+                array = as_array(item, "an array that it gives")
+                if len(array):
+                    yield first, array
+                first += len(array)
+        finally:
+            if hasattr(made, "close"):
+                made.close()
+
+
+class SamplesPart(_MadePart):
+    """A torch map-style Dataset: every sample can be asked for.
+
+    Parameters
+    ----------
+    dataset : torch.utils.data.Dataset
+    name : str
+    """
+
+    def __init__(self, dataset: Any, name: str = "the Dataset") -> None:
+        super().__init__(name, len(dataset))
+        self.dataset = dataset
+
+    def _arrays(self, start: int) -> Generator[tuple[int, Array], None, None]:
+        for first in range(start, self.count(), SAMPLES_AT_ONCE):
+            places = list(range(first, min(first + SAMPLES_AT_ONCE, self.count())))
+            if hasattr(self.dataset, "__getitems__"):
+                samples = self.dataset.__getitems__(places)
+            else:
+                samples = [self.dataset[place] for place in places]
+            rows = [_to_numpy(_without_target(sample)).reshape(-1) for sample in samples]
+            widths = {len(row) for row in rows}
+            if len(widths) > 1:
+                raise InvalidInputError(
+                    f"samples {first} to {places[-1]} have {min(widths)} to {max(widths)} numbers; "
+                    "give all of them the same."
+                )
+            yield first, np.stack(rows)
+
+
+class _PassingBlock(ArrayBlock):
+    """Rows that the source may overwrite when it makes the next ones, so they are copied."""
+
+    def view(self, start: int, stop: int, dtype: np.dtype[Any]) -> None:  # noqa: ARG002
+        """No rows that last."""
+        return
+
+
+def as_array(item: Any, what: str) -> Array:
+    """Array (m, d) of an array, tensor or (samples, targets) pair; other shapes become rows."""
+    array = _to_numpy(_without_target(item))
+    if array.ndim < 2:
+        raise InvalidInputError(
+            f"{what} must be 2-D (samples x features), got shape {array.shape}; "
+            "one row is one sample."
+        )
+    return array.reshape(len(array), int(np.prod(array.shape[1:])))
+
+
+def _without_target(item: Any) -> Any:
+    is_pair = isinstance(item, tuple | list) and len(item) > 0 and hasattr(item[0], "shape")
+    return item[0] if is_pair else item
+
+
+def _to_numpy(item: Any) -> Array:
+    if hasattr(item, "detach"):  # a torch tensor
+        item = item.detach().cpu()
+        # NumPy has no bfloat16.
+        item = item.float() if "bfloat16" in str(item.dtype) else item
+        return np.asarray(item.numpy())
+    try:
+        return np.asarray(item)
+    except ValueError as error:
+        raise InvalidInputError(f"it gives what is no array ({error}).") from None
+
+
+def _compared_rows(start: int, stop: int) -> list[int]:
+    steps = range(-(-start // COMPARED_EVERY) * COMPARED_EVERY, stop, COMPARED_EVERY)
+    powers = (1 << power for power in range(16))
+    return [*steps, *(row for row in powers if start <= row < stop)]
+
+
+def _differs(what: str) -> InvalidInputError:
+    return InvalidInputError(
+        f"two passes differ: {what}; every pass must give the same rows in the same order, "
+        "without shuffling and without random changes."
+    )

@@ -1,0 +1,96 @@
+"""The commands, put together; errors become one sentence and an exit code."""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Sequence
+from typing import Annotated, NoReturn
+
+import typer
+
+from tensorae import __version__
+from tensorae.cli.apply import denoise, predict, score, transform
+from tensorae.cli.fit import fit
+from tensorae.cli.info import info
+from tensorae.cli.report import report
+from tensorae.cli.reproduce import reproduce
+from tensorae.exceptions import TensoraeError
+
+__all__ = ["app", "main"]
+
+FAILED = 1
+INTERRUPTED = 130  # what shells expect after Ctrl-C
+TRACEBACK = "TENSORAE_TRACEBACK"
+
+app = typer.Typer(
+    help="One representation per cluster: k autoencoders and the clusters they describe.",
+    epilog="Start with: tensorae fit data.csv -k 3 -o model.tae",
+    no_args_is_help=True,
+    add_completion=False,
+    pretty_exceptions_enable=False,
+)
+
+
+def _show_version(wanted: bool) -> None:
+    if wanted:
+        typer.echo(f"tensorae {__version__}")
+        raise typer.Exit
+
+
+@app.callback()
+def _root(
+    version: Annotated[
+        bool, typer.Option("--version", callback=_show_version, is_eager=True, help="Show it.")
+    ] = False,
+) -> None:
+    pass
+
+
+for _command in (fit, predict, transform, denoise, score, info, report, reproduce):
+    app.command()(_command)
+
+
+def main(arguments: Sequence[str] | None = None) -> None:
+    """Run the command; an expected error is one sentence on standard error.
+
+    Parameters
+    ----------
+    arguments : sequence of str, optional
+        Those of the process by default.
+
+    Raises
+    ------
+    SystemExit
+        Always: 0 where all went well, 1 after an error, 2 where the command line makes no sense,
+        130 after Ctrl-C.
+    """
+    try:
+        app(args=None if arguments is None else list(arguments))
+    except SystemExit as end:
+        if end.code == INTERRUPTED:
+            _say("interrupted.")
+        raise
+    except KeyboardInterrupt:
+        _say("interrupted.")
+        sys.exit(INTERRUPTED)
+    except TensoraeError as error:
+        _fail(error, str(error))
+    except MemoryError as error:
+        _fail(error, "the memory is not enough for this; give fewer rows or columns.")
+    except OSError as error:
+        what = f" for {error.filename!r}" if error.filename else ""
+        _fail(error, f"the system refused{what}: {error.strerror or error}.")
+    except Exception as error:
+        _fail(error, f"this should not happen ({type(error).__name__}: {error}); please report it.")
+
+
+def _fail(error: BaseException, sentence: str) -> NoReturn:
+    if os.environ.get(TRACEBACK):
+        raise error
+    _say(" ".join(sentence.split()))
+    sys.exit(FAILED)
+
+
+def _say(sentence: str) -> None:
+    print(f"tensorae: {sentence}", file=sys.stderr)  # noqa: T201

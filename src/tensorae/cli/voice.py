@@ -1,0 +1,109 @@
+"""What is said where: results on standard output, notes and progress on standard error."""
+
+from __future__ import annotations
+
+import json
+import math
+import sys
+import warnings
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import Any
+
+import typer
+
+from tensorae.cli.options import VoiceOptions
+
+__all__ = ["Voice"]
+
+# The columns were put in the order of the fit already, so that their names need no check.
+NAMES_CHECKED = "X does not have valid feature names"
+
+
+class Voice:
+    """Speaks to people, or in JSON to scripts, or not at all.
+
+    Parameters
+    ----------
+    options : VoiceOptions
+    """
+
+    def __init__(self, options: VoiceOptions) -> None:
+        self.quiet = options.quiet
+        self.json = options.json
+        self.notes: list[str] = []
+
+    def note(self, text: str) -> None:
+        """Tell people something they should know, beside the result."""
+        self.notes.append(text)
+        if not self.quiet:
+            typer.echo(f"tensorae: note: {text}", err=True)
+
+    def say(self, text: str) -> None:
+        """Tell people about a result."""
+        if not self.quiet and not self.json:
+            typer.echo(text)
+
+    def give(self, result: dict[str, Any]) -> None:
+        """Give scripts the result, with all notes."""
+        if self.json:
+            content = _plain({**result, "notes": self.notes})
+            typer.echo(json.dumps(content, ensure_ascii=False, allow_nan=False, default=str))
+
+    @contextmanager
+    def listening(self) -> Iterator[None]:
+        """Turn warnings of the library into notes; those of others are not for the user."""
+        with warnings.catch_warnings(record=True) as caught:
+            warnings.simplefilter("ignore")
+            warnings.simplefilter("always", UserWarning)
+            warnings.filterwarnings("ignore", message=NAMES_CHECKED)
+            yield
+        for text in dict.fromkeys(str(warning.message) for warning in caught):
+            self.note(" ".join(text.split()))
+
+    @contextmanager
+    def progress(self, what: str) -> Iterator[Callable[[int, int], None]]:
+        """Show a bar while people wait at a terminal.
+
+        Parameters
+        ----------
+        what : str
+            Stands before the bar.
+
+        Yields
+        ------
+        callable
+            Takes how much is done, and of how much. Until it is called the bar only moves.
+        """
+        if self.quiet or not sys.stderr.isatty():
+            yield lambda done, total: None  # noqa: ARG005
+            return
+        from rich.console import Console
+        from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
+
+        columns = (
+            TextColumn("{task.description}"),
+            BarColumn(),
+            TextColumn("{task.fields[count]}"),
+            TimeElapsedColumn(),
+        )
+        with Progress(*columns, console=Console(stderr=True), transient=True) as bar:
+            task = bar.add_task(what, total=None, count="")
+
+            def show(done: int, total: int) -> None:
+                bar.update(task, completed=done, total=total, count=f"{done}/{total}")
+
+            yield show
+
+
+def _plain(value: Any) -> Any:
+    """The same without what JSON does not know: NaN and infinity are null."""
+    if hasattr(value, "tolist"):
+        value = value.tolist()
+    if isinstance(value, dict):
+        return {str(key): _plain(entry) for key, entry in value.items()}
+    if isinstance(value, list | tuple):
+        return [_plain(entry) for entry in value]
+    if isinstance(value, float) and not math.isfinite(value):
+        return None
+    return value

@@ -1,0 +1,194 @@
+"""What was fitted and how well: sentences, numbers, parameters and how to load the model.
+
+Shapes: n samples, k clusters.
+"""
+
+from __future__ import annotations
+
+import inspect
+import platform
+from dataclasses import dataclass
+from importlib import metadata
+from typing import Any
+
+import numpy as np
+
+import tensorae
+from tensorae.report.numbers import as_data, percent
+from tensorae.report.results import Results
+
+__all__ = ["Fact", "Parameter", "Summary"]
+
+UNSURE = 0.8
+LONGEST_VALUE = 80
+CURVE_POINTS = 200
+VERSIONS = ("torch", "scikit-learn", "numpy")
+
+
+@dataclass(frozen=True)
+class Fact:
+    """A number with a name and, in small print, what it means."""
+
+    name: str
+    value: Any
+    note: str = ""
+
+
+@dataclass(frozen=True)
+class Parameter:
+    """A parameter of the constructor; ``changed`` where it is not the default."""
+
+    name: str
+    value: str
+    changed: bool
+
+
+@dataclass(frozen=True)
+class Summary:
+    """The head and the foot of the page.
+
+    Attributes
+    ----------
+    model : str
+        Name of the estimator.
+    facts : list of Fact
+    warnings : list of str
+        What a reader should know before anything else.
+    curve : str
+        Points of a polyline in a box of 100 x 30: the loss along the fit; empty where unknown.
+    steps : str
+        What the loss was taken after: "iterations" or "epochs".
+    parameters : list of Parameter
+    call : str
+        Python that makes the same model, unfitted.
+    architecture : str
+        Name of a function of the user's own that ``load`` has to be given, or nothing.
+    versions : dict
+    """
+
+    model: str
+    facts: list[Fact]
+    warnings: list[str]
+    curve: str
+    steps: str
+    parameters: list[Parameter]
+    call: str
+    architecture: str
+    versions: dict[str, str]
+
+    @classmethod
+    def of(cls, results: Results) -> Summary:
+        """Ask the model what is not in the results."""
+        model = results.model
+        parameters = _parameters(model)
+        changed = ", ".join(f"{one.name}={one.value}" for one in parameters if one.changed)
+        architecture = getattr(model, "architecture", "")
+        return cls(
+            model=type(model).__name__,
+            facts=[*_fit_facts(results), *_model_facts(model)],
+            warnings=_warnings(results),
+            curve=_curve(_losses(model)),
+            steps="epochs" if hasattr(model, "history_") else "iterations",
+            parameters=parameters,
+            call=f"{type(model).__name__}({changed})",
+            architecture="" if isinstance(architecture, str) else _value(architecture),
+            versions=_versions(),
+        )
+
+
+def _fit_facts(results: Results) -> list[Fact]:
+    facts = []
+    if results.explained is not None:
+        note = "of the variance, by centres and codes together"
+        facts.append(
+            Fact("Explained", as_data(results.explained, percent(results.explained)), note)
+        )
+    if results.k > 1:
+        unsure = int((results.confidence < UNSURE).sum())
+        rows = "row" if unsure == 1 else "rows"
+        mean = float(results.confidence.mean())
+        note = f"mean probability of a row's cluster; {unsure:,} {rows} below {100 * UNSURE:.0f} %"
+        facts.append(Fact("Confidence", as_data(mean, percent(mean)), note))
+    cost = float(results.misfit.mean())
+    facts.append(Fact("Misfit", as_data(cost), "mean cost of a row of this page"))
+    return facts
+
+
+def _model_facts(model: Any) -> list[Fact]:
+    penalty = "estimated" if model.latent_penalty == "auto" else "as given"
+    facts = [
+        Fact("Loss", as_data(float(model.loss_)), "sum of the costs over the rows of the fit"),
+        Fact("λ", as_data(float(model.latent_penalty_)), f"penalty on the code, {penalty}"),
+    ]
+    if hasattr(model, "converged_"):
+        note = "came to a fixed point" if model.converged_ else "stopped before a fixed point"
+        facts.append(Fact("Iterations", as_data(int(model.n_iter_)), note))
+    else:
+        note = f"epoch {model.best_epoch_} was kept"
+        facts.append(Fact("Epochs", as_data(int(model.n_iter_)), note))
+    return facts
+
+
+def _warnings(results: Results) -> list[str]:
+    model, found = results.model, []
+    if getattr(model, "converged_", True) is False:
+        found.append(
+            f"The fit did not converge within max_iter={model.max_iter} iterations; "
+            "raise max_iter or tol."
+        )
+    empty = [str(cluster.label) for cluster in results.description if cluster.size == 0]
+    if empty:
+        which = (
+            f"Cluster {empty[0]} has" if len(empty) == 1 else f"Clusters {', '.join(empty)} have"
+        )
+        found.append(f"{which} no members among these rows.")
+    if len(model.labels_) != results.n:
+        found.append(
+            f"These are not the rows of the fit, or not all of them: the model was fitted on "
+            f"{len(model.labels_):,}, and this page describes {results.n:,}."
+        )
+    elif not np.array_equal(model.labels_, results.labels):
+        found.append("These are not the rows of the fit, or they come in another order.")
+    return found
+
+
+def _losses(model: Any) -> list[float]:
+    if hasattr(model, "history_"):
+        return [float(loss) for loss in model.history_["loss"]]
+    return [float(loss) for loss in model.loss_path_]
+
+
+def _curve(losses: list[float]) -> str:
+    """A polyline in a box of 100 x 30; nothing where there is no curve to see."""
+    values = np.array(losses)
+    values = values[np.isfinite(values)]
+    if len(values) < 2 or values.max() <= values.min():
+        return ""
+    kept = np.unique(np.linspace(0, len(values) - 1, min(len(values), CURVE_POINTS)).astype(int))
+    x = 100 * kept / (len(values) - 1)
+    y = 29 - 28 * (values[kept] - values.min()) / (values.max() - values.min())
+    return " ".join(f"{a:.1f},{b:.1f}" for a, b in zip(x, y, strict=True))
+
+
+def _parameters(model: Any) -> list[Parameter]:
+    given = model.get_params(deep=False)
+    usual = inspect.signature(type(model)).parameters  # in the order of the constructor
+    return [
+        Parameter(name, _value(given[name]), _value(given[name]) != _value(one.default))
+        for name, one in usual.items()
+    ]
+
+
+def _value(value: Any) -> str:
+    """A parameter as it would be written, or in a few words."""
+    if hasattr(value, "shape") and hasattr(value, "dtype"):
+        return f"<array of shape {tuple(value.shape)}>"
+    if callable(value) and hasattr(value, "__name__"):
+        return str(value.__name__)
+    text = repr(value)
+    return text if len(text) <= LONGEST_VALUE else text[: LONGEST_VALUE - 1] + "…"
+
+
+def _versions() -> dict[str, str]:
+    found = {"tensorae": tensorae.__version__, "Python": platform.python_version()}
+    return found | {name: metadata.version(name) for name in VERSIONS}

@@ -1,0 +1,410 @@
+// The map: points on a canvas, axes and lines above it in SVG. No network, no dependency.
+"use strict";
+(() => {
+  const data = JSON.parse(document.getElementById("points").textContent);
+  const byId = (id) => document.getElementById(id);
+  const plot = byId("plot"), tip = byId("tip"), spoken = byId("spoken");
+  const canvas = plot.querySelector("canvas"), svg = plot.querySelector("svg");
+  const chosen = { x: byId("x"), y: byId("y") };
+  const n = data.rows.length;
+
+  // Shapes of radius one, by matplotlib's names.
+  const SHAPES = {
+    "o": "M1 0A1 1 0 1 1-1 0A1 1 0 1 1 1 0Z",
+    "s": "M-.89-.89H.89V.89H-.89Z",
+    "^": "M0-1.2L1.1.75H-1.1Z",
+    "v": "M0 1.2L1.1-.75H-1.1Z",
+    "<": "M-1.2 0L.75-1.1V1.1Z",
+    ">": "M1.2 0L-.75-1.1V1.1Z",
+    "D": "M0-1.25L1.25 0 0 1.25-1.25 0Z",
+    "P": "M-.42-1.15H.42V-.42H1.15V.42H.42V1.15H-.42V.42H-1.15V-.42H-.42Z",
+    "X": "M-1.1-.5L-.5-1.1 0-.6.5-1.1 1.1-.5.6 0 1.1.5.5 1.1 0 .6-.5 1.1-1.1.5-.6 0Z",
+    "h": "M0-1.15L1-.57V.57L0 1.15-1 .57V-.57Z",
+  };
+  const shapes = data.clusters.map((cluster) => new Path2D(SHAPES[cluster.marker]));
+  const hidden = new Set();
+  const dark = window.matchMedia("(prefers-color-scheme: dark)");
+  const paper = window.matchMedia("print");
+  const place = { x: new Float64Array(n), y: new Float64Array(n) };  // of each point, in pixels
+  const NEAR = 24, MOST_IN_TIP = 10;
+  let box, scale, zoomed = null, current = -1, printing = false;
+
+  // Columns -------------------------------------------------------------------------------------
+
+  // Clusters are spread over a strip each, the same way every time.
+  for (const column of data.columns) {
+    column.shown = column.key !== "cluster" ? column.values
+      : column.values.map((value, i) => value + 0.7 * ((i * 0.6180339887) % 1 - 0.5));
+  }
+  const columnOf = (axis) => data.columns[chosen[axis].value];
+
+  const fillChoice = (select, start) => {
+    const groups = new Map();
+    data.columns.forEach((column, i) => {
+      if (!groups.has(column.group)) {
+        const group = document.createElement("optgroup");
+        group.label = column.group;
+        groups.set(column.group, select.appendChild(group));
+      }
+      const option = new Option(column.name, i, i === start, i === start);
+      groups.get(column.group).append(option);
+    });
+  };
+
+  // Scales --------------------------------------------------------------------------------------
+
+  const rangeOf = (column) => {
+    let low = Infinity, high = -Infinity;
+    for (const value of column.shown) { low = Math.min(low, value); high = Math.max(high, value); }
+    const margin = high > low ? 0.05 * (high - low) : 1;
+    return [low - margin, high + margin];
+  };
+
+  const ticksOf = ([low, high], count) => {
+    const rough = (high - low) / Math.max(count, 1);
+    const power = 10 ** Math.floor(Math.log10(rough));
+    const step = [1, 2, 5, 10].map((part) => part * power).find((part) => part >= rough);
+    const ticks = [];
+    for (let i = Math.ceil(low / step); i * step <= high; i++) ticks.push(i * step);
+    const digits = Math.max(0, -Math.floor(Math.log10(step) + 1e-9));
+    const plain = step >= 1e-5 && Math.max(Math.abs(low), Math.abs(high)) < 1e7;
+    const format = (value) => plain ? value.toFixed(digits) : value.toPrecision(3);
+    return ticks.map((value) => ({ value, text: format(value).replace("-", "\u2212") }));
+  };
+
+  // Whole numbers only, where a column has no others.
+  const ticksFor = (column, range, count) => {
+    const whole = column.key === "cluster" || column.key === "row";
+    return ticksOf(range, count).filter((tick) => !whole || Number.isInteger(tick.value));
+  };
+
+  const layOut = () => {
+    const width = plot.clientWidth, height = Math.round(Math.min(Math.max(0.6 * width, 300), 560));
+    const ranges = zoomed || { x: rangeOf(columnOf("x")), y: rangeOf(columnOf("y")) };
+    const ticks = { y: ticksFor(columnOf("y"), ranges.y, height / 60) };
+    const widest = Math.max(0, ...ticks.y.map((tick) => tick.text.length));
+    box = { left: 34 + 7 * widest, top: 8, right: width - 10, bottom: height - 46, width, height };
+    ticks.x = ticksFor(columnOf("x"), ranges.x, (box.right - box.left) / 90);
+    const slope = {
+      x: (box.right - box.left) / (ranges.x[1] - ranges.x[0]),
+      y: (box.top - box.bottom) / (ranges.y[1] - ranges.y[0]),
+    };
+    scale = {
+      ranges, ticks,
+      x: (value) => box.left + (value - ranges.x[0]) * slope.x,
+      y: (value) => box.bottom + (value - ranges.y[0]) * slope.y,
+      back: { x: (p) => ranges.x[0] + (p - box.left) / slope.x, y: (p) => ranges.y[0] + (p - box.bottom) / slope.y },
+    };
+    for (const axis of ["x", "y"]) {
+      const { shown } = columnOf(axis);
+      for (let i = 0; i < n; i++) place[axis][i] = scale[axis](shown[i]);
+    }
+  };
+
+  const inside = (i) => place.x[i] >= box.left && place.x[i] <= box.right
+    && place.y[i] >= box.top && place.y[i] <= box.bottom;
+  const visible = (i) => !hidden.has(data.labels[i]) && inside(i);
+
+  // Drawing -------------------------------------------------------------------------------------
+
+  const element = (name, attributes, parent = svg) => {
+    const made = document.createElementNS("http://www.w3.org/2000/svg", name);
+    for (const [key, value] of Object.entries(attributes)) made.setAttribute(key, value);
+    return parent.appendChild(made);
+  };
+
+  const drawPoints = () => {
+    const ratio = printing ? 3 : window.devicePixelRatio || 1;
+    canvas.width = Math.round(box.width * ratio);
+    canvas.height = Math.round(box.height * ratio);
+    const pen = canvas.getContext("2d");
+    const onDark = dark.matches && !printing;
+    const crowd = Math.min(Math.max(Math.log10(n / 200) / 2, 0), 1);
+    const radius = 4.6 - 2.2 * crowd;
+    let count = 0;
+    // A stride that visits all points in a mixed order, so that no cluster lies on top of another.
+    const stride = strideOf(n);
+    for (let step = 0, i = 0; step < n; step++, i = (i + stride) % n) {
+      if (!visible(i)) continue;
+      count++;
+      const style = data.clusters[data.labels[i]];
+      pen.setTransform(ratio * radius, 0, 0, ratio * radius, ratio * place.x[i], ratio * place.y[i]);
+      pen.globalAlpha = 0.8 - 0.3 * crowd;
+      pen.fillStyle = onDark ? style.dark : style.light;
+      pen.fill(shapes[data.labels[i]]);
+      pen.globalAlpha = 0.5 - 0.25 * crowd;
+      pen.strokeStyle = onDark ? "#000" : "#222";
+      pen.lineWidth = 0.6 / radius;
+      pen.stroke(shapes[data.labels[i]]);
+    }
+    plot.dataset.drawn = count;
+  };
+
+  const strideOf = (count) => {
+    const divisor = (a, b) => (b ? divisor(b, a % b) : a);
+    let stride = Math.max(1, Math.round(count * 0.6180339887));
+    while (divisor(stride, count) !== 1) stride++;
+    return stride;
+  };
+
+  const drawFrame = () => {
+    for (const tick of scale.ticks.x) {
+      const at = scale.x(tick.value);
+      element("line", { class: "tick", x1: at, x2: at, y1: box.top, y2: box.bottom });
+      element("text", { x: at, y: box.bottom + 17, "text-anchor": "middle" }).textContent = tick.text;
+    }
+    for (const tick of scale.ticks.y) {
+      const at = scale.y(tick.value);
+      element("line", { class: "tick", x1: box.left, x2: box.right, y1: at, y2: at });
+      element("text", { x: box.left - 7, y: at + 4, "text-anchor": "end" }).textContent = tick.text;
+    }
+    const middle = { x: (box.left + box.right) / 2, y: (box.top + box.bottom) / 2 };
+    const across = element("text", { class: "name", x: middle.x, y: box.height - 8, "text-anchor": "middle" });
+    across.textContent = shortened(columnOf("x").name, (box.right - box.left) / 7);
+    const turn = `rotate(-90 14 ${middle.y})`;
+    const up = element("text", { class: "name", x: 14, y: middle.y, "text-anchor": "middle", transform: turn });
+    up.textContent = shortened(columnOf("y").name, (box.bottom - box.top) / 7);
+  };
+
+  const shortened = (text, most) => (text.length <= most ? text : text.slice(0, Math.max(most - 1, 1)) + "\u2026");
+
+  const drawLines = () => {
+    const x = columnOf("x").line, y = columnOf("y").line;
+    const drawn = Boolean(x && y);
+    byId("axes").disabled = byId("overall").disabled = !drawn;
+    if (!drawn) return;
+    const clip = element("clipPath", { id: "clip" }, element("defs", {}));
+    element("rect", { x: box.left, y: box.top, width: box.right - box.left, height: box.bottom - box.top }, clip);
+    const group = element("g", { "clip-path": "url(#clip)" });
+    for (const line of data.lines) {
+      const overall = line.cluster < 0;
+      if (overall ? !byId("overall").checked : !byId("axes").checked || hidden.has(line.cluster)) continue;
+      let way = "";
+      for (let i = line.start; i < line.stop; i++) way += `${way ? "L" : "M"}${scale.x(x[i])} ${scale.y(y[i])}`;
+      const kind = overall ? "overall" : `c${line.cluster}${line.place ? " minor" : ""}`;
+      element("path", { class: `path casing ${kind}`, d: way }, group);
+      element("path", { class: `path own ${kind}`, d: way }, group);
+    }
+  };
+
+  const draw = () => {
+    if (!plot.clientWidth) return;
+    layOut();
+    svg.replaceChildren();
+    svg.setAttribute("viewBox", `0 0 ${box.width} ${box.height}`);
+    drawFrame();
+    drawPoints();
+    drawLines();
+    byId("reset").hidden = !zoomed;
+    byId("frame-note").hidden = ![columnOf("x"), columnOf("y")].some((column) => column.key.startsWith("code"));
+    if (current >= 0) visible(current) ? show(current) : leave();
+  };
+
+  // A point and its row -------------------------------------------------------------------------
+
+  const readable = (value) => {
+    if (typeof value !== "number") return value;
+    const size = Math.abs(value);
+    const text = size !== 0 && (size < 1e-4 || size >= 1e9) ? value.toPrecision(4) : String(Number(value.toPrecision(6)));
+    return text.replace("-", "\u2212");
+  };
+
+  const entriesOf = (i) => {
+    const entries = data.identifiers.map((column) => [column.name, column.values[i]]).filter((entry) => entry[1] !== "");
+    const axes = [columnOf("x"), columnOf("y")];
+    const rest = data.columns.filter((column) => column.group === "Features" && !axes.includes(column));
+    const fit = data.columns.filter((column) => ["misfit", "confidence"].includes(column.key) && !axes.includes(column));
+    const columns = [...axes, ...(data.sprite ? [] : rest.slice(0, MOST_IN_TIP)), ...fit];
+    const known = new Set(["cluster", "row"]);
+    return entries.concat(columns.filter((column) => !known.has(column.key)).map((column) => [column.name, readable(column.values[i])]));
+  };
+
+  const add = (parent, name, text) => {
+    const made = parent.appendChild(document.createElement(name));
+    made.textContent = text;  // as text, so that no name or value can be anything else
+    return made;
+  };
+
+  const picture = (i) => {
+    const { uri, columns, width, height } = data.sprite;
+    const zoom = Math.max(1, Math.round(84 / Math.max(width, height)));
+    const made = document.createElement("div");
+    made.className = "picture";
+    Object.assign(made.style, {
+      width: `${zoom * width}px`, height: `${zoom * height}px`, backgroundImage: `url(${uri})`,
+      backgroundSize: `${zoom * width * columns}px auto`,
+      backgroundPosition: `-${zoom * width * (i % columns)}px -${zoom * height * Math.floor(i / columns)}px`,
+    });
+    return made;
+  };
+
+  const show = (i) => {
+    current = i;
+    tip.replaceChildren();
+    add(tip, "p", `row ${data.rows[i]} \u00b7 cluster ${data.labels[i]}`);
+    if (data.sprite) tip.append(picture(i));
+    const list = tip.appendChild(document.createElement("dl"));
+    for (const [name, value] of entriesOf(i)) { add(list, "dt", name); add(list, "dd", value); }
+    tip.hidden = false;
+    const x = place.x[i], y = place.y[i];
+    const left = x + 14 + tip.offsetWidth <= box.width ? x + 14 : Math.max(0, x - 14 - tip.offsetWidth);
+    tip.style.left = `${left}px`;
+    tip.style.top = `${Math.max(0, Math.min(y - tip.offsetHeight / 2, box.height - tip.offsetHeight))}px`;
+    svg.querySelector(".ring")?.remove();
+    element("circle", { class: "ring", cx: x, cy: y, r: 8 });
+  };
+
+  const leave = () => {
+    current = -1;
+    tip.hidden = true;
+    svg.querySelector(".ring")?.remove();
+  };
+
+  const speak = () => {
+    spoken.textContent = [tip.querySelector("p").textContent, ...entriesOf(current).map((entry) => entry.join(" "))].join(", ");
+  };
+
+  const nearest = (x, y) => {
+    let best = -1, least = NEAR * NEAR;
+    for (let i = 0; i < n; i++) {
+      const apart = (place.x[i] - x) ** 2 + (place.y[i] - y) ** 2;
+      if (apart < least && visible(i)) { best = i; least = apart; }
+    }
+    return best;
+  };
+
+  // The visible point that comes next along an axis; ties are broken by the order of the rows.
+  const neighbour = (axis, sign) => {
+    const value = (i) => sign * place[axis][i];
+    let best = -1;
+    for (let i = 0; i < n; i++) {
+      if (i === current || !visible(i)) continue;
+      const after = current < 0 || value(i) > value(current) || (value(i) === value(current) && sign * (i - current) > 0);
+      const sooner = best < 0 || value(i) < value(best) || (value(i) === value(best) && sign * (i - best) < 0);
+      if (after && sooner) best = i;
+    }
+    return best;
+  };
+
+  // What the reader does ------------------------------------------------------------------------
+
+  const at = (event) => {
+    const frame = svg.getBoundingClientRect();
+    return { x: event.clientX - frame.left, y: event.clientY - frame.top };
+  };
+  let from = null, rectangle = null;
+
+  svg.addEventListener("pointerdown", (event) => {
+    if (event.button !== 0 || event.pointerType === "touch") return;
+    from = at(event);
+    svg.setPointerCapture(event.pointerId);
+  });
+  svg.addEventListener("pointermove", (event) => {
+    const to = at(event);
+    if (!from) {
+      const i = nearest(to.x, to.y);
+      if (i < 0) leave(); else if (i !== current) show(i);
+      return;
+    }
+    leave();
+    rectangle?.remove();
+    rectangle = element("rect", {
+      class: "frame", x: Math.min(from.x, to.x), y: Math.min(from.y, to.y),
+      width: Math.abs(to.x - from.x), height: Math.abs(to.y - from.y),
+    });
+  });
+  svg.addEventListener("pointerup", (event) => {
+    const to = at(event);
+    rectangle?.remove();
+    rectangle = null;
+    if (from && Math.abs(to.x - from.x) > 8 && Math.abs(to.y - from.y) > 8) {
+      const between = (axis) => [scale.back[axis](from[axis]), scale.back[axis](to[axis])].sort((a, b) => a - b);
+      zoomed = { x: between("x"), y: between("y") };
+      draw();
+    } else {
+      const i = nearest(to.x, to.y);  // a touch has no hover
+      if (i < 0) leave(); else show(i);
+    }
+    from = null;
+  });
+  svg.addEventListener("pointercancel", () => { rectangle?.remove(); rectangle = from = null; });
+  svg.addEventListener("pointerleave", () => { if (!from) leave(); });
+  svg.addEventListener("dblclick", () => { zoomed = null; draw(); });
+  byId("reset").addEventListener("click", () => { zoomed = null; draw(); plot.focus(); });
+
+  plot.addEventListener("keydown", (event) => {
+    const ways = { ArrowRight: ["x", 1], ArrowLeft: ["x", -1], ArrowUp: ["y", -1], ArrowDown: ["y", 1] };
+    if (event.key === "Escape") { leave(); return; }
+    if (!ways[event.key] || event.ctrlKey || event.metaKey || event.altKey) return;
+    event.preventDefault();
+    const i = neighbour(...ways[event.key]);
+    if (i >= 0) { show(i); speak(); }
+  });
+  plot.addEventListener("blur", leave);
+
+  const choose = (x, y) => {
+    [chosen.x.value, chosen.y.value] = [x, y];
+    zoomed = null;
+    draw();
+  };
+  for (const select of Object.values(chosen)) select.addEventListener("change", () => choose(chosen.x.value, chosen.y.value));
+  byId("swap").addEventListener("click", () => choose(chosen.y.value, chosen.x.value));
+  for (const id of ["axes", "overall"]) byId(id).addEventListener("change", draw);
+
+  // Legend --------------------------------------------------------------------------------------
+
+  const buttons = [...document.querySelectorAll("[data-cluster]")];
+  const labelOf = (button) => Number(button.dataset.cluster);
+  const setHidden = (test) => {
+    for (const button of buttons) {
+      const hide = test(labelOf(button));
+      if (hide) hidden.add(labelOf(button)); else hidden.delete(labelOf(button));
+      button.setAttribute("aria-pressed", String(!hide));
+    }
+    draw();
+  };
+  for (const button of buttons) {
+    const own = labelOf(button);
+    button.querySelector("path").setAttribute("d", SHAPES[data.clusters[own].marker]);
+    button.addEventListener("click", () => setHidden((label) => hidden.has(label) !== (label === own)));
+    button.addEventListener("dblclick", () => setHidden((label) => label !== own));
+  }
+  byId("all-clusters")?.addEventListener("click", () => setHidden(() => false));
+  byId("no-cluster")?.addEventListener("click", () => setHidden(() => true));
+
+  // From elsewhere on the page ------------------------------------------------------------------
+
+  const bringIntoView = () => {
+    const calm = window.matchMedia("(prefers-reduced-motion: reduce)").matches;
+    plot.focus({ preventScroll: true });
+    plot.scrollIntoView({ block: "center", behavior: calm ? "auto" : "smooth" });
+  };
+  const where = new Map(data.rows.map((row, i) => [row, i]));
+  const keys = data.columns.map((column) => column.key);
+  document.addEventListener("click", (event) => {
+    const row = event.target.closest("[data-row]"), pair = event.target.closest("[data-x]");
+    if (row) {
+      const i = where.get(Number(row.dataset.row));
+      zoomed = null;
+      setHidden((label) => hidden.has(label) && label !== data.labels[i]);
+      bringIntoView();
+      show(i);
+      speak();
+    } else if (pair) {
+      choose(keys.indexOf(pair.dataset.x), keys.indexOf(pair.dataset.y));
+      bringIntoView();
+    }
+  });
+
+  // Start ---------------------------------------------------------------------------------------
+
+  const setPrinting = (now) => { if (printing !== now) { printing = now; leave(); draw(); } };
+  window.addEventListener("beforeprint", () => setPrinting(true));
+  window.addEventListener("afterprint", () => setPrinting(false));
+  paper.addEventListener("change", () => setPrinting(paper.matches));
+  dark.addEventListener("change", draw);
+  fillChoice(chosen.x, data.start[0]);
+  fillChoice(chosen.y, data.start[1]);
+  new ResizeObserver(() => { if (!box || plot.clientWidth !== box.width) draw(); }).observe(plot);
+  draw();
+})();

@@ -1,0 +1,124 @@
+"""Reversed trends, as they are shown: a sentence and a picture of the slopes for each.
+
+Shapes: d features.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+import numpy as np
+
+from tensorae.explain import Slope, Trend, TrendReversals, trend_reversals
+from tensorae.report.results import Results
+from tensorae.report.selection import telling_features
+
+__all__ = ["Mark", "Reversal", "Reversals"]
+
+# All pairs are looked at; beyond so many features only those of the most telling ones.
+MOST_SEARCHED = 1000
+MOST_SHOWN = 6
+MOST_CLUSTERS = 12
+
+
+@dataclass(frozen=True)
+class Mark:
+    """One slope in the picture; places are in percent of its width.
+
+    Attributes
+    ----------
+    name : str
+    label : int or None
+        Of a cluster.
+    slope : Slope
+    at, low, high : float
+    """
+
+    name: str
+    label: int | None
+    slope: Slope
+    at: float
+    low: float
+    high: float
+
+    @property
+    def known(self) -> bool:
+        """Whether there is a slope at all."""
+        return math.isfinite(self.slope.low)
+
+
+@dataclass(frozen=True)
+class Reversal:
+    """A reversed trend of column ``y`` on column ``x``."""
+
+    x: int
+    y: int
+    trend: Trend
+    marks: tuple[Mark, ...]
+    n_left_out: int
+
+    @property
+    def agreeing(self) -> int:
+        """Clusters whose own slope has the sign of the common one."""
+        sign = math.copysign(1, self.trend.within.slope)
+        return sum(_known(slope) and slope.slope * sign > 0 for slope in self.trend.clusters)
+
+    @property
+    def n_known(self) -> int:
+        """Clusters that have a slope."""
+        return sum(map(_known, self.trend.clusters))
+
+
+@dataclass(frozen=True)
+class Reversals:
+    """What was searched and what was found; ``found`` is None where nothing could be searched."""
+
+    found: TrendReversals | None
+    shown: tuple[Reversal, ...]
+    n_searched: int
+
+    @classmethod
+    def of(cls, results: Results) -> Reversals:
+        """Look at the pairs of features; pixels and single clusters have no trends to turn."""
+        alive = np.unique(results.labels)
+        if results.d < 2 or len(alive) < 2 or results.shape is not None:
+            return cls(None, (), 0)
+        columns = np.sort(telling_features(results)[:MOST_SEARCHED])
+        found = trend_reversals(
+            results.values[:, columns],
+            results.labels,
+            feature_names=[str(column) for column in columns],  # names may occur twice
+            max_pairs=MOST_SHOWN,
+        )
+        return cls(found, tuple(_shown(found, one) for one in found.reversals), len(columns))
+
+
+def _shown(found: TrendReversals, trend: Trend) -> Reversal:
+    named: list[tuple[str, int | None, Slope]] = [
+        ("all rows", None, trend.overall),
+        ("inside clusters", None, trend.within),
+    ]
+    pairs = zip(found.labels, trend.clusters, strict=True)
+    named += [(f"cluster {label}", int(label), slope) for label, slope in pairs]
+    kept = named[: 2 + MOST_CLUSTERS]
+    # Intervals of small clusters are cut off, or they would flatten all others.
+    reach = 1.6 * max(abs(slope.slope) for _, _, slope in kept)
+    marks = tuple(
+        Mark(
+            name,
+            label,
+            slope,
+            *(_place(value, reach) for value in (slope.slope, slope.low, slope.high)),
+        )
+        for name, label, slope in kept
+    )
+    return Reversal(int(trend.x), int(trend.y), trend, marks, len(named) - len(kept))
+
+
+def _place(value: float, reach: float) -> float:
+    return round(50 + 50 * min(max(value / reach, -1), 1), 2)
+
+
+def _known(slope: Slope) -> bool:
+    return math.isfinite(slope.low)

@@ -1,0 +1,91 @@
+"""Results -> a file of the kind that its ending says, or CSV on standard output."""
+
+from __future__ import annotations
+
+import csv
+import io
+from pathlib import Path
+from typing import Any, BinaryIO
+
+import numpy as np
+from numpy.typing import NDArray
+
+from tensorae._files import open_atomically
+from tensorae.tables.formats import output_format
+from tensorae.tables.sources import arrow
+
+__all__ = ["write_array", "write_csv", "write_table"]
+
+
+def write_table(path: Path, table: Any) -> None:
+    """Write a pyarrow Table as CSV, TSV, Parquet or Arrow, as a whole or not at all.
+
+    Parameters
+    ----------
+    path : Path
+        Its ending says what to write.
+    table : pyarrow.Table
+
+    Raises
+    ------
+    FileWriteError
+        The folder is missing or not writable, or the disk is full. An old file is unchanged.
+    """
+    kind = output_format(path)
+    with open_atomically(path) as file:
+        if kind == "parquet":
+            arrow("parquet").write_table(table, file)
+        elif kind == "arrow":
+            with arrow("ipc").new_file(file, table.schema) as writer:
+                writer.write_table(table)
+        else:
+            write_csv(file, table, delimiter="\t" if kind == "tsv" else ",")
+
+
+def write_array(path: Path, array: NDArray[Any]) -> None:
+    """Write an array as .npy, as a whole or not at all."""
+    with open_atomically(path) as file:
+        np.lib.format.write_array(file, np.ascontiguousarray(array), allow_pickle=False)
+
+
+def write_csv(file: BinaryIO, table: Any, *, delimiter: str = ",") -> None:
+    """Write a table as UTF-8 text; numbers come back bit for bit when they are read.
+
+    Parameters
+    ----------
+    file : binary file
+    table : pyarrow.Table
+    delimiter : str, default=","
+    """
+    # Quotes only where they are needed; pyarrow would put them around every text.
+    header = io.StringIO()
+    csv.writer(header, delimiter=delimiter, lineterminator="\n").writerow(table.column_names)
+    file.write(header.getvalue().encode())
+    arrow_csv = arrow("csv")
+    plain = _plain_columns(table)
+    options = arrow_csv.WriteOptions(
+        include_header=False,
+        delimiter=delimiter,
+        quoting_style="needed" if _needs_quotes(plain, delimiter) else "none",
+    )
+    arrow_csv.write_csv(plain, file, write_options=options)
+
+
+def _plain_columns(table: Any) -> Any:
+    """The same with texts that are repeated written out, which CSV needs."""
+    pa = arrow()
+    for place, field in enumerate(table.schema):
+        if pa.types.is_dictionary(field.type):
+            values = table.column(place).cast(field.type.value_type)
+            table = table.set_column(place, field.name, values)
+    return table
+
+
+def _needs_quotes(table: Any, delimiter: str) -> bool:
+    pa, compute = arrow(), arrow("compute")
+    for column in table.columns:
+        if pa.types.is_string(column.type) or pa.types.is_large_string(column.type):
+            found = compute.match_substring_regex(column, f'[{delimiter}"\\r\\n]')
+            if compute.any(found).as_py():
+                return True
+    return False
