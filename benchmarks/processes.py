@@ -1,7 +1,7 @@
 """Strong scaling: the same fit of LinearTAE by one and by two single-threaded processes.
 
-Also measures the constants of the cost model in docs/large_data.md: seconds per number and score of a
-pass, and of the sum over processes by size.
+Also measures the constants of the cost model in docs/large_data.md: seconds per number and score of
+a pass, and of the sum over processes by size.
 """
 
 # n samples, k clusters, d features, h latent
