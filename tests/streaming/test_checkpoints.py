@@ -74,7 +74,7 @@ def same_model(folder):
             np.testing.assert_array_equal(first[name], second[name], err_msg=name)
 
 
-class Killed(Exception):
+class KilledError(Exception):
     pass
 
 
@@ -85,7 +85,7 @@ def killer(after):
     def callback(epoch):
         epochs.append(epoch)
         if len(epochs) == after:
-            raise Killed
+            raise KilledError
 
     return callback
 
@@ -109,7 +109,7 @@ def test_training_goes_on_from_any_epoch(options, tmp_path):
     whole = TAE(**settings).fit(IRIS)
     for after in (2, 9, 12, 19):
         file = tmp_path / f"{after}.ckpt"
-        with pytest.raises(Killed):
+        with pytest.raises(KilledError):
             TAE(**settings, callbacks=killer(after)).fit(IRIS, checkpoint=file, checkpoint_every=0)
         assert file.exists()
         again = TAE(**settings).fit(IRIS, checkpoint=file, checkpoint_every=0)
@@ -125,7 +125,7 @@ def test_training_goes_on_from_any_epoch(options, tmp_path):
 def test_a_seed_that_is_not_given_is_kept(tmp_path):
     file = tmp_path / "run.ckpt"
     model = TAE(3, 1, max_epochs=6, callbacks=killer(3))
-    with pytest.raises(Killed):
+    with pytest.raises(KilledError):
         model.fit(IRIS, checkpoint=file, checkpoint_every=0)
     seed = (tmp_path / "run.ckpt.seed").read_text()
     once = TAE(3, 1, max_epochs=6).fit(IRIS, checkpoint=file)
@@ -136,7 +136,7 @@ def test_a_seed_that_is_not_given_is_kept(tmp_path):
 
 def test_a_checkpoint_of_another_fit_is_refused(tmp_path):
     file = tmp_path / "run.ckpt"
-    with pytest.raises(Killed):
+    with pytest.raises(KilledError):
         TAE(3, 1, max_epochs=6, random_state=0, callbacks=killer(3)).fit(
             IRIS, checkpoint=file, checkpoint_every=0
         )
