@@ -72,4 +72,9 @@ def setup(app):
 
 html_theme = "pydata_sphinx_theme"
 html_title = "tensorae"
-html_theme_options = {"navigation_with_keys": False, "secondary_sidebar_items": ["page-toc"]}
+html_theme_options = {
+    "navigation_with_keys": False,
+    "secondary_sidebar_items": ["page-toc"],
+    "header_links_before_dropdown": 7,
+    "show_prev_next": True,
+}

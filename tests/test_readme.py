@@ -1,26 +1,97 @@
-"""The Python blocks of README and documentation run as they stand, one after another."""
+"""The Python blocks of README and documentation run as they stand; the reference is complete."""
 
+import importlib
 import re
 from pathlib import Path
 
 import pytest
 
 ROOT = Path(__file__).parent.parent
-PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
+DOCS = ROOT / "docs"
+MADE = {"_build", "gallery", "generated"}  # by the documentation build
+PAGES = [
+    ROOT / "README.md",
+    *(page for page in sorted(DOCS.rglob("*.md")) if page.relative_to(DOCS).parts[0] not in MADE),
+]
+PUBLIC = (
+    "tensorae",
+    "tensorae.datasets",
+    "tensorae.exceptions",
+    "tensorae.experiments",
+    "tensorae.explain",
+    "tensorae.plotting",
+)
+# Looked up by name, not used by themselves.
+NOT_LISTED = {"tensorae.__version__", "tensorae.experiments.FIGURES"}
 
 
 def blocks_of(page):
     return re.findall(r"^```python\n(.*?)^```$", page.read_text("utf-8"), re.DOTALL | re.MULTILINE)
 
 
-@pytest.mark.parametrize("page", [page for page in PAGES if blocks_of(page)], ids=lambda p: p.name)
-def test_every_python_block_runs(page):
+def name_of(page):
+    return page.relative_to(ROOT).as_posix()
+
+
+def listed_in_reference():
+    """Full names of all entries of the reference, with the module that each list names."""
+    names, module = set(), ""
+    for line in (DOCS / "api.rst").read_text("utf-8").splitlines():
+        if line.startswith(".. currentmodule:: "):
+            module = line.removeprefix(".. currentmodule:: ")
+        elif re.fullmatch(r"   [A-Za-z][\w.]*", line):
+            names.add(f"{module}.{line.strip()}")
+    return names
+
+
+@pytest.fixture
+def no_open_figures():
+    yield
+    plt = pytest.importorskip("matplotlib.pyplot")
+    plt.close("all")
+
+
+@pytest.mark.usefixtures("no_open_figures")
+@pytest.mark.parametrize("page", [page for page in PAGES if blocks_of(page)], ids=name_of)
+def test_every_python_block_runs(page, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)  # pages may write files
     namespace: dict[str, object] = {}
     for number, block in enumerate(blocks_of(page), start=1):
         exec(compile(block, f"{page.name}, python block {number}", "exec"), namespace)
 
 
 def test_there_are_blocks_to_run():
-    assert {"README.md", "index.md", "custom_architectures.md"} <= {
-        page.name for page in PAGES if blocks_of(page)
-    }
+    assert {
+        "README.md",
+        "docs/index.md",
+        "docs/custom_architectures.md",
+        "docs/guide/choosing.md",
+        "docs/extend/assignment_rule.md",
+    } <= {name_of(page) for page in PAGES if blocks_of(page)}
+
+
+@pytest.mark.parametrize("module", PUBLIC)
+def test_the_reference_lists_every_public_name(module):
+    public = {f"{module}.{name}" for name in importlib.import_module(module).__all__}
+    assert public - NOT_LISTED <= listed_in_reference()
+
+
+def test_the_reference_lists_nothing_that_is_gone():
+    for full_name in listed_in_reference():
+        module, _, name = full_name.rpartition(".")
+        assert hasattr(importlib.import_module(module), name), full_name
+
+
+def test_every_page_is_reached_from_the_start_page():
+    """A page that no table of contents names is a page that nobody finds."""
+    reached, waiting = set(), [DOCS / "index.md"]
+    while waiting:
+        page = waiting.pop()
+        reached.add(page)
+        for toctree in re.findall(r"```\{toctree\}\n(.*?)```", page.read_text("utf-8"), re.DOTALL):
+            for line in toctree.splitlines():
+                entry = re.sub(r".*<(.*)>", r"\1", line.strip())
+                target = (page.parent / f"{entry}.md").resolve()
+                if entry and not entry.startswith(":") and target.exists():
+                    waiting.append(target)
+    assert {page for page in PAGES if page.parent != ROOT} <= reached

@@ -15,7 +15,7 @@ NAMES = ["length", "depth", "mass"]
 
 
 @pytest.fixture
-def X(rng) -> np.ndarray:
+def X(rng) -> np.ndarray:  # noqa: N802
     """Return 101 rows of float64."""
     return rng.normal(size=(101, 3))
 

@@ -330,6 +330,13 @@ def test_the_policy_lets_no_foreign_script_run(open_page, penguin_page, write, b
     assert "Content Security Policy" in complaint["message"]
 
 
+@pytest.mark.parametrize("scale", [0.0, 1e-100, 1e100])
+def test_points_are_drawn_whatever_their_size(open_page, scale, write):
+    X = scale * np.random.RandomState(0).normal(size=(30, 2)) + scale
+    reader = open_page(write(LinearTAE(1, 1).fit(X), X))
+    assert reader.drawn == 30
+
+
 def test_images_are_shown_on_hover(open_page, digits, write):
     X = digits[0].reshape(-1, 64)
     page = write(LinearTAE(4, 2, random_state=0).fit(X), X, shape=(8, 8))

@@ -145,7 +145,7 @@ def test_small_images_together_stay_within_their_room(model, digits):
     results = SimpleNamespace(shape=(300, 200), given_back=X, n=len(X))
     for count in (10, 1000):
         side = Painter.of(results, count).side
-        assert count * side * math.ceil(side * 2 / 3) <= 2_000_000
+        assert count * side * math.ceil(side * 2 / 3) <= 1_500_000
 
 
 @pytest.mark.parametrize("shape", [(8, 9), (4, 4, 4), (64,), (2, 4, 8)])

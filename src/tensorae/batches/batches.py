@@ -11,6 +11,7 @@ import hashlib
 import json
 import numbers
 import os
+from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
 
@@ -298,10 +299,10 @@ def _check_columns(columns: object) -> Selection:
         )
     if not chosen:
         raise InvalidParameterError("columns must name at least one column, got none of them.")
-    repeated = [column for column in chosen if chosen.count(column) > 1]
-    if repeated:
+    column, times = Counter(chosen).most_common(1)[0]
+    if times > 1:
         raise InvalidParameterError(
-            f"columns must differ from each other, got {repeated[0]!r} twice; name each once."
+            f"columns must differ from each other, got {column!r} {times} times; name each once."
         )
     return chosen
 

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import difflib
 import itertools
-from collections.abc import Callable, Iterator, Sequence
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import cached_property
 from typing import Any, TypeVar
 
@@ -111,10 +112,12 @@ class PartedTable:
 
     def _wanted(self, layout: Layout) -> Layout:
         """The columns of one part that are wanted, checked to be there and to be numbers."""
+        chosen: Sequence[int]
         if self._columns is None:
-            chosen = list(range(len(layout.kinds)))
+            chosen = range(len(layout.kinds))
         elif layout.names is not None:
-            chosen = [_position(column, layout.names) for column in self._columns]
+            places = {name: j for j, name in enumerate(layout.names)}
+            chosen = [_position(column, places) for column in self._columns]
         else:
             chosen = [_checked(column, len(layout.kinds)) for column in self._columns]
         if not chosen:
@@ -154,12 +157,12 @@ class PartedTable:
                 )
 
 
-def _position(column: str | int, names: Sequence[str]) -> int:
-    if column in names:
-        return names.index(column)
+def _position(column: str | int, places: Mapping[str, int]) -> int:
+    if isinstance(column, str) and column in places:
+        return places[column]
+    names = list(places)
     close = difflib.get_close_matches(str(column), names, n=1)
-    listed = ", ".join(repr(name) for name in names[:LISTED]) + " …" * (len(names) > LISTED)
-    remedy = f"did you mean {close[0]!r}?" if close else f"its columns are {listed}."
+    remedy = f"did you mean {close[0]!r}?" if close else f"its columns are {_quoted(names)}."
     raise InvalidInputError(f"it has no column {column!r}; {remedy}")
 
 
@@ -175,41 +178,49 @@ def _checked(column: str | int, width: int) -> int:
 
 
 def _refuse_other_than_numbers(kinds: Sequence[str], names: Sequence[str] | None) -> None:
-    others = [
-        f"{names[j] if names else j!r} ({kind})"
-        for j, kind in enumerate(kinds)
-        if number_type(kind) is None
-    ]
+    others = {kind for kind in set(kinds) if number_type(kind) is None}
     if others:
+        labels: Sequence[object] = names if names is not None else range(len(kinds))
+        refused = [
+            f"{label!r} ({kind})"
+            for label, kind in zip(labels, kinds, strict=True)
+            if kind in others
+        ]
         raise InvalidInputError(
-            f"these columns hold no numbers: {', '.join(others[:LISTED])}"
-            f"{' …' if len(others) > LISTED else ''}; choose others with columns=[...]."
+            f"these columns hold no numbers: {', '.join(refused[:LISTED])}"
+            f"{' …' * (len(refused) > LISTED)}; choose others with columns=[...]."
         )
 
 
 def _refuse_repeated(chosen: Sequence[str] | None, names: Sequence[str] | None) -> None:
     if chosen is None or names is None:
         return
-    repeated = [name for name in dict.fromkeys(chosen) if names.count(name) > 1]
+    times = Counter(names)
+    repeated = [name for name in chosen if times[name] > 1]
     if repeated:
         raise InvalidInputError(
-            f"it has {names.count(repeated[0])} columns called {repeated[0]!r}; rename one."
+            f"it has {times[repeated[0]]} columns called {repeated[0]!r}; rename one."
         )
 
 
 def _refuse_other_names(first: Sequence[str], other: Sequence[str], reference: str) -> None:
-    missing = [name for name in first if name not in set(other)]
-    more = [name for name in other if name not in set(first)]
-    if missing or more:
-        faults = [
-            f"{what} {', '.join(repr(name) for name in names[:LISTED])}"
-            for what, names in (("lacks", missing), ("has also", more))
-            if names
-        ]
+    known, found = set(first), set(other)
+    missing = [name for name in first if name not in found]
+    more = [name for name in other if name not in known]
+    faults = [
+        f"{what} {_quoted(names)}"
+        for what, names in (("lacks", missing), ("has also", more))
+        if names
+    ]
+    if faults:
         raise InvalidInputError(
             f"compared with {reference} it {' and '.join(faults)}; "
             "take it out, or choose columns that all parts have with columns=[...]."
         )
+
+
+def _quoted(names: Sequence[str]) -> str:
+    return ", ".join(repr(name) for name in names[:LISTED]) + " …" * (len(names) > LISTED)
 
 
 def _ask_all(parts: Sequence[Part], question: Callable[[Part], T]) -> list[T]:

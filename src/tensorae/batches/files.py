@@ -11,7 +11,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from tensorae.batches.parts import Part
-from tensorae.exceptions import InvalidInputError
+from tensorae.exceptions import InvalidInputError, TensoraeError
 from tensorae.tables.formats import format_of
 
 __all__ = ["ENDINGS", "FilePart", "find_files", "natural_order"]
@@ -113,9 +113,9 @@ class FilePart(Part):
         self._look()
         try:
             yield
-        except InvalidInputError:
+        except TensoraeError:
             raise
-        except (OSError, ValueError, EOFError, KeyError) as error:  # Arrow's derive from them
+        except Exception as error:  # a damaged file makes a reader stumble over anything
             reason = " ".join(str(error).split())[:200]
             raise InvalidInputError(
                 f"it is no {self.kind} file, or a damaged one ({reason}); write it again."

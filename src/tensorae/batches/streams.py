@@ -31,13 +31,13 @@ class _MadePart(Part):
         self._checksums: dict[int, int] = {}
 
     @abstractmethod
-    def _arrays(self, start: int) -> Generator[tuple[int, Array], None, None]:
-        """Arrays from row ``start`` or an earlier one on, each with its first row."""
+    def _arrays(self, start: int, stop: int | None) -> Generator[tuple[int, Array], None, None]:
+        """Arrays that hold rows ``start`` to ``stop`` and maybe more, each with its first row."""
 
     def layout(self) -> Layout:
         """Columns of the first array."""
         if self._layout is None:
-            arrays = self._arrays(0)
+            arrays = self._arrays(0, 1)
             _, first = next(arrays, (0, None))
             arrays.close()
             if first is None:
@@ -77,7 +77,7 @@ class _MadePart(Part):
     def _checked(self, start: int, stop: int | None) -> Iterator[tuple[int, Array]]:
         """Arrays that hold the rows ``start`` to ``stop``, compared with those of other passes."""
         width = len(self.layout().kinds)
-        arrays = self._arrays(start)
+        arrays = self._arrays(start, stop)
         end = start
         try:
             for first, array in arrays:
@@ -123,7 +123,11 @@ class FunctionPart(_MadePart):
         super().__init__(name, count)
         self.make = make
 
-    def _arrays(self, start: int) -> Generator[tuple[int, Array], None, None]:  # noqa: ARG002
+    def _arrays(
+        self,
+        start: int,  # noqa: ARG002
+        stop: int | None,  # noqa: ARG002
+    ) -> Generator[tuple[int, Array], None, None]:
         first = 0
         made = self.make()
         if not isinstance(made, Iterable):
@@ -155,9 +159,10 @@ class SamplesPart(_MadePart):
         super().__init__(name, len(dataset))
         self.dataset = dataset
 
-    def _arrays(self, start: int) -> Generator[tuple[int, Array], None, None]:
-        for first in range(start, self.count(), SAMPLES_AT_ONCE):
-            places = list(range(first, min(first + SAMPLES_AT_ONCE, self.count())))
+    def _arrays(self, start: int, stop: int | None) -> Generator[tuple[int, Array], None, None]:
+        last = self.count() if stop is None else min(stop, self.count())
+        for first in range(start, last, SAMPLES_AT_ONCE):
+            places = list(range(first, min(first + SAMPLES_AT_ONCE, last)))
             if hasattr(self.dataset, "__getitems__"):
                 samples = self.dataset.__getitems__(places)
             else:

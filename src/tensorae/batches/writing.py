@@ -154,9 +154,7 @@ def _tabbed(file: BinaryIO, names: list[str], first: NDArray[Any]) -> Any:
 def _parquet(file: BinaryIO, names: list[str], first: NDArray[Any]) -> Iterator[Any]:
     schema = _schema(names, first)
     # A dictionary of values helps where they are few; measured numbers are all different.
-    writer = arrow("parquet").ParquetWriter(
-        file, schema, use_dictionary=first.dtype.kind != "f", compression="zstd"
-    )
+    writer = arrow("parquet").ParquetWriter(file, schema, use_dictionary=first.dtype.kind != "f")
     with writer, _grouped(names, schema, writer.write_table) as write:
         yield write
 

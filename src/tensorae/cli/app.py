@@ -15,6 +15,7 @@ from tensorae.cli.fit import fit
 from tensorae.cli.info import info
 from tensorae.cli.report import report
 from tensorae.cli.reproduce import reproduce
+from tensorae.cli.voice import one_line
 from tensorae.exceptions import TensoraeError
 
 __all__ = ["app", "main"]
@@ -88,7 +89,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
 def _fail(error: BaseException, sentence: str) -> NoReturn:
     if os.environ.get(TRACEBACK):
         raise error
-    _say(" ".join(sentence.split()))
+    _say(one_line(sentence))
     sys.exit(FAILED)
 
 

@@ -49,7 +49,7 @@ def predict(
     """Say which cluster each row belongs to."""
     from tensorae.cli.results import Result, check_output, give_result, start_job
 
-    check_output(output.output)
+    check_output(output.output, [model_file, *data])
     job = start_job(model_file, data, reading, Voice(voice))
     labels = _ask(job, "predict")
     columns: dict[str, Any] = {"cluster": job.cluster_column(labels)}
@@ -75,7 +75,7 @@ def transform(
     """
     from tensorae.cli.results import Result, check_output, give_result, start_job
 
-    check_output(output.output)
+    check_output(output.output, [model_file, *data])
     job = start_job(model_file, data, reading, Voice(voice))
     labels, codes = _ask(job, "predict"), _ask(job, "transform")
     columns = {"cluster": job.cluster_column(labels)}
@@ -109,7 +109,7 @@ def denoise(
     """
     from tensorae.cli.results import Result, check_output, give_result, start_job
 
-    check_output(output.output, folders=True)
+    check_output(output.output, [model_file, *data], folders=True)
     job = start_job(model_file, data, reading, Voice(voice))
     clean = _cleaned(job, noise, fitted_on)
     values = job.preparation.undo(clean)
@@ -139,7 +139,7 @@ def score(
 
     from tensorae.cli.results import Result, check_output, give_result, start_job
 
-    check_output(output.output)
+    check_output(output.output, [model_file, *data])
     job = start_job(model_file, data, reading, Voice(voice))
     labels, scores = _ask(job, "predict"), -_ask(job, "score_samples")
     columns = {"cluster": job.cluster_column(labels), "anomaly_score": scores}

@@ -27,9 +27,7 @@ def info(model_file: MODEL_FILE, voice: VoiceOptions) -> None:
     for name, value in _facts(header, preparation).items():
         speaker.say(f"{name:<{WIDTH}}{value}")
     lines, entries = _clusters(str(model_file), header, preparation)
-    speaker.say("")
-    for line in lines:
-        speaker.say(line)
+    speaker.say("", *lines)
     speaker.give({**header, "clusters": entries})
 
 

@@ -29,9 +29,10 @@ def report(
     voice: VoiceOptions,
 ) -> None:
     """Write a page on the clusters: cards, an interactive plot, reversed trends, anomalies."""
-    from tensorae.cli.results import check_place, start_job
+    from tensorae.cli.results import check_other, check_place, start_job
 
     speaker = Voice(voice)
+    check_other(output, [model_file, *data])
     check_place(output)
     job = start_job(model_file, data, reading, speaker)
     preparation, rows = job.preparation, job.rows

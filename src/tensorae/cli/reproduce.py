@@ -35,16 +35,22 @@ def reproduce(
     from tensorae.experiments import reproduce as run
     from tensorae.experiments.progress import bar
 
-    with bar(quiet=quiet) as progress:
-        done = run(
-            figure,
-            output=output,
-            runs=runs,
-            quick=quick,
-            as_published=as_published,
-            jobs=jobs,
-            progress=progress,
+    try:
+        with bar(quiet=quiet) as progress:
+            done = run(
+                figure,
+                output=output,
+                runs=runs,
+                quick=quick,
+                as_published=as_published,
+                jobs=jobs,
+                progress=progress,
+            )
+    except KeyboardInterrupt:
+        typer.echo(
+            "tensorae: finished parts are kept; the same command goes on from here.", err=True
         )
+        raise
     for section in done.sections:
         for finding in section.findings:
             typer.echo(f"figure {section.number}, {finding.verdict}: {finding.claim}")

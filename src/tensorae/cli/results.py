@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+import typer
 from numpy.typing import NDArray
 
 from tensorae._files import open_atomically
@@ -26,7 +27,15 @@ from tensorae.tables.sources import arrow
 if TYPE_CHECKING:
     from tensorae import TAE, LinearTAE
 
-__all__ = ["Job", "Result", "check_output", "check_place", "give_result", "start_job"]
+__all__ = [
+    "Job",
+    "Result",
+    "check_other",
+    "check_output",
+    "check_place",
+    "give_result",
+    "start_job",
+]
 
 STANDARD_OUTPUT = "-"
 
@@ -86,6 +95,11 @@ def start_job(
     from tensorae import load
 
     preparation = Preparation.of_model(model_file)
+    if preparation.foreign:
+        voice.note(
+            "the model file tells of a preparation that is not the command line's own, so columns "
+            "are taken as they are; tensorae info --json shows it."
+        )
     model = load(model_file)
     found = read_data(data, reading.as_read_options())
     rows = preparation.rows(found, drop_missing=reading.drop_missing)
@@ -94,19 +108,33 @@ def start_job(
     return Job(model, preparation, rows, voice)
 
 
-def check_output(output: str | None, *, folders: bool = False) -> None:
-    """Refuse a place that cannot be written before the work is done.
+def check_output(output: str | None, inputs: Sequence[Any], *, folders: bool = False) -> None:
+    """Refuse a place that cannot or must not be written, before the work is done.
 
     Parameters
     ----------
     output : str or None
+    inputs : sequence of path-like
+        What is read, and must stay.
     folders : bool, default=False
         Whether it may be a folder, for images.
     """
-    if output is None or output == STANDARD_OUTPUT or (folders and _is_folder(output)):
+    if output is None or output == STANDARD_OUTPUT:
+        return
+    check_other(Path(output), inputs)
+    if folders and _is_folder(output):
         return
     output_format(Path(output))
     check_place(Path(output))
+
+
+def check_other(output: Path, inputs: Sequence[Any]) -> None:
+    """Refuse to write over what is read."""
+    if output.resolve() in {Path(entry).resolve() for entry in inputs}:
+        raise typer.BadParameter(
+            f"it must not replace what is read, got {str(output)!r}; give another name.",
+            param_hint="--output",
+        )
 
 
 class _RehearsalError(Exception):

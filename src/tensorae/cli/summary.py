@@ -49,16 +49,17 @@ def describe_fit(
     voice.say(
         f"{type(model).__name__}: {counted(len(description), 'cluster')}, {counted(n, 'row')} by "
         f"{width}{f', scaled by {scale}' if scale != 'none' else ''}; {steps}, "
-        f"loss {model.loss_:.6g}\n"
+        f"loss {model.loss_:.6g}",
+        "",
+        *cluster_lines(description, preparation),
     )
-    for line in cluster_lines(description, preparation):
-        voice.say(line)
     table = shlex.join([*(data if "-" not in data else ["DATA"]), *flags])
     place = shlex.quote(str(output))
     voice.say(
-        f"\nWrote {output}. Go on with\n"
-        f"  tensorae predict {place} {table} -o clusters.csv\n"
-        f"  tensorae report {place} {table} -o report.html"
+        "",
+        f"Wrote {output}. Go on with",
+        f"  tensorae predict {place} {table} -o clusters.csv",
+        f"  tensorae report {place} {table} -o report.html",
     )
     voice.give(
         {

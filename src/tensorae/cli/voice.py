@@ -14,7 +14,7 @@ import typer
 
 from tensorae.cli.options import VoiceOptions
 
-__all__ = ["Voice"]
+__all__ = ["Voice", "one_line"]
 
 # The columns were put in the order of the fit already, so that their names need no check.
 NAMES_CHECKED = "X does not have valid feature names"
@@ -35,20 +35,22 @@ class Voice:
 
     def note(self, text: str) -> None:
         """Tell people something they should know, beside the result."""
+        text = one_line(text)
         self.notes.append(text)
         if not self.quiet:
             typer.echo(f"tensorae: note: {text}", err=True)
 
-    def say(self, text: str) -> None:
+    def say(self, *lines: str) -> None:
         """Tell people about a result."""
         if not self.quiet and not self.json:
-            typer.echo(text)
+            for line in lines:
+                typer.echo(_printable(line))
 
     def give(self, result: dict[str, Any]) -> None:
         """Give scripts the result, with all notes."""
         if self.json:
             content = _plain({**result, "notes": self.notes})
-            typer.echo(json.dumps(content, ensure_ascii=False, allow_nan=False, default=str))
+            typer.echo(json.dumps(content, allow_nan=False, default=str))
 
     @contextmanager
     def listening(self) -> Iterator[None]:
@@ -59,7 +61,7 @@ class Voice:
             warnings.filterwarnings("ignore", message=NAMES_CHECKED)
             yield
         for text in dict.fromkeys(str(warning.message) for warning in caught):
-            self.note(" ".join(text.split()))
+            self.note(text)
 
     @contextmanager
     def progress(self, what: str) -> Iterator[Callable[[int, int], None]]:
@@ -94,6 +96,16 @@ class Voice:
                 bar.update(task, completed=done, total=total, count=f"{done}/{total}")
 
             yield show
+
+
+def one_line(text: str) -> str:
+    """One line of text, whatever names and values of a table are in it."""
+    return _printable(" ".join(text.split()))
+
+
+def _printable(line: str) -> str:
+    """The same without characters that would steer a terminal."""
+    return "".join(letter if letter.isprintable() else "?" for letter in line)
 
 
 def _plain(value: Any) -> Any:

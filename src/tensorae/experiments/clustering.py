@@ -22,7 +22,7 @@ from tensorae.experiments.experiment import Outcome, Part, Settings
 from tensorae.experiments.problems import PROBLEMS, Problem, load
 from tensorae.experiments.published import published_autoencoder_labels, published_tae
 
-__all__ = ["METHODS", "PAPER", "TASK", "methods_for", "run"]
+__all__ = ["METHODS", "PAPER", "PUBLISHED", "TASK", "methods_for", "run"]
 
 Array = np.ndarray
 Method = Callable[[Problem, Array, int], Array]  # problem, X (n, d), seed -> labels (n,)

@@ -44,6 +44,7 @@ ROWS = {
     "TAE denoise": ("TAE", DENOISE),
     "LinearTAE denoise": ("LinearTAE", DENOISE),
     "GaussianMixture": ("GaussianMixture", DENOISE),
+    "Wiener filter": ("Wiener filter", DENOISE),
 }
 
 
@@ -127,9 +128,17 @@ def linear_tae(split: Split) -> dict[str, float]:
 
 def mixture(split: Split) -> dict[str, float]:
     """Posterior mean under a Gaussian mixture with full covariances, told the noise."""
-    problem = split.problem
-    starts = 1 if problem.image_shape is not None else STARTS
-    model = GaussianMixture(problem.n_clusters, n_init=starts, random_state=split.seed)
+    starts = 1 if split.problem.image_shape is not None else STARTS
+    return _posterior_mean_values(split, split.problem.n_clusters, starts)
+
+
+def wiener_filter(split: Split) -> dict[str, float]:
+    """Posterior mean under one Gaussian, told the noise: the best that is linear."""
+    return _posterior_mean_values(split, 1, 1)
+
+
+def _posterior_mean_values(split: Split, n_components: int, starts: int) -> dict[str, float]:
+    model = GaussianMixture(n_components, n_init=starts, random_state=split.seed)
     model.fit(split.train.astype(np.float64))
     return {DENOISE: split.error(posterior_mean(model, split.noisy_test, SCALE))}
 
@@ -175,6 +184,7 @@ METHODS: dict[str, Callable[[Split], dict[str, float]]] = {
     "TAE": tae,
     "LinearTAE": linear_tae,
     "GaussianMixture": mixture,
+    "Wiener filter": wiener_filter,
 }
 
 

@@ -15,7 +15,9 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
-__all__ = ["axis_line", "bars", "by_class", "canvas", "method_color", "scatter", "shared_legend"]
+__all__ = [
+    "axis_line", "bars", "by_class", "canvas", "legend_above", "method_color", "quiet", "scatter",
+]  # fmt: skip
 
 Array = np.ndarray
 
@@ -31,6 +33,7 @@ COLORS = {
     "GaussianMixture": "#009E73",
     "PCA + LinearTAE": "#B8860B",
     "PCA + GaussianMixture": "#7FCDBB",
+    "Wiener filter": "#999933",
     "TAE reconstruct": "#F4A582",
     "AE1 denoise": "#2B8CBE",
     "AE2 denoise": "#084081",
@@ -90,11 +93,12 @@ def bars(
     ax.grid(axis="y", color="#E4E4E4", zorder=0)
 
 
-def shared_legend(figure: Figure, methods: Sequence[str], *, columns: int = 5) -> None:
-    """Put one legend of methods above all axes."""
+def legend_above(ax: Axes, methods: Sequence[str], *, columns: int = 6) -> None:
+    """Put a legend of methods above the axes and their title."""
     patches = import_optional("matplotlib.patches", extra="plots")
     handles = [patches.Patch(color=method_color(method), label=method) for method in methods]
-    figure.legend(handles=handles, loc="outside upper center", ncols=columns, frameon=False)
+    lift = 1.07 if ax.get_title(loc="left") else 1.0
+    ax.legend(handles=handles, loc="lower left", bbox_to_anchor=(0, lift), ncols=columns)
 
 
 def by_class(labels: Array, classes: Array, n_clusters: int) -> Array:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from tensorae.experiments import clustering
-from tensorae.experiments.drawing import bars, canvas, shared_legend
+from tensorae.experiments.drawing import bars, canvas, legend_above
 from tensorae.experiments.experiment import Experiment, Finding, Part, Results, Settings, Table
 from tensorae.experiments.problems import REAL, SMALL
 from tensorae.experiments.wording import listed, method_table, seconds_table, verdict
@@ -39,7 +39,7 @@ def _draw(results: Results) -> dict[str, Figure]:
     bars(ax, names, {m: [results.values(n, m, "ARI") for n in names] for m in methods})
     ax.set_ylabel("ARI (higher is better)")
     ax.set_ylim(bottom=min(0.0, ax.get_ylim()[0]))
-    shared_legend(figure, methods)
+    legend_above(ax, methods)
     return {"figure4_clustering": figure}
 
 
@@ -65,8 +65,10 @@ def _findings(results: Results) -> list[Finding]:
     small = [name for name in names if name in SMALL]
     images = [name for name in names if name in IMAGES]
     found = []
+    if names:
+        found.append(_same_parameters(results, names))
     if small:
-        found += [_same_parameters(results, names), _groups_of_shapes(results, small)]
+        found.append(_groups_of_shapes(results, small))
     if images:
         found.append(_images(results, images))
     return found
@@ -80,29 +82,32 @@ def _same_parameters(results: Results, names: list[str]) -> Finding:
         "AE1 (code length h) and AE2 (h·k) perform alike, so that the gain of TAE is not a matter "
         "of more parameters.",
         f"AE1 and AE2 differ by {min(gaps.values()):.2f} to {max(gaps.values()):.2f} ARI; within "
-        f"{COMPARABLE} on {listed(alike)}. Either way the better of TAE and LinearTAE is ahead of "
-        f"both, and of k-means, on {listed(ahead)}.",
+        f"{COMPARABLE} on {listed(alike)}. The better of TAE and LinearTAE is ahead of both, and "
+        f"of k-means, on {listed(ahead)}.",
         verdict([n in alike for n in names]),
     )
 
 
 def _groups_of_shapes(results: Results, names: list[str]) -> Finding:
     gains = {n: results.mean(n, "TAE", "ARI") - _best_rival(results, n) for n in names}
-    figures = ", ".join(f"{n} {gain:+.3f}" for n, gain in gains.items())
+    figures = "; ".join(f"{n} {gain:+.3f}" for n, gain in gains.items())
     mixture = [n for n in names if results.mean(n, "GaussianMixture", "ARI") > _best(results, n)]
+    # On iris the claim is that there is no difference.
+    held = [abs(g) <= COMPARABLE if n == "iris" else g > COMPARABLE for n, g in gains.items()]
     return Finding(
         "On penguins the difference between TAE and the autoencoders is significant; on iris they "
         "perform about the same.",
-        f"TAE minus the best of k-means, AE1 and AE2: {figures}. So TAE is ahead on iris too, once "
-        "it is solved well. A Gaussian mixture, a stronger opponent than the paper's, is ahead of "
+        f"TAE minus the best of k-means, AE1 and AE2: {figures}; differences up to {COMPARABLE} "
+        "count as the same. A Gaussian mixture, a stronger opponent than the paper's, is ahead of "
         f"the better of TAE and LinearTAE on {listed(mixture)}.",
-        verdict([gains[n] > COMPARABLE for n in names]),
+        verdict(held),
     )
 
 
 def _images(results: Results, names: list[str]) -> Finding:
     gains = {n: results.mean(n, "TAE", "ARI") - _best_rival(results, n) for n in names}
-    figures = ", ".join(
+    ahead = [n for n in names if gains[n] > COMPARABLE]
+    figures = "; ".join(
         f"{n}: TAE {results.mean(n, 'TAE', 'ARI'):.3f}, best of k-means, AE1 and AE2 "
         f"{_best_rival(results, n):.3f}, PCA + GaussianMixture "
         f"{results.mean(n, 'PCA + GaussianMixture', 'ARI'):.3f}"
@@ -111,7 +116,8 @@ def _images(results: Results, names: list[str]) -> Finding:
     return Finding(
         "On MNIST, AE and TAE perform very much alike: the clusters have similar properties, which "
         "leaves TAE nothing to exploit.",
-        f"{figures}. There is something to exploit: the published training does not find it.",
+        f"{figures}. TAE is ahead by more than {COMPARABLE} on {listed(ahead)}"
+        + (", where there is something to exploit." if ahead else "."),
         verdict([abs(gain) <= COMPARABLE for gain in gains.values()]),
     )
 
@@ -137,13 +143,13 @@ EXPERIMENT = Experiment(
     number=4,
     title="Clustering of real data",
     story=(
-        "Everything is at its defaults, the same for all sets; classes serve the score alone. h "
-        "= 1 "
-        "unless said. AE1 (code length h) and AE2 (h·k, at most d) are single autoencoders with "
-        "k-means on their codes, trained as TAE is: same networks, optimiser, passes over the data "
-        "and centring. Columns that the paper does not have: LinearTAE with λ = 0.1 and with λ "
-        "estimated, a Gaussian mixture with full covariances, and on images both after PCA. Means "
-        "over the seeds; ± and whiskers are one standard deviation, dots the seeds."
+        "Everything is at its defaults, the same for all sets; classes serve the score alone. "
+        "h = 1 unless said. AE1 (code length h) and AE2 (h·k, at most d) are single autoencoders "
+        "with k-means on their codes, trained as TAE is: same networks, optimiser, passes over "
+        "the data and centring. Columns that the paper does not have: LinearTAE with λ = 0.1 and "
+        "with λ estimated, a Gaussian mixture with full covariances (best of ten starts; of one "
+        "on raw images, for time), and on images both after PCA. Bars are means over the seeds; "
+        "± and whiskers are one standard deviation, dots the seeds."
     ),
     parts=_parts,
     draw=_draw,

@@ -21,7 +21,8 @@ __all__ = ["EXPERIMENT"]
 
 DATASETS = (*PLANTED, *SMALL)
 TO_OWN, TO_CLASS = "largest angle to own eigenvectors", "largest angle to the class's eigenvectors"
-OFFSET, ENTROPY = "largest distance of centre and mean", "entropy at the end"
+OFFSET = "largest distance of centre and mean"
+FIRST_ENTROPY, ENTROPY = "entropy at the start", "entropy at the end"
 LOSS = "loss"
 # Gradient runs take their time, and differ little from seed to seed.
 MOST_SEEDS = 3
@@ -74,7 +75,7 @@ def _angles(ax: Axes, results: Results) -> None:
 
 
 def _erratum(ax: Axes) -> None:
-    angles = np.linspace(-90, 90, 721)
+    angles = np.linspace(-90, 90, 1801)
     tied, free = theorem.free_decoder_costs(angles, SCATTER, PENALTY)
     ax.plot(angles, tied, color=OKABE_ITO[0], lw=2.5, label="tied decoder, V = Uᵀ")
     ax.plot(angles, free, color=OKABE_ITO[3], lw=2.5, label="best free decoder")
@@ -99,7 +100,7 @@ def _entropies(ax: Axes, results: Results, method: str) -> None:
     ax.set_xscale("symlog", linthresh=10)
     ax.set_xlabel("gradient step")
     ax.set_ylabel("mean entropy of a row of S, nats")
-    ax.set_title(f"The relaxed S becomes 0/1: {theorem.METHODS[method]}")
+    ax.set_title(f"How far S is from 0/1: {theorem.METHODS[method]}")
     ax.legend(fontsize=9)
 
 
@@ -111,8 +112,8 @@ def _tables(results: Results) -> list[Table]:
                 _largest(results, name, method, metric) for metric in (TO_OWN, TO_CLASS, OFFSET)
             ]
             loss = results.mean(name, method, LOSS)
-            excess = loss / results.mean(name, "exact", LOSS) - 1
-            told = "–" if np.isnan(excess) else f"{100 * excess:+.2f} %"
+            excess = round(100 * (loss / results.mean(name, "exact", LOSS) - 1), 2)
+            told = "–" if np.isnan(excess) else f"{excess + 0.0:+.2f} %"  # no minus zero
             entropy = _largest(results, name, method, ENTROPY)
             rows.append([f"{name}: {label}", *cells, told, entropy])
     columns = [
@@ -131,13 +132,14 @@ def _findings(results: Results) -> list[Finding]:
     relaxed = max(_most(results, method, TO_OWN) for method in theorem.RULES)
     offset = max(_most(results, method, OFFSET) for method in ("exact", "gradient"))
     entropy = max(_most(results, method, ENTROPY) for method in theorem.RULES)
-    overall = min(results.mean(name, "overall", TO_CLASS) for name in names)
+    first = min(results.values(n, m, FIRST_ENTROPY).min() for n in names for m in theorem.RULES)
+    overall = min(results.values(name, "overall", TO_CLASS).min() for name in names)
     tied, free = theorem.free_decoder_costs(np.linspace(0, 90, 3601), SCATTER, PENALTY)
     return [
         Finding(
             "(i) S is 0/1 at the optimum, although it may be anything between on the way.",
-            f"Along gradient runs with a relaxed S the mean entropy falls to {entropy:.1e} nats or "
-            "less on every set, by both options.",
+            f"Along gradient runs with a relaxed S the mean entropy goes from {first:.2f} nats or "
+            f"more to {entropy:.1e} or less, on every set and by both options.",
             verdict([entropy < 0.01]),
         ),
         Finding(
@@ -148,22 +150,18 @@ def _findings(results: Results) -> list[Finding]:
         Finding(
             "(iii) The encoding is given by the top eigenvectors of each cluster's scatter.",
             f"Largest angle: {exact:.1e} degrees for the exact solution, {relaxed:.1g} for the "
-            "gradient "
-            f"runs, {networks:.1f} for TAE's linear networks, which train in batches and stop "
-            "early. "
-            f"One PCA for all is at least {overall:.0f} degrees off for some class on every set. "
-            "It is "
-            "the top h eigenvectors; the paper writes top k.",
+            f"gradient runs, {networks:.1f} for TAE's linear networks, which train in batches for "
+            "a limited number of steps and do not count here. One PCA for all is at least "
+            f"{overall:.0f} degrees off for some class on every set. It is the top h eigenvectors; "
+            "the paper writes top k.",
             verdict([exact < 1e-3, relaxed < 1.0]),
         ),
         Finding(
             "(iii) The optimal decoder is the transpose of the encoder.",
-            "Only if that is imposed. With Σ = diag(4, 0.1), h = 1 and λ = 0.1 the claimed "
-            "optimum "
-            f"costs {tied.min():.3f}; a free decoder reaches {free.min():.3f} with another "
-            "encoder. "
+            "With Σ = diag(4, 0.1), h = 1 and λ = 0.1 the claimed optimum costs "
+            f"{tied.min():.3f}; a free decoder with the best encoder costs {free.min():.3f}. So "
             "tensorae ties the decoder.",
-            "does not hold",
+            verdict([free.min() > tied.min() - 1e-9]),
         ),
     ]
 
@@ -185,12 +183,14 @@ EXPERIMENT = Experiment(
     number=7,
     title="Theorem 2.2, shown",
     story=(
-        "The linear model on planted and real data, h = 1, λ = 0.1, solved exactly (LinearTAE) and "
-        "trained by Adam (TAE of tied linear networks). Eigenvectors and means are computed anew "
-        "from samples and labels. “Option 1” and “option 2” are gradient runs as the paper "
-        "describes "
-        "them: networks, then the relaxed S, step by step, from assignments that are half uniform; "
-        "option 1 keeps the constraints by an exponentiated step, option 2 projects."
+        "The linear model on planted and real data, h = 1, λ = 0.1, by alternation with exact "
+        "steps (LinearTAE) and trained by Adam (TAE of tied linear networks). Eigenvectors and "
+        "means are computed anew from samples and labels. “Option 1” and “option 2” are gradient "
+        "runs as the paper describes them: networks, then the relaxed S, step by step, from "
+        "assignments that are half uniform; option 1 keeps the constraints by an exponentiated "
+        "step, option 2 projects. Each is the best of ten starts by loss; none is sure to find "
+        "the global optimum, so that a loss can be below that of the exact steps. At most "
+        f"{MOST_SEEDS} seeds; curves show the first."
     ),
     parts=_parts,
     draw=_draw,

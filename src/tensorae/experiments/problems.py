@@ -83,9 +83,10 @@ def load(name: str, seed: int = 0, *, quick: bool = False) -> Data:
 
 @functools.cache
 def fingerprint(name: str, *, quick: bool) -> str:
-    """Return a short name of the samples' values, so that figures of other data are not reused."""
+    """Return a short name of samples and classes, so that figures of other data are not reused."""
     data = load(name, quick=quick)
-    return hashlib.sha256(np.ascontiguousarray(data.X).tobytes()).hexdigest()[:12]
+    values = np.ascontiguousarray(data.X).tobytes() + np.asarray(data.y, dtype=np.int64).tobytes()
+    return hashlib.sha256(values).hexdigest()[:12]
 
 
 def _planted(draw: Callable[..., Any], n_clusters: int) -> Callable[[int, bool], Data]:

@@ -4,7 +4,8 @@ What differs from ``TAE``: the squared error is a *mean* over features while the
 is a sum, so that λ counts d times; networks are small, without bias, and start at random; the code
 is free to shrink while the decoder grows; labels come from networks that were trained on the
 samples they score; nothing revives a cluster that runs empty; the single autoencoder is not
-centred. Learning rate and batch size are not known: usual defaults stand in for them.
+centred. Learning rate and batch size are not known: a usual rate stands in, with batches so small
+that the networks of the small sets have come to rest at the end.
 
 The loop is written with ``tensorize``, as any loop of one's own would be.
 """
@@ -30,7 +31,7 @@ Array = np.ndarray
 
 EPOCHS = 200
 CONV_EPOCHS = 40  # it collapses in the first few
-BATCH_SIZE = 32
+BATCH_SIZE, IMAGE_BATCH_SIZE = 8, 32
 LEARNING_RATE = 1e-3
 LATENT_PENALTY = 0.1
 
@@ -71,7 +72,7 @@ def published_tae(problem: Problem, X: Array, seed: int) -> PublishedFit:
         for _ in range(_epochs(problem)):
             _move_centers(module, rows, labels)
             for j, cluster in members(labels, k):
-                for batch in _batches(cluster):
+                for batch in _batches(problem, cluster):
                     loss = module.costs_of(j, rows[batch]).mean() / d
                     optimizer.zero_grad(set_to_none=True)
                     loss.backward()
@@ -91,7 +92,7 @@ def published_autoencoder_labels(problem: Problem, X: Array, seed: int) -> Array
         parameters = [*encoder.parameters(), *decoder.parameters()]
         optimizer = torch.optim.Adam(parameters, lr=LEARNING_RATE)
         for _ in range(_epochs(problem)):
-            for batch in _batches(torch.arange(len(rows))):
+            for batch in _batches(problem, torch.arange(len(rows))):
                 x = rows[batch].view(-1, *shape)
                 loss = nn.functional.mse_loss(decoder(encoder(x)), x)
                 optimizer.zero_grad(set_to_none=True)
@@ -151,6 +152,7 @@ def _move_centers(module: TensorizedAutoencoder, rows: Tensor, labels: Tensor) -
     module.set_centers(centers)
 
 
-def _batches(rows: Tensor) -> tuple[Tensor, ...]:
-    batches: tuple[Tensor, ...] = rows[torch.randperm(len(rows))].split(BATCH_SIZE)
+def _batches(problem: Problem, rows: Tensor) -> tuple[Tensor, ...]:
+    size = IMAGE_BATCH_SIZE if problem.image_shape is not None else BATCH_SIZE
+    batches: tuple[Tensor, ...] = rows[torch.randperm(len(rows))].split(size)
     return batches

@@ -12,7 +12,8 @@ from os import PathLike
 from pathlib import Path
 
 from tensorae._files import write_atomically
-from tensorae.exceptions import InvalidParameterError
+from tensorae._optional import import_optional
+from tensorae.exceptions import FileWriteError, InvalidParameterError
 from tensorae.experiments import (
     figure1_simpson,
     figure2_planted,
@@ -23,6 +24,7 @@ from tensorae.experiments import (
     figure7_theorem,
     figure8_em,
 )
+from tensorae.experiments.clustering import PUBLISHED
 from tensorae.experiments.experiment import (
     Experiment,
     Finding,
@@ -32,7 +34,7 @@ from tensorae.experiments.experiment import (
     Table,
 )
 from tensorae.experiments.page import Section, save_figures, write_page
-from tensorae.experiments.problems import PROBLEMS
+from tensorae.experiments.problems import PROBLEMS, load
 from tensorae.experiments.runner import Progress, Store, run_parts, silent
 
 __all__ = ["FIGURES", "Reproduction", "Section", "reproduce"]
@@ -138,7 +140,7 @@ def reproduce(
     began = time.perf_counter()
     numbers = _checked_figures(figures)
     settings = _checked_settings(runs, quick, as_published, datasets)
-    folder = Path(output)
+    folder = _prepared(Path(output))
     parts = {number: FIGURES[number].parts(settings) for number in numbers}
     records = run_parts(
         [part for one in parts.values() for part in one],
@@ -146,11 +148,11 @@ def reproduce(
         jobs=_checked_jobs(jobs),
         progress=progress,
     )
+    done = {record.part: record for record in records}
     results = {
-        number: Results([r for r in records if r.part in set(parts[number])], settings)
+        number: Results([done[part] for part in dict.fromkeys(parts[number])], settings)
         for number in numbers
     }
-    folder.mkdir(parents=True, exist_ok=True)
     table = folder / "numbers.csv"
     write_atomically(table, _tidy(results))
     sections = [_section(FIGURES[number], results[number], folder) for number in numbers]
@@ -163,7 +165,7 @@ def _section(figure: Experiment, results: Results, folder: Path) -> Section:
     return Section(
         figure.number,
         figure.title,
-        figure.story + _data_sets(results),
+        figure.story + _data_sets(results) + _published(results),
         save_figures(figure.draw, results, folder / "figures"),
         figure.tables(results),
         figure.findings(results),
@@ -172,8 +174,23 @@ def _section(figure: Experiment, results: Results, folder: Path) -> Section:
 
 def _data_sets(results: Results) -> str:
     """Return a sentence on the data sets that were run."""
-    notes = [f"{name} ({PROBLEMS[name].note})" for name in PROBLEMS if name in results.datasets]
+    notes = []
+    for name in (name for name in PROBLEMS if name in results.datasets):
+        n, d = load(name, quick=results.settings.quick).X.shape
+        notes.append(f"{name} ({PROBLEMS[name].note}; {n} x {d})")
     return f" Data: {'; '.join(notes)}." if notes else ""
+
+
+def _published(results: Results) -> str:
+    """Return a sentence on the published settings, where they were run."""
+    if not any(record.part.method in PUBLISHED for record in results.records):
+        return ""
+    return (
+        " “Published” are the published code's settings as far as they are known: a penalty of "
+        "λ·d, networks of h units without bias (a single rectified unit often begins, and stays, "
+        "at zero), random starts, a single autoencoder that is not centred. Its learning rate and "
+        "batches are not known."
+    )
 
 
 def _tidy(results: dict[int, Results]) -> str:
@@ -206,15 +223,28 @@ def _sources(records: Sequence[Record]) -> dict[str, str]:
     }
 
 
+def _prepared(folder: Path) -> Path:
+    """Make the folder and find the packages now: the end of a long run is too late to miss them."""
+    for module, extra in (("matplotlib", "plots"), ("jinja2", "reproduce")):
+        import_optional(module, extra=extra)
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise FileWriteError(
+            f"output must be a folder that can be written to, got {str(folder)!r} "
+            f"({error.strerror}); choose another."
+        ) from error
+    return folder
+
+
 def _checked_figures(figures: Sequence[int] | None) -> list[int]:
-    wanted = sorted(FIGURES) if figures is None else sorted(set(figures))
-    unknown = [number for number in wanted if number not in FIGURES]
-    if unknown or not wanted:
+    wanted = list(FIGURES) if figures is None else list(dict.fromkeys(figures))
+    if not wanted or not all(number in FIGURES for number in wanted):
         raise InvalidParameterError(
             f"figures must be numbers from {min(FIGURES)} to {max(FIGURES)}, got {figures!r}; "
             "leave it out for all."
         )
-    return wanted
+    return sorted(wanted)
 
 
 def _checked_settings(
@@ -223,10 +253,10 @@ def _checked_settings(
     runs = runs if runs is not None else (QUICK_RUNS if quick else Settings.runs)
     if runs < 1:
         raise InvalidParameterError(f"runs must be at least 1, got {runs}; it counts seeds.")
-    unknown = [name for name in datasets or () if name not in PROBLEMS]
-    if unknown:
+    if datasets is not None and (isinstance(datasets, str) or not set(datasets) <= set(PROBLEMS)):
         raise InvalidParameterError(
-            f"datasets must be among {', '.join(map(repr, PROBLEMS))}, got {unknown[0]!r}."
+            f"datasets must be a list of {', '.join(map(repr, PROBLEMS))}, got {datasets!r}; "
+            "leave it out for all."
         )
     return Settings(runs, quick, as_published, tuple(datasets) if datasets is not None else None)
 

@@ -30,10 +30,11 @@ def verdict(held: Sequence[bool]) -> Verdict:
 
 
 def listed(names: Sequence[str]) -> str:
-    """Return ``a, b and c``, or "none"."""
+    """Return ``a, b and c`` or, where names have commas, ``a; b, c and d``; or "none"."""
     if not names:
         return "none"
-    return " and ".join(part for part in (", ".join(names[:-1]), names[-1]) if part)
+    comma = "; " if any("," in name for name in names) else ", "
+    return " and ".join(part for part in (comma.join(names[:-1]), names[-1]) if part)
 
 
 def bold_best(cells: Sequence[str], means: Sequence[float], *, lowest: bool) -> list[str]:

@@ -23,7 +23,7 @@ from tensorae.report.trends import Reversals
 
 __all__ = ["render"]
 
-SCRIPTS = ("scatter.js", "page.js")
+SCRIPTS = ("drawing.js", "scatter.js", "page.js")
 
 
 def render(results: Results, *, title: str | None, max_points: int) -> str:

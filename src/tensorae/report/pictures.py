@@ -24,7 +24,7 @@ Array = NDArray[Any]
 LARGEST_SIDE = 64
 RANGE_ROWS, RANGE_PERCENT = 2000, (1, 99)
 # Bytes of all small images together, before they are compressed; of the points' images, after.
-MOST_BYTES, MOST_SPRITE_BYTES = 2_000_000, 2_000_000
+MOST_BYTES, MOST_SPRITE_BYTES = 1_500_000, 1_500_000
 LARGEST_SPRITE_SIDE, SMALLEST_SPRITE_SIDE = 28, 7
 
 

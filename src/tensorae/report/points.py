@@ -26,6 +26,8 @@ Array = NDArray[Any]
 
 MOST_FEATURES = 100
 MOST_CODES = 10
+# Columns of X and of the code that are there whatever they take.
+FEWEST = 2
 # Beyond so many features the overall directions show more than any two of them.
 MANY_FEATURES = 40
 # What columns and identifiers may take, so that the whole page stays below 8 MB.
@@ -64,9 +66,11 @@ class Points:
         directions = overall_directions(results)
         lines = [*cluster_lines(results), *overall_line(results, directions)]
         builder = _Builder(results, rows, lines, directions)
+        # In the order of what a reader would miss most; features take the room that is left.
+        others, overall = builder.others(), builder.directions()
+        codes, identifiers = builder.codes(), builder.identifiers()
         features = builder.features(_wanted(results, reversals))
-        identifiers = builder.identifiers()
-        columns = [*features.values(), *builder.directions(), *builder.codes(), *builder.others()]
+        columns = [*features.values(), *overall, *codes, *others]
         sprite = None if painter is None else sprite_of(painter, results.values[rows])
         start = _start(results, reversals, len(directions))
         keys = [column["key"] for column in columns]
@@ -123,7 +127,7 @@ class _Builder:
             line = None if self.line is None else self.line[:, column]
             values = self.results.values[self.rows, column]
             made = _column(f"x{column}", self.results.names[column], "Features", values, line)
-            if not self._takes(made) and len(kept) >= 2:
+            if not self._takes(made) and len(kept) >= FEWEST:
                 break
             kept[column] = made
         return dict(sorted(kept.items()))
@@ -145,15 +149,16 @@ class _Builder:
             line = None if self.line is None else (self.line - self.results.mean) @ direction
             name = f"overall direction {place + 1}"
             made.append(_column(f"overall{place}", name, "All clusters", off @ direction, line))
-        return made
+        return self._kept(made, len(made))
 
     def codes(self) -> list[dict[str, Any]]:
         """What ``transform`` gives, in the frame of each cluster."""
         codes = self.results.codes[self.rows, :MOST_CODES]
-        return [
+        made = [
             _column(f"code{place}", f"code {place}", "Embedding, by cluster", values)
             for place, values in enumerate(codes.T)
         ]
+        return self._kept(made, FEWEST)
 
     def others(self) -> list[dict[str, Any]]:
         """What is known of each row beside its features."""
@@ -165,11 +170,20 @@ class _Builder:
         if self.results.k > 1:
             sure = self.results.confidence[self.rows]
             made.append(_column("confidence", "confidence", group, sure))
-        return [*made, _column("row", "row", group, self.rows)]
+        made.append(_column("row", "row", group, self.rows))
+        return self._kept(made, len(made))
+
+    def _kept(self, columns: list[dict[str, Any]], fewest: int) -> list[dict[str, Any]]:
+        """Columns that there is room for, and so many whatever they take."""
+        fits = [self._takes(column) for column in columns]
+        return [column for place, column in enumerate(columns) if place < fewest or fits[place]]
 
     def _takes(self, column: dict[str, Any]) -> bool:
-        self.room -= len(as_json(column))
-        return self.room >= 0
+        """Use up room for a column; one that does not fit takes none."""
+        size = len(as_json(column))
+        fits = size <= self.room
+        self.room -= size if fits else 0
+        return fits
 
 
 def _column(

@@ -18,7 +18,7 @@ from tensorae.report.results import Results
 __all__ = ["write_report"]
 
 # More points than this make a page that is slow to open.
-MOST_POINTS = 50_000
+MOST_POINTS = 20_000
 
 
 def write_report(

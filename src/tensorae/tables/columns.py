@@ -22,6 +22,7 @@ __all__ = ["Choice", "check_numbers", "choose_columns", "find_columns", "number_
 
 # Fewer rows than this that go 1, 2, 3 can be a measurement.
 SHORTEST_COUNTER = 10
+TEXTS = ("string", "large_string", "string_view")
 PLURAL = {
     "text": "texts",
     "date": "dates",
@@ -178,7 +179,7 @@ def _kind(data: Data, name: str, *, counters: bool = True) -> _Kind:
     there = data.n_rows - column.null_count
     if not there:
         return _Kind("empty", data.n_rows)
-    if types.is_string(kind) or types.is_large_string(kind) or types.is_string_view(kind):
+    if str(kind) in TEXTS:
         return _text_kind(column, data.missing)
     if types.is_temporal(kind):
         return _Kind("date", there)

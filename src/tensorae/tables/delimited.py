@@ -35,8 +35,11 @@ def read_delimited(source: Source, options: ReadOptions) -> Any:
     pyarrow.Table
     """
     utf8 = _is_utf8(options.encoding)
-    with source.open() as stream:
-        head: bytes = stream.read(HEAD)
+    try:
+        with source.open() as stream:
+            head: bytes = stream.read(HEAD)
+    except OSError as error:
+        raise _unreadable(source, error) from None
     _check_head(source, head, utf8=utf8)
     delimiter = options.delimiter or _delimiter(source, head.decode(options.encoding, "replace"))
     table = _read(source, options, delimiter)
@@ -121,16 +124,20 @@ def _explain(
     except Exception:  # what matters is in ``error`` already
         wrong = []
     if not wrong:
-        reason = " ".join(str(error).split())[:150]
-        return InvalidInputError(
-            f"{source.name!r} cannot be read as text in columns ({reason}); check the file."
-        )
+        return _unreadable(source, error)
     first, more = wrong[0], len(wrong) - 1
     others = f", and so it goes in {more} more line{'s' * (more > 1)}" if more else ""
     return InvalidInputError(
         f"line {first.number} of {source.name!r} has {first.actual_columns} values, but the header "
         f"has {first.expected_columns}{others}; mend the file, or say with --delimiter what "
         f"stands between values if it is not {delimiter!r}."
+    )
+
+
+def _unreadable(source: Source, error: Exception) -> InvalidInputError:
+    reason = " ".join(str(error).split())[:150].rstrip(".")
+    return InvalidInputError(
+        f"{source.name!r} cannot be read as text in columns ({reason}); check the file."
     )
 
 

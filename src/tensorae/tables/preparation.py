@@ -67,6 +67,8 @@ class Preparation:
         Of the clusters; empty where they have numbers only.
     labels : str or None
         The column that the names are from.
+    foreign : bool
+        Whether the file has notes on a preparation of another make, which are not understood.
     """
 
     columns: tuple[str, ...] | None
@@ -74,6 +76,7 @@ class Preparation:
     shape: tuple[int, ...] | None = None
     names: tuple[str, ...] = ()
     labels: str | None = None
+    foreign: bool = False
 
     @property
     def n_features(self) -> int:
@@ -106,7 +109,7 @@ class Preparation:
             if not isinstance(d, int):
                 raise ModelFileError(f"{name!r} does not say how many features it has.")
             plain = Scaling("none", np.zeros(d), np.ones(d))
-            return cls(None if names is None else tuple(names), plain)
+            return cls(None if names is None else tuple(names), plain, foreign=bool(stored))
         if stored["tables"] != VERSION:
             raise ModelFileError(
                 f"{name!r} was prepared by another version of tensorae ({stored['tables']!r:.20}); "

@@ -116,6 +116,8 @@ def _source(path: Path, options: ReadOptions, label: str) -> Source:
         raise InvalidInputError(
             f"{str(path)!r} may not be read by this user; change its permissions."
         )
+    if not path.is_file():  # a pipe can be read only once, and some files are read twice
+        return Source(str(path), kind, content=path.read_bytes(), label=label)
     return Source(str(path), kind, path, label=label)
 
 

@@ -44,8 +44,12 @@ def write_table(path: Path, table: Any) -> None:
 
 def write_array(path: Path, array: NDArray[Any]) -> None:
     """Write an array as .npy, as a whole or not at all."""
+    array = np.ascontiguousarray(array)
     with open_atomically(path) as file:
-        np.lib.format.write_array(file, np.ascontiguousarray(array), allow_pickle=False)
+        # Not by numpy's own writer: it says nothing where the disk is full.
+        header = np.lib.format.header_data_from_array_1_0(array)
+        np.lib.format.write_array_header_1_0(file, header)
+        file.write(array.data.cast("B") if array.size else b"")
 
 
 def write_csv(file: BinaryIO, table: Any, *, delimiter: str = ",") -> None:
@@ -72,12 +76,15 @@ def write_csv(file: BinaryIO, table: Any, *, delimiter: str = ",") -> None:
 
 
 def _plain_columns(table: Any) -> Any:
-    """The same with texts that are repeated written out, which CSV needs."""
-    pa = arrow()
+    """The same with each value written out as CSV needs it; lists and the like become text."""
+    types = arrow().types
     for place, field in enumerate(table.schema):
-        if pa.types.is_dictionary(field.type):
-            values = table.column(place).cast(field.type.value_type)
-            table = table.set_column(place, field.name, values)
+        column = table.column(place)
+        if types.is_dictionary(field.type):
+            table = table.set_column(place, field.name, column.cast(field.type.value_type))
+        elif types.is_nested(field.type) or types.is_binary(field.type):
+            texts = [None if value is None else str(value) for value in column.to_pylist()]
+            table = table.set_column(place, field.name, arrow().array(texts, arrow().string()))
     return table
 
 

@@ -8,25 +8,12 @@
   const chosen = { x: byId("x"), y: byId("y") };
   const n = data.rows.length;
 
-  // Shapes of radius one, by matplotlib's names.
-  const SHAPES = {
-    "o": "M1 0A1 1 0 1 1-1 0A1 1 0 1 1 1 0Z",
-    "s": "M-.89-.89H.89V.89H-.89Z",
-    "^": "M0-1.2L1.1.75H-1.1Z",
-    "v": "M0 1.2L1.1-.75H-1.1Z",
-    "<": "M-1.2 0L.75-1.1V1.1Z",
-    ">": "M1.2 0L-.75-1.1V1.1Z",
-    "D": "M0-1.25L1.25 0 0 1.25-1.25 0Z",
-    "P": "M-.42-1.15H.42V-.42H1.15V.42H.42V1.15H-.42V.42H-1.15V-.42H-.42Z",
-    "X": "M-1.1-.5L-.5-1.1 0-.6.5-1.1 1.1-.5.6 0 1.1.5.5 1.1 0 .6-.5 1.1-1.1.5-.6 0Z",
-    "h": "M0-1.15L1-.57V.57L0 1.15-1 .57V-.57Z",
-  };
   const shapes = data.clusters.map((cluster) => new Path2D(SHAPES[cluster.marker]));
   const hidden = new Set();
   const dark = window.matchMedia("(prefers-color-scheme: dark)");
   const paper = window.matchMedia("print");
   const place = { x: new Float64Array(n), y: new Float64Array(n) };  // of each point, in pixels
-  const NEAR = 24, MOST_IN_TIP = 10;
+  const NEAR = 24, MOST_IN_TIP = 10, PAPER = 700;
   let box, scale, zoomed = null, current = -1, printing = false;
 
   // Columns -------------------------------------------------------------------------------------
@@ -56,20 +43,8 @@
   const rangeOf = (column) => {
     let low = Infinity, high = -Infinity;
     for (const value of column.shown) { low = Math.min(low, value); high = Math.max(high, value); }
-    const margin = high > low ? 0.05 * (high - low) : 1;
+    const margin = 0.05 * (high > low ? high - low : Math.abs(high) || 1);
     return [low - margin, high + margin];
-  };
-
-  const ticksOf = ([low, high], count) => {
-    const rough = (high - low) / Math.max(count, 1);
-    const power = 10 ** Math.floor(Math.log10(rough));
-    const step = [1, 2, 5, 10].map((part) => part * power).find((part) => part >= rough);
-    const ticks = [];
-    for (let i = Math.ceil(low / step); i * step <= high; i++) ticks.push(i * step);
-    const digits = Math.max(0, -Math.floor(Math.log10(step) + 1e-9));
-    const plain = step >= 1e-5 && Math.max(Math.abs(low), Math.abs(high)) < 1e7;
-    const format = (value) => plain ? value.toFixed(digits) : value.toPrecision(3);
-    return ticks.map((value) => ({ value, text: format(value).replace("-", "\u2212") }));
   };
 
   // Whole numbers only, where a column has no others.
@@ -79,7 +54,8 @@
   };
 
   const layOut = () => {
-    const width = plot.clientWidth, height = Math.round(Math.min(Math.max(0.6 * width, 300), 560));
+    // Paper is narrower than most screens; what is drawn is scaled to its width.
+    const width = printing ? PAPER : plot.clientWidth, height = Math.round(Math.min(Math.max(0.6 * width, 300), 560));
     const ranges = zoomed || { x: rangeOf(columnOf("x")), y: rangeOf(columnOf("y")) };
     const ticks = { y: ticksFor(columnOf("y"), ranges.y, height / 60) };
     const widest = Math.max(0, ...ticks.y.map((tick) => tick.text.length));
@@ -113,11 +89,22 @@
     return parent.appendChild(made);
   };
 
+  const drawGrid = (pen, ratio) => {
+    pen.setTransform(ratio, 0, 0, ratio, 0, 0);
+    pen.strokeStyle = printing ? "#e2e2de" : getComputedStyle(plot).getPropertyValue("--line");
+    pen.lineWidth = 1;
+    pen.beginPath();
+    for (const tick of scale.ticks.x) { pen.moveTo(scale.x(tick.value), box.top); pen.lineTo(scale.x(tick.value), box.bottom); }
+    for (const tick of scale.ticks.y) { pen.moveTo(box.left, scale.y(tick.value)); pen.lineTo(box.right, scale.y(tick.value)); }
+    pen.stroke();
+  };
+
   const drawPoints = () => {
     const ratio = printing ? 3 : window.devicePixelRatio || 1;
     canvas.width = Math.round(box.width * ratio);
     canvas.height = Math.round(box.height * ratio);
     const pen = canvas.getContext("2d");
+    drawGrid(pen, ratio);
     const onDark = dark.matches && !printing;
     const crowd = Math.min(Math.max(Math.log10(n / 200) / 2, 0), 1);
     const radius = 4.6 - 2.2 * crowd;
@@ -140,22 +127,13 @@
     plot.dataset.drawn = count;
   };
 
-  const strideOf = (count) => {
-    const divisor = (a, b) => (b ? divisor(b, a % b) : a);
-    let stride = Math.max(1, Math.round(count * 0.6180339887));
-    while (divisor(stride, count) !== 1) stride++;
-    return stride;
-  };
-
   const drawFrame = () => {
     for (const tick of scale.ticks.x) {
       const at = scale.x(tick.value);
-      element("line", { class: "tick", x1: at, x2: at, y1: box.top, y2: box.bottom });
       element("text", { x: at, y: box.bottom + 17, "text-anchor": "middle" }).textContent = tick.text;
     }
     for (const tick of scale.ticks.y) {
       const at = scale.y(tick.value);
-      element("line", { class: "tick", x1: box.left, x2: box.right, y1: at, y2: at });
       element("text", { x: box.left - 7, y: at + 4, "text-anchor": "end" }).textContent = tick.text;
     }
     const middle = { x: (box.left + box.right) / 2, y: (box.top + box.bottom) / 2 };
@@ -165,8 +143,6 @@
     const up = element("text", { class: "name", x: 14, y: middle.y, "text-anchor": "middle", transform: turn });
     up.textContent = shortened(columnOf("y").name, (box.bottom - box.top) / 7);
   };
-
-  const shortened = (text, most) => (text.length <= most ? text : text.slice(0, Math.max(most - 1, 1)) + "\u2026");
 
   const drawLines = () => {
     const x = columnOf("x").line, y = columnOf("y").line;
@@ -201,13 +177,6 @@
   };
 
   // A point and its row -------------------------------------------------------------------------
-
-  const readable = (value) => {
-    if (typeof value !== "number") return value;
-    const size = Math.abs(value);
-    const text = size !== 0 && (size < 1e-4 || size >= 1e9) ? value.toPrecision(4) : String(Number(value.toPrecision(6)));
-    return text.replace("-", "\u2212");
-  };
 
   const entriesOf = (i) => {
     const entries = data.identifiers.map((column) => [column.name, column.values[i]]).filter((entry) => entry[1] !== "");
@@ -405,6 +374,6 @@
   dark.addEventListener("change", draw);
   fillChoice(chosen.x, data.start[0]);
   fillChoice(chosen.y, data.start[1]);
-  new ResizeObserver(() => { if (!box || plot.clientWidth !== box.width) draw(); }).observe(plot);
+  new ResizeObserver(() => { if (!box || (!printing && plot.clientWidth !== box.width)) draw(); }).observe(plot);
   draw();
 })();

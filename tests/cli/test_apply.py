@@ -1,0 +1,227 @@
+"""Results go where they should, with the columns that belong to them."""
+
+import io
+import os
+import threading
+
+import numpy as np
+import pandas as pd
+import pyarrow as pa
+import pytest
+from pyarrow import csv
+
+from tensorae import TAE, LinearTAE
+
+COLUMNS = ["bill_length_mm", "bill_depth_mm", "flipper_length_mm", "body_mass_g"]
+
+
+def exact(source, delimiter=","):
+    """Read CSV without rounding the numbers."""
+    return csv.read_csv(source, parse_options=csv.ParseOptions(delimiter=delimiter)).to_pandas()
+
+
+# Places and formats ---------------------------------------------------------------------------
+
+
+def test_without_an_output_csv_goes_to_standard_output(ran, model_file, birds_csv, birds, expected):
+    for arguments in ((), ("-o", "-")):
+        said = ran("predict", model_file, birds_csv, *arguments)
+        result = pd.read_csv(io.StringIO(said.out))
+        assert list(result.columns) == ["name", "species", "cluster"]
+        assert (result["cluster"] == expected[0]).all()
+        assert (result["name"] == birds["name"]).all()
+        assert said.err == ""
+
+
+def test_every_format_holds_the_same_table(ran, model_file, birds_csv, tmp_path):
+    readers = {
+        "csv": exact,
+        "tsv": lambda path: exact(path, "\t"),
+        "parquet": pd.read_parquet,
+        "arrow": lambda path: pa.ipc.open_file(path).read_all().to_pandas(),
+        "feather": pd.read_feather,
+    }
+    results = {}
+    for ending, read in readers.items():
+        ran("transform", model_file, birds_csv, "-o", tmp_path / f"out.{ending}")
+        results[ending] = read(tmp_path / f"out.{ending}")
+    for ending, result in results.items():
+        assert list(result.columns) == list(results["csv"].columns), ending
+        assert (result.to_numpy() == results["csv"].to_numpy()).all(), ending
+
+
+def test_npy_holds_what_the_python_method_gives(ran, model_file, birds_csv, tmp_path, expected):
+    out = tmp_path / "out.npy"
+    for command, values in zip(("predict", "transform", "score"), expected, strict=True):
+        ran(command, model_file, birds_csv, "-o", out)
+        assert (np.load(out, allow_pickle=False) == values).all()
+    ran("predict", model_file, birds_csv, "-o", out, "--proba")
+    assert np.load(out).shape == (333, 3)
+    ran("denoise", model_file, birds_csv, "-o", out, "--noise", 0)
+    np.testing.assert_allclose(np.load(out), pd.read_csv(birds_csv)[COLUMNS], rtol=1e-12)
+
+
+def test_an_unknown_ending_is_refused_before_any_work(run, tmp_path):
+    outcome = run("predict", "missing.tae", "missing.csv", "-o", tmp_path / "out.xls")
+    assert outcome.code == 1
+    assert "must end in one of .csv, .tsv" in outcome.err
+
+
+@pytest.mark.parametrize("command", ["predict", "denoise", "report"])
+def test_what_is_read_is_never_replaced(run, model_file, birds_csv, tmp_path, command):
+    before = birds_csv.read_bytes(), model_file.read_bytes()
+    for output in (birds_csv, tmp_path / "." / birds_csv.name, model_file):
+        outcome = run(command, model_file, birds_csv, "-o", output)
+        assert outcome.code == 2
+        assert "must not replace" in " ".join(outcome.err.replace("│", " ").split())
+    assert (birds_csv.read_bytes(), model_file.read_bytes()) == before
+
+
+def test_a_pipe_is_read_like_a_file(ran, model_file, birds_csv, tmp_path, expected):
+    pipe = tmp_path / "pipe.csv"
+    os.mkfifo(pipe)
+    writer = threading.Thread(target=lambda: pipe.write_bytes(birds_csv.read_bytes()))
+    writer.start()
+    result = pd.read_csv(io.StringIO(ran("predict", model_file, pipe).out))
+    writer.join()
+    assert (result["cluster"] == expected[0]).all()
+
+
+def test_standard_input_is_read_where_a_dash_stands(
+    ran, model_file, birds_csv, monkeypatch, expected
+):
+    class Input:
+        buffer = io.BytesIO(birds_csv.read_bytes())
+
+    monkeypatch.setattr("sys.stdin", Input())
+    result = pd.read_csv(io.StringIO(ran("predict", model_file, "-").out))
+    assert (result["cluster"] == expected[0]).all()
+
+
+def test_files_are_read_one_after_the_other(ran, model_file, birds, tmp_path, expected):
+    birds.iloc[:100].to_csv(tmp_path / "part-1.csv", index=False)
+    birds.iloc[100:, ::-1].to_csv(tmp_path / "part-2.csv", index=False)
+    ways = (
+        (tmp_path / "part-1.csv", tmp_path / "part-2.csv"),
+        (f"{tmp_path}/part-*.csv",),
+        (tmp_path,),
+    )
+    for data in ways:
+        result = pd.read_csv(io.StringIO(ran("predict", model_file, *data).out))
+        assert (result["cluster"] == expected[0]).all()
+
+
+# Columns that come along ----------------------------------------------------------------------
+
+
+def test_columns_of_the_input_come_along_as_told(ran, model_file, birds_csv, birds):
+    def columns(keep):
+        out = ran("predict", model_file, birds_csv, "--keep", keep).out
+        return list(pd.read_csv(io.StringIO(out)).columns)
+
+    assert columns("none") == ["cluster"]
+    assert columns("unused") == ["name", "species", "cluster"]
+    assert columns("all") == [*birds.columns, "cluster"]
+
+
+def test_no_two_columns_of_the_output_share_a_name(ran, model_file, birds, tmp_path):
+    path = tmp_path / "table.csv"
+    birds.assign(cluster="mine", cluster_input="other").to_csv(path, index=False)
+    said = ran("predict", model_file, path)
+    result = pd.read_csv(io.StringIO(said.out))
+    assert list(result.columns) == [
+        "name", "species", "cluster_input_input", "cluster_input", "cluster",
+    ]  # fmt: skip
+    assert (result["cluster_input_input"] == "mine").all()
+    assert "cluster is cluster_input_input" in said.err
+
+
+def test_denoised_columns_can_stand_beside_the_originals(ran, model_file, birds_csv, birds):
+    said = ran("denoise", model_file, birds_csv, "--keep", "all", "--noise", 0.01)
+    result = exact(io.BytesIO(said.out.encode()))
+    assert (result["body_mass_g_input"] == birds["body_mass_g"]).all()
+    assert (result["body_mass_g"] != birds["body_mass_g"]).any()
+
+
+def test_dates_categories_and_gaps_come_along_unchanged(ran, model_file, birds, tmp_path):
+    frame = birds.assign(
+        seen=pd.date_range("2007-01-01", periods=len(birds)),
+        kind=birds["species"].astype("category"),
+        weight=pd.array([None, *range(1, len(birds))], dtype="Int64"),
+    )
+    frame.to_parquet(tmp_path / "table.parquet")
+    ran("predict", model_file, tmp_path / "table.parquet", "-o", tmp_path / "out.parquet")
+    result = pd.read_parquet(tmp_path / "out.parquet")
+    assert (result["seen"] == frame["seen"]).all()
+    assert (result["kind"].astype(str) == frame["species"]).all()
+    assert result["weight"].isna().sum() == 1
+    ran("predict", model_file, tmp_path / "table.parquet", "-o", tmp_path / "out.csv")
+    assert (pd.read_csv(tmp_path / "out.csv")["kind"] == frame["species"]).all()
+
+
+# Columns of the model -------------------------------------------------------------------------
+
+
+def test_missing_columns_are_named_with_a_guess(run, model_file, birds, tmp_path):
+    path = tmp_path / "table.csv"
+    frame = birds.rename(columns={"body_mass_g": "Body_Mass_G"}).drop(columns="bill_depth_mm")
+    frame.to_csv(path, index=False)
+    outcome = run("predict", model_file, path)
+    assert outcome.code == 1
+    assert "'bill_depth_mm'" in outcome.err
+    assert "'body_mass_g' (did you mean 'Body_Mass_G'?)" in outcome.err
+
+
+def test_rows_with_gaps_are_refused_or_left_out_and_rows_keep_their_number(
+    run, ran, model_file, birds, tmp_path, expected
+):
+    path = tmp_path / "table.csv"
+    frame = birds.copy()
+    frame.loc[[0, 1], "body_mass_g"] = np.nan
+    frame.to_csv(path, index=False)
+    outcome = run("score", model_file, path)
+    assert outcome.code == 1
+    assert "body_mass_g (2)" in outcome.err
+    said = ran("score", model_file, path, "--drop-missing", "--top", 500)
+    result = pd.read_csv(io.StringIO(said.out))
+    assert sorted(result["row"]) == list(range(2, 333))
+    np.testing.assert_allclose(result["anomaly_score"], expected[2][result["row"]])
+    assert (result["name"] == birds["name"].to_numpy()[result["row"]]).all()
+    assert "2 rows" in said.err
+
+
+def test_a_model_without_names_takes_all_columns_of_numbers(run, ran, birds, tmp_path):
+    model = LinearTAE(3, 1, random_state=0).fit(birds[COLUMNS].to_numpy())
+    model.save(tmp_path / "plain.tae")
+    birds.to_csv(tmp_path / "table.csv", index=False)
+    result = pd.read_csv(
+        io.StringIO(ran("predict", tmp_path / "plain.tae", tmp_path / "table.csv").out)
+    )
+    assert (result["cluster"] == model.labels_).all()
+    birds.assign(more=3.5).to_csv(tmp_path / "wide.csv", index=False)
+    outcome = run("predict", tmp_path / "plain.tae", tmp_path / "wide.csv")
+    assert outcome.code == 1
+    assert "takes 4 columns of numbers, got 5" in outcome.err
+
+
+def test_a_preparation_of_another_make_is_remarked_upon(ran, birds, birds_csv, tmp_path):
+    model = LinearTAE(3, 1, random_state=0).fit(birds[COLUMNS])
+    model.save(tmp_path / "mine.tae", preprocessing={"scale": "my own"})
+    said = ran("predict", tmp_path / "mine.tae", birds_csv)
+    assert "columns are taken as they are" in said.err
+    assert (pd.read_csv(io.StringIO(said.out))["cluster"] == model.labels_).all()
+
+
+def test_a_model_with_autoencoders_of_ones_own_says_what_it_needs(run, birds_csv, tmp_path):
+    from torch import nn
+
+    def mine():
+        return nn.Linear(4, 1), nn.Linear(1, 4)
+
+    frame = pd.read_csv(birds_csv)[COLUMNS]
+    model = TAE(2, 1, architecture=mine, max_epochs=1, random_state=0).fit(frame)
+    model.save(tmp_path / "own.tae")
+    outcome = run("predict", tmp_path / "own.tae", birds_csv)
+    assert outcome.code == 1
+    assert "a file holds no code" in outcome.err
+    assert run("info", tmp_path / "own.tae").code == 0

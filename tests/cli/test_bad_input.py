@@ -1,0 +1,251 @@
+"""Whatever is wrong: one sentence on standard error, an exit code, and nothing overwritten."""
+
+import os
+import resource
+import signal
+import tempfile
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from tensorae.persistence.container import Container, FileKind, read_container, write_container
+
+ROOT = os.geteuid() == 0
+NOBODY = 65534
+KIND = FileKind("tensorae model", 1)
+
+
+def check_sentence(outcome, *words):
+    assert outcome.code == 1
+    assert outcome.out == ""
+    lines = outcome.err.splitlines()
+    assert len(lines) == 1, outcome.err
+    assert lines[0].startswith("tensorae: ")
+    assert lines[0].endswith(".")
+    assert "should not happen" not in lines[0]
+    for word in words:
+        assert word in lines[0]
+
+
+NUMBERS = b"a,b\n1,2\n3,4\n5,7\n"
+BAD_TABLES = {
+    "empty file": ("t.csv", b"", "is empty"),
+    "blank file": ("t.csv", b"\n \n", "is empty"),
+    "header only": ("t.csv", b"a,b\n", "a header and no rows"),
+    "binary junk": ("t.csv", bytes(range(256)) * 20, "binary data"),
+    "ragged": ("t.csv", b"a,b\n1,2\n3,4,5\n6,7\n8\n", "line 3", "has 3 values", "1 more line"),
+    "all text": ("t.csv", b"a,b\nx,y\nz,w\n", "a (2 texts), b (2 texts)"),
+    "one row": ("t.csv", b"a,b\n1,2\n", "at least n_clusters=2 rows, got n_samples=1"),
+    "duplicate names": ("t.csv", b"a,b,a\n1,2,3\n3,4,5\n5,7,8\n", "called 'a'"),
+    "latin-1": ("t.csv", b"a,b\n1,caf\xe9\n2,x\n", "not UTF-8", "--encoding latin-1"),
+    "latin-1 header": ("t.csv", b"caf\xe9,b\n1,2\n3,4\n", "not UTF-8"),
+    "utf-16": ("t.csv", "a,b\n1,2\n".encode("utf-16"), "--encoding utf-16"),
+    "decimal commas": ("t.csv", b"a;b\n1,5;2\n2,5;3\n", "--decimal ','"),
+    "empty columns": ("t.csv", b"a,b\n,\n,\n", "a (2 empty cells)"),
+    "damaged gzip": ("t.csv.gz", b"\x1f\x8b\x08\x00 no gzip", "t.csv.gz"),
+    "unknown ending": ("t.docx", NUMBERS, "--format"),
+    "no Parquet": ("t.parquet", NUMBERS, "is no Parquet file"),
+    "no Arrow": ("t.arrow", NUMBERS, "is no Arrow or Feather file"),
+    "no npy": ("t.npy", NUMBERS, "is no .npy file"),
+    "no image": ("t.png", NUMBERS, "is no image"),
+}
+
+
+@pytest.mark.parametrize("case", BAD_TABLES)
+def test_a_bad_table_is_one_sentence_and_the_old_model_stays(run, tmp_path, case):
+    name, content, *words = BAD_TABLES[case]
+    (tmp_path / name).write_bytes(content)
+    model = tmp_path / "old.tae"
+    model.write_bytes(b"old")
+    outcome = run("fit", tmp_path / name, "-k", 2, "-l", 1, "-o", model)
+    check_sentence(outcome, *words)
+    assert model.read_bytes() == b"old"
+    assert sorted(path.name for path in tmp_path.iterdir()) == sorted([name, "old.tae"])
+
+
+@pytest.mark.parametrize("command", ["predict", "transform", "denoise", "score"])
+@pytest.mark.parametrize("case", ["empty file", "ragged", "binary junk", "duplicate names"])
+def test_a_bad_table_leaves_the_old_results(run, model_file, tmp_path, command, case):
+    name, content, *words = BAD_TABLES[case]
+    (tmp_path / name).write_bytes(content)
+    out = tmp_path / "out.csv"
+    out.write_bytes(b"old")
+    check_sentence(run(command, model_file, tmp_path / name, "-o", out), *words)
+    assert out.read_bytes() == b"old"
+
+
+def test_what_does_not_exist_is_named(run, model_file, birds_csv, tmp_path):
+    check_sentence(run("predict", model_file, "missing.csv"), "'missing.csv' does not exist")
+    check_sentence(run("predict", "missing.tae", birds_csv), "'missing.tae' does not exist")
+    check_sentence(run("info", "missing.tae"), "'missing.tae' does not exist")
+    check_sentence(run("predict", model_file, "part-*.csv"), "'part-*.csv' does not exist")
+
+
+def test_a_folder_must_hold_data_of_one_kind(run, birds, tmp_path):
+    folder, model = tmp_path / "folder", tmp_path / "m.tae"
+    folder.mkdir()
+    check_sentence(run("fit", folder, "-k", 2, "-o", model), "has no data files")
+    (folder / "notes.docx").write_bytes(b"hello")
+    (folder / "_SUCCESS").write_bytes(b"")
+    (folder / ".hidden.csv").write_bytes(b"")
+    check_sentence(run("fit", folder, "-k", 2, "-o", model), "has no data files")
+    (folder / "a.csv").write_bytes(NUMBERS)
+    np.save(folder / "b.npy", np.eye(3))
+    check_sentence(run("fit", folder, "-k", 2, "-o", model), "of one kind, got csv, npy")
+    check_sentence(run("info", folder), "must be a file")
+    check_sentence(run("fit", folder / "a.csv", "-k", 2, "-o", folder), "it is a folder")
+
+
+def test_files_of_different_make_are_not_joined(run, tmp_path):
+    (tmp_path / "a.csv").write_bytes(NUMBERS)
+    (tmp_path / "b.csv").write_bytes(b"a,c\n1,2\n")
+    (tmp_path / "c.csv").write_bytes(b"a,b\nx,2\ny,3\n")
+    fit = ("-k", 2, "-o", tmp_path / "m.tae")
+    check_sentence(run("fit", tmp_path / "a.csv", tmp_path / "b.csv", *fit), "'b', 'c' are in only")
+    check_sentence(
+        run("fit", tmp_path / "a.csv", tmp_path / "c.csv", *fit),
+        "column 'a' must be of one kind in all files, got int64 and string",
+    )
+
+
+# Models ---------------------------------------------------------------------------------------
+
+
+def test_a_model_of_another_version_or_kind_is_refused(run, model_file, birds_csv, tmp_path):
+    content = read_container(model_file, KIND)
+    newer, foreign = tmp_path / "newer.tae", tmp_path / "foreign.tae"
+    later = Container(content.header, content.tensors, 2)
+    write_container(newer, FileKind("tensorae model", 2), later)
+    write_container(foreign, FileKind("another model", 1), content)
+    cut = tmp_path / "cut.tae"
+    cut.write_bytes(model_file.read_bytes()[:-10])
+    for path, word in ((newer, "update tensorae"), (foreign, "of another kind"), (cut, "is no")):
+        check_sentence(run("predict", path, birds_csv), word)
+        check_sentence(run("info", path), word)
+
+
+@pytest.mark.parametrize(
+    "entry",
+    [
+        {"columns": ["a", "b"]},
+        {"columns": ["a", "a", "b", "c"]},
+        {"columns": [1, 2, 3, 4]},
+        {"unit": [1.0, 0.0, 1.0, 1.0]},
+        {"unit": [1.0, 1.0]},
+        {"unit": None},
+        {"shift": ["x", 0, 0, 0]},
+        {"scale": "log"},
+        {"names": "abc"},
+        {"shape": [2, 3]},
+        {"shape": [-2, -2]},
+        {"n_features": 5},
+        {"labels": 3},
+    ],
+    ids=str,
+)
+def test_an_entry_on_columns_that_does_not_fit_is_refused(
+    run, model_file, birds_csv, tmp_path, entry
+):
+    content = read_container(model_file, KIND)
+    content.header["preprocessing"] |= entry
+    path = tmp_path / "odd.tae"
+    write_container(path, KIND, content)
+    check_sentence(run("predict", path, birds_csv), "does not fit")
+
+
+def test_a_preparation_of_a_later_version_is_refused(run, model_file, birds_csv, tmp_path):
+    content = read_container(model_file, KIND)
+    content.header["preprocessing"]["tables"] = 2
+    write_container(tmp_path / "later.tae", KIND, content)
+    check_sentence(run("predict", tmp_path / "later.tae", birds_csv), "update tensorae")
+
+
+# Places ---------------------------------------------------------------------------------------
+
+
+def test_a_folder_that_does_not_exist_is_known_before_the_work(run, birds_csv, tmp_path):
+    out = tmp_path / "missing" / "m.tae"
+    check_sentence(run("fit", "missing.csv", "-k", 3, "-o", out), "its folder does not exist")
+    check_sentence(run("report", "missing.tae", birds_csv, "-o", out), "its folder does not exist")
+
+
+def test_a_place_without_write_permission_is_one_sentence(run, model_file, birds_csv):
+    run("predict", model_file, birds_csv)  # all that is needed is imported now
+    with tempfile.TemporaryDirectory() as name:
+        folder = Path(name)
+        (folder / "birds.csv").write_bytes(birds_csv.read_bytes())
+        (folder / "m.tae").write_bytes(model_file.read_bytes())
+        folder.chmod(0o555)
+        try:
+            if ROOT:
+                os.seteuid(NOBODY)
+            fit = run("fit", folder / "birds.csv", "-k", 3, "-o", folder / "new.tae")
+            predict = run("predict", folder / "m.tae", folder / "birds.csv", "-o", folder / "o.csv")
+        finally:
+            if ROOT:
+                os.seteuid(0)
+            folder.chmod(0o755)
+        check_sentence(fit, "write-protected")
+        check_sentence(predict, "write-protected")
+        assert sorted(path.name for path in folder.iterdir()) == ["birds.csv", "m.tae"]
+
+
+@pytest.mark.skipif(not ROOT, reason="only root can lose the right to read a file of its own")
+def test_a_file_that_may_not_be_read_is_one_sentence(run, model_file, birds_csv, monkeypatch):
+    # os.access asks for the real user, which is root here.
+    monkeypatch.setattr("os.access", lambda path, mode: str(path) != str(birds_csv))
+    check_sentence(run("predict", model_file, birds_csv), "may not be read by this user")
+
+
+@pytest.fixture
+def full_disk():
+    """Let no file grow beyond 700 bytes; the system says so as it does on a full disk."""
+    limits = resource.getrlimit(resource.RLIMIT_FSIZE)
+    handler = signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (700, limits[1]))
+    yield
+    resource.setrlimit(resource.RLIMIT_FSIZE, limits)
+    signal.signal(signal.SIGXFSZ, handler)
+
+
+@pytest.mark.parametrize("ending", ["csv", "tsv", "parquet", "arrow", "npy"])
+def test_a_full_disk_leaves_the_old_results(
+    run, model_file, birds_csv, tmp_path, full_disk, ending
+):
+    out = tmp_path / f"out.{ending}"
+    out.write_bytes(b"old")
+    check_sentence(run("transform", model_file, birds_csv, "-o", out), "the disk is full")
+    assert out.read_bytes() == b"old"
+    assert sorted(path.name for path in tmp_path.iterdir()) == sorted(["birds.csv", out.name])
+
+
+def test_a_full_disk_leaves_the_old_model_and_report(
+    run, model_file, birds_csv, tmp_path, full_disk
+):
+    model, page = tmp_path / "old.tae", tmp_path / "old.html"
+    model.write_bytes(b"old")
+    page.write_bytes(b"old")
+    columns = ("--columns", "bill_length_mm,bill_depth_mm")
+    check_sentence(run("fit", birds_csv, "-k", 3, "-o", model, *columns), "the disk is full")
+    check_sentence(run("report", model_file, birds_csv, "-o", page), "the disk is full")
+    assert model.read_bytes() == page.read_bytes() == b"old"
+
+
+def test_a_bug_is_one_sentence_unless_the_traceback_is_asked_for(
+    run, model_file, birds_csv, monkeypatch
+):
+    def fail(*_):
+        raise ZeroDivisionError("oh")
+
+    monkeypatch.setattr("tensorae.tables.preparation.Preparation.rows", fail)
+    monkeypatch.delenv("TENSORAE_TRACEBACK", raising=False)
+    outcome = run("predict", model_file, birds_csv)
+    assert outcome.code == 1
+    assert outcome.err.startswith("tensorae: this should not happen (TypeError")
+    assert len(outcome.err.splitlines()) == 1
+    monkeypatch.setenv("TENSORAE_TRACEBACK", "1")
+    from tensorae.cli import main
+
+    with pytest.raises(TypeError):
+        main(["predict", str(model_file), str(birds_csv)])
