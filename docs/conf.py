@@ -1,8 +1,12 @@
 """Sphinx settings; `make docs` builds with warnings as errors."""
 
+import sys
 from importlib.metadata import version as installed_version
+from pathlib import Path
 
 from sphinx_gallery.sorting import ExplicitOrder
+
+sys.path.insert(0, str(Path(__file__).parent / "_extensions"))
 
 project = "tensorae"
 author = "tensorae developers"
@@ -14,9 +18,10 @@ extensions = [
     "numpydoc",
     "sphinx.ext.autodoc",
     "sphinx.ext.autosummary",
-    "sphinx.ext.mathjax",
     "sphinx_gallery.gen_gallery",
+    "mathml",  # in _extensions
 ]
+html_math_renderer = "mathml"
 exclude_patterns = ["_build"]
 templates_path = ["_templates"]
 
@@ -72,6 +77,8 @@ def setup(app):
 
 html_theme = "pydata_sphinx_theme"
 html_title = "tensorae"
+html_static_path = ["_static"]
+html_css_files = ["formulas.css"]
 html_theme_options = {
     "navigation_with_keys": False,
     "secondary_sidebar_items": ["page-toc"],

@@ -52,8 +52,8 @@ plt.show()
 # is no criterion, the elbow is.
 #
 # Agreement is complete at two clusters, nearly so at three, lower at four and lost at five: there
-# the data no longer says where to cut. Take the *largest* number before agreement begins to fall.
-# There are three species here, though neither picture has been told.
+# the data no longer says where to cut. Look for the *largest* number before agreement breaks
+# down. There are three species here, though neither picture has been told.
 #
 # One cluster agrees with itself whatever the data, so agreement alone cannot tell whether there
 # are clusters at all. The first steps of the elbow do.

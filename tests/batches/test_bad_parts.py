@@ -3,17 +3,19 @@
 import contextlib
 import os
 import re
+import sys
 import time
 
 import numpy as np
 import pandas as pd
 import polars as pl
 import pyarrow as pa
+import pyarrow.dataset
 import pyarrow.parquet
 import pytest
 
 from tensorae import Batches
-from tensorae.exceptions import InvalidInputError
+from tensorae.exceptions import InvalidInputError, MissingDependencyError
 
 from .conftest import NAMES, table, write
 
@@ -140,7 +142,7 @@ def test_text_in_a_column_of_numbers_is_named(X, tmp_path):
 
 def test_text_far_down_in_a_csv_file_is_named(tmp_path):
     path = tmp_path / "a.csv"
-    path.write_text("a,b\n" + "1,2\n" * 3_000_000 + "1,two\n")
+    path.write_text("a,b\n" + "1,2\n" * 1_000_000 + "1,two\n")
     refused(path, "a.csv", "'two'")
 
 
@@ -204,6 +206,23 @@ def test_an_array_of_other_dimensions_in_a_file_is_named(tmp_path):
     refused(tmp_path / "a.npy", "a.npy", "must hold a 2-D array", "(2, 2, 2)")
 
 
+def test_files_of_a_dataset_are_checked_as_well(X, tmp_path):
+    paths = [write(tmp_path / f"{j}.parquet", X) for j in range(3)]
+    schema = table(X).schema
+
+    def dataset():
+        return pa.dataset.dataset(paths, schema=schema)
+
+    Batches(dataset()).check()
+    write(paths[1], X, ["length", "depth", "weight"])
+    refused(dataset(), "1.parquet", "lacks 'mass'")
+    assert len(np.concatenate(list(Batches(dataset(), columns=["depth"])))) == 3 * len(X)
+    pa.parquet.write_table(table(X).set_column(1, "depth", pa.array(["a"] * len(X))), paths[1])
+    refused(dataset(), "1.parquet", "'depth' (string)")
+    truncate(paths[1], 0.5)
+    refused(dataset(), "1.parquet", "cannot read")
+
+
 def test_pickled_objects_are_never_loaded(tmp_path):
     np.save(tmp_path / "a.npy", np.array([[{}]]), allow_pickle=True)
     refused(tmp_path / "a.npy", "a.npy")
@@ -216,6 +235,16 @@ def test_paths_that_lead_nowhere_are_refused(X, tmp_path):
     refused(f"{tmp_path}/*.parquet", "no file matches")
     refused(tmp_path / "notes.docx", "does not tell what it is")
     refused([tmp_path / "a.npy", f"{tmp_path}/*.npy"], "given 2 times")
+
+
+@pytest.mark.parametrize(("ending", "module"), [(".csv", "pyarrow.csv"), (".arrow", "pyarrow.ipc")])
+def test_a_package_that_is_missing_is_named_with_the_way_to_install_it(
+    ending, module, X, tmp_path, monkeypatch
+):
+    path = write(tmp_path / f"a{ending}", X)
+    monkeypatch.setitem(sys.modules, module, None)
+    with pytest.raises(MissingDependencyError, match=r'pip install "tensorae\[tables\]"'):
+        Batches(path).check()
 
 
 # While reading ---------------------------------------------------------------------------------

@@ -23,24 +23,20 @@ def readers() -> list[threading.Thread]:
     return [thread for thread in threading.enumerate() if thread.name == "tensorae-reader"]
 
 
-def test_no_thread_survives_a_pass(source):
-    assert sum(len(batch) for batch in Batches(source, batch_rows=5)) == 101
+def test_no_thread_survives_a_pass_however_it_ends(source):
+    batches = Batches(source, batch_rows=5)
+    assert sum(len(batch) for batch in batches) == 101
     assert readers() == []
-
-
-def test_no_thread_survives_a_pass_that_stops_early(source):
-    for _ in Batches(source, batch_rows=5):
+    for _ in batches:
         break
     assert readers() == []
 
-
-def test_no_thread_survives_an_error_of_the_consumer(source):
-    def consume():
-        for _ in Batches(source, batch_rows=5):
+    def fail():
+        for _ in batches:
             raise RuntimeError("of the consumer")
 
     with pytest.raises(RuntimeError, match="of the consumer"):
-        consume()
+        fail()
     gc.collect()
     assert readers() == []
 

@@ -7,6 +7,7 @@ import numpy as np
 import pandas as pd
 import polars as pl
 import pyarrow as pa
+import pyarrow.dataset
 import pyarrow.parquet
 import pytest
 import torch
@@ -34,17 +35,26 @@ def test_batches_joined_are_the_source_bit_for_bit(source, X, batch_rows):
 
 
 def test_reading_without_a_thread_gives_the_same(source, X):
-    np.testing.assert_array_equal(joined(Batches(source, prefetch=0, batch_rows=8)), X)
+    batches = Batches(source, prefetch=0, batch_rows=8)
+    batches.check()
+    np.testing.assert_array_equal(joined(batches), X)
 
 
-def test_check_accepts_what_is_sound(source):
-    Batches(source).check()
-
-
-def test_two_passes_at_once_do_not_disturb_each_other(source, X):
-    batches = Batches(source, batch_rows=10)
+@pytest.mark.parametrize("kind", ["array", "parquet", "arrow", "csv", "npy", "function", "loader"])
+def test_two_passes_at_once_do_not_disturb_each_other(kind, X, tmp_path):
+    batches = Batches(SOURCES[kind](X, tmp_path), batch_rows=10)
     for one, other in zip(batches, batches, strict=True):
         np.testing.assert_array_equal(one, other)
+
+
+def test_columns_of_a_partitioned_dataset_may_be_names_of_folders(X, tmp_path):
+    for year in (2020, 2021):
+        (tmp_path / f"year={year}").mkdir()
+        write(tmp_path / f"year={year}" / "a.parquet", X)
+    dataset = pa.dataset.dataset(tmp_path, partitioning="hive")
+    rows = joined(Batches(dataset, columns=["year", "mass"]))
+    np.testing.assert_array_equal(rows[:, 0], np.repeat([2020, 2021], len(X)))
+    np.testing.assert_array_equal(rows[: len(X), 1], X[:, 2])
 
 
 @pytest.mark.parametrize("kind", NAMED)
@@ -158,8 +168,15 @@ def test_text_may_have_other_columns_and_other_marks(X, tmp_path):
 def test_whole_numbers_that_become_fractions_further_down_the_text(tmp_path, monkeypatch):
     monkeypatch.setattr("tensorae.batches.csv_files.BLOCK", 1000)
     path = tmp_path / "a.csv"
-    path.write_text("a,b\n" + "1,\n" * 0 + "1,2\n" * 2000 + "0.5,1e3\n")
+    path.write_text("a,b\n" + "1,2\n" * 2000 + "0.5,1e3\n")
     assert joined(Batches(path))[-1].tolist() == [0.5, 1000.0]
+
+
+def test_text_with_very_long_lines(rng, tmp_path):
+    X = rng.normal(size=(3, 3000))
+    names = [f"a rather long name, number {j}" for j in range(X.shape[1])]
+    path = write(tmp_path / "a.csv", X, names)
+    np.testing.assert_array_equal(joined(Batches(path)), X)
 
 
 def test_a_table_without_rows_among_others_is_passed_over(X, tmp_path):

@@ -17,11 +17,9 @@ READ_BYTES = 4_000_000
 
 def layout_of(schema: Any, *, exact: bool = True) -> Layout:
     """The columns of an Arrow schema."""
-    return Layout(
-        tuple(str(name) for name in schema.names),
-        tuple(_kind(field.type) for field in schema),
-        exact,
-    )
+    types = arrow().types
+    kinds = tuple(_kind(field.type, types) for field in schema)
+    return Layout(tuple(str(name) for name in schema.names), kinds, exact)
 
 
 def read_rows(width: int, batch_rows: int) -> int:
@@ -47,18 +45,17 @@ def clip(batches: Iterable[Any], skip: int, wanted: int | None) -> Iterator[Any]
 def to_block(batch: Any, names: Sequence[str]) -> ColumnBlock:
     """The named columns of a record batch; missing values become NaN."""
     places = {name: j for j, name in enumerate(batch.schema.names)}
-    return ColumnBlock([_to_numpy(batch.column(places[name])) for name in names])
+    pa = arrow()
+    return ColumnBlock([_to_numpy(batch.column(places[name]), pa) for name in names])
 
 
-def _kind(dtype: Any) -> str:
-    types = arrow().types
+def _kind(dtype: Any, types: Any) -> str:
     if types.is_floating(dtype) or types.is_integer(dtype) or types.is_boolean(dtype):
         return str(dtype.to_pandas_dtype().__name__).rstrip("_")
     return "float64" if types.is_decimal(dtype) else str(dtype)
 
 
-def _to_numpy(column: Any) -> Array:
-    pa = arrow()
+def _to_numpy(column: Any, pa: Any) -> Array:
     if column.null_count or pa.types.is_decimal(column.type):
         column = column.cast(pa.float64())
     values: Array = column.to_numpy(zero_copy_only=False)

@@ -99,38 +99,41 @@ class ArrowPart(_GroupedPart):
             return layout_of(arrow("ipc").open_file(file).schema)
 
     def _sizes(self) -> list[int]:
-        # One column tells: without compression nothing at all is read.
         with arrow().memory_map(self.name) as file:
-            reader = self._reader(file, [0])
+            reader = self._reader(file, [0])  # one column tells
             return [reader.get_batch(j).num_rows for j in range(reader.num_record_batches)]
 
     def _read(self, groups: list[int], names: list[str], rows: int) -> Iterator[Any]:
         with arrow().OSFile(self.name) as file:
-            order = arrow("ipc").open_file(file).schema.names
-        fields = [order.index(name) for name in names]
+            places = {name: j for j, name in enumerate(arrow("ipc").open_file(file).schema.names)}
+        fields = [places[name] for name in names]
         for group in groups:
-            start = 0
-            while start < self.sizes[group]:
+            start, size = 0, self.sizes[group]
+            while start < size:
+                # A map grows with every page that is looked at: take a new one in time.
+                stop = min(start + MAPPED_READS * rows, size) if self._is_mapped else size
                 with arrow().memory_map(self.name) as file:
                     batch = self._reader(file, fields).get_batch(group)
                     batch.validate()
-                    stop = batch.num_rows
-                    if _lies_in(file, batch):
-                        # A map grows with every page that is looked at: take a new one in time.
-                        stop = min(start + MAPPED_READS * rows, stop)
                     for first in range(start, stop, rows):
                         yield batch.slice(first, min(rows, stop - first))
-                    start = stop
+                start = stop
 
-    @staticmethod
-    def _reader(file: Any, fields: list[int]) -> Any:
+    def _reader(self, file: Any, fields: list[int]) -> Any:
         ipc = arrow("ipc")
+        if self._is_mapped:  # a choice of columns would be copied
+            return ipc.open_file(file)
         return ipc.open_file(file, options=ipc.IpcReadOptions(included_fields=fields))
 
-
-def _lies_in(file: Any, batch: Any) -> bool:
-    """Whether columns are the bytes of the mapped file, not unpacked from them."""
-    file.seek(0)
-    whole = file.read_buffer()
-    buffers = [buffer for column in batch.columns for buffer in column.buffers() if buffer]
-    return all(whole.address <= buffer.address < whole.address + whole.size for buffer in buffers)
+    @cached_property
+    def _is_mapped(self) -> bool:
+        """Whether columns are the bytes of the mapped file, not unpacked from them."""
+        with arrow().memory_map(self.name) as file:
+            reader = arrow("ipc").open_file(file)
+            if reader.num_record_batches == 0:
+                return True
+            file.seek(0)
+            whole = file.read_buffer()
+            columns = reader.get_batch(0).columns
+            addresses = [part.address for column in columns for part in column.buffers() if part]
+            return all(0 <= address - whole.address < whole.size for address in addresses)

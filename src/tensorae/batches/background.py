@@ -15,7 +15,7 @@ __all__ = ["ReadAhead"]
 T = TypeVar("T")
 
 # Seconds to wait for a source that hangs; the thread is a daemon and ends with the process.
-PATIENCE = 10.0
+PATIENCE = 5.0
 
 
 class ReadAhead(Generic[T]):

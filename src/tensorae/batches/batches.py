@@ -151,6 +151,12 @@ class Batches:
         Batches
             Empty where there are fewer rows than processes.
 
+        Notes
+        -----
+        Files that hold none of the rows are not read, nor are row groups of Parquet and record
+        batches of Arrow files. Of the group in which a shard begins, the rows before it are read
+        and left out; so they are with CSV files, functions and loaders from the start on.
+
         Examples
         --------
         >>> import numpy as np

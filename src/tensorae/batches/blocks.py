@@ -16,8 +16,8 @@ __all__ = ["Array", "ArrayBlock", "Block", "ColumnBlock", "cut_into_batches"]
 
 Array = NDArray[Any]
 
-# Columns are turned into rows in tiles of this size, which stay in the cache.
-TILE_ROWS, TILE_COLUMNS = 1024, 64
+# Columns are turned into rows in tiles of so many numbers, which stay in the cache.
+TILE_NUMBERS, TILE_COLUMNS = 1 << 16, 64
 
 
 class Block(Protocol):
@@ -72,9 +72,10 @@ class ColumnBlock:
     def fill(self, out: Array, start: int) -> None:
         """Write the rows from ``start`` on to ``out``, tile by tile."""
         n, width = out.shape
-        tile = np.empty((min(TILE_COLUMNS, width), min(TILE_ROWS, n)), out.dtype)
-        for top in range(0, n, TILE_ROWS):
-            rows = slice(top, min(top + TILE_ROWS, n))
+        high = min(TILE_NUMBERS // min(TILE_COLUMNS, width), n)
+        tile = np.empty((min(TILE_COLUMNS, width), high), out.dtype)
+        for top in range(0, n, high):
+            rows = slice(top, min(top + high, n))
             source = slice(start + rows.start, start + rows.stop)
             used = tile[:, : rows.stop - rows.start]
             for left in range(0, width, TILE_COLUMNS):

@@ -18,8 +18,8 @@ from tensorae.tables.sources import arrow
 
 __all__ = ["CsvPart"]
 
-# Bytes that are parsed at once; a line has to fit.
-BLOCK = 4_000_000
+# Bytes that are parsed at once; a line has to fit, also where the header alone is longer than HEAD.
+HEAD, BLOCK, WIDE_BLOCK = 1 << 16, 1_000_000, 32_000_000
 OTHER_DELIMITERS = ";\t|"
 
 
@@ -89,9 +89,10 @@ class CsvPart(FilePart):
                     name: pa.bool_() if kinds[name] == "bool" else pa.float64() for name in names
                 },
             }
+        block = BLOCK if "\n" in self._head else WIDE_BLOCK
         return csv.open_csv(
             stream,
-            read_options=csv.ReadOptions(block_size=BLOCK, skip_rows_after_names=skip),
+            read_options=csv.ReadOptions(block_size=block, skip_rows_after_names=skip),
             parse_options=csv.ParseOptions(delimiter=self._delimiter, newlines_in_values=True),
             convert_options=csv.ConvertOptions(null_values=MISSING, **conversion),
         )
@@ -103,7 +104,7 @@ class CsvPart(FilePart):
     @cached_property
     def _head(self) -> str:
         with self._open() as stream:
-            head: bytes = stream.read(1 << 16)
+            head: bytes = stream.read(HEAD)
         return head.decode("utf-8", "replace")
 
     @cached_property

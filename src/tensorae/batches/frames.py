@@ -6,6 +6,7 @@ import sys
 import zlib
 from abc import abstractmethod
 from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from typing import Any
 
 import numpy as np
@@ -13,8 +14,10 @@ import numpy as np
 from tensorae.batches.arrow_columns import clip, layout_of, read_rows, to_block
 from tensorae.batches.blocks import Array, Block, ColumnBlock
 from tensorae.batches.parts import Layout, Part, Selection, number_type
+from tensorae.exceptions import InvalidInputError, TensoraeError
+from tensorae.tables.sources import arrow
 
-__all__ = ["ArrowTablePart", "DatasetPart", "PandasPart", "PolarsPart"]
+__all__ = ["ArrowTablePart", "DatasetPart", "PandasPart", "PolarsPart", "dataset_parts"]
 
 # Places in a table, and rows at each, that its fingerprint looks at.
 PLACES, ROWS_EACH = 8, 8
@@ -151,15 +154,30 @@ class DatasetPart(Part):
     def __init__(self, scanned: Any, schema: Any, name: str) -> None:
         self.scanned, self.schema, self.name = scanned, schema, name
         self._count: int | None = None
+        self._is_fragment = isinstance(scanned, arrow("dataset").Fragment)
 
     def layout(self) -> Layout:
-        """Columns of the dataset."""
-        return layout_of(self.schema)
+        """Columns of the dataset that this fragment has; the scanner would make up the others."""
+        whole = layout_of(self.schema)
+        if not self._is_fragment:
+            return whole
+        with _reading():
+            own = layout_of(self.scanned.physical_schema)
+            keys = arrow("dataset").get_partition_keys(self.scanned.partition_expression)
+        kinds = dict(zip(own.names or (), own.kinds, strict=True))
+        found = [
+            # Numbers become those of the dataset, nothing else does.
+            (name, kind if number_type(kinds.get(name, kind)) is not None else kinds[name])
+            for name, kind in zip(whole.names or (), whole.kinds, strict=True)
+            if name in kinds or name in keys
+        ]
+        return Layout(tuple(name for name, _ in found), tuple(kind for _, kind in found))
 
     def count(self) -> int:
         """Rows, as a rule from what files say about themselves."""
         if self._count is None:
-            self._count = int(self.scanned.count_rows())
+            with _reading():
+                self._count = int(self.scanned.count_rows())
         return self._count
 
     def blocks(
@@ -168,21 +186,38 @@ class DatasetPart(Part):
         """The rows from ``start`` on; those before are read and left out."""
         assert columns is not None
         names = [str(column) for column in columns]
-        # The scanner reads ahead by itself; more of that would only hold more in memory.
-        batches = self.scanned.scanner(
-            **({} if hasattr(self.scanned, "get_fragments") else {"schema": self.schema}),
-            columns=names,
-            batch_size=read_rows(len(names), rows),
-            batch_readahead=1,
-            fragment_readahead=1,
-        ).to_batches()
-        for batch in clip(batches, start, None if stop is None else stop - start):
-            yield to_block(batch, names)
+        options = {"schema": self.schema} if self._is_fragment else {}
+        with _reading():
+            # The scanner reads ahead by itself; more of that would only hold more in memory.
+            batches = self.scanned.scanner(
+                **options,
+                columns=names,
+                batch_size=read_rows(len(names), rows),
+                batch_readahead=1,
+                fragment_readahead=1,
+            ).to_batches()
+            for batch in clip(batches, start, None if stop is None else stop - start):
+                yield to_block(batch, names)
 
     def fingerprint(self) -> list[object]:
-        """Names of the columns, rows and names of the files."""
-        files = getattr(self.scanned, "files", [getattr(self.scanned, "path", "")])
-        return ["dataset", self.count(), *self.schema.names, *map(str, files)]
+        """Names of the columns, rows, and name, size and time of a file."""
+        facts: list[object] = ["dataset", self.count(), *self.schema.names]
+        if hasattr(self.scanned, "filesystem") and getattr(self.scanned, "path", None):
+            info = self.scanned.filesystem.get_file_info(self.scanned.path)
+            facts += [info.base_name, info.size, info.mtime_ns]
+        return facts
+
+
+@contextmanager
+def _reading() -> Iterator[None]:
+    """Say in one sentence what pyarrow stumbled over."""
+    try:
+        yield
+    except TensoraeError:
+        raise
+    except Exception as error:  # a damaged file makes a reader stumble over anything
+        reason = " ".join(str(error).split())[:200]
+        raise InvalidInputError(f"pyarrow cannot read it ({reason}); write it again.") from error
 
 
 def dataset_parts(dataset: Any) -> list[Part]:

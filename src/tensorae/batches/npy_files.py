@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from tensorae.batches.blocks import ArrayBlock, Block
+from tensorae.batches.blocks import Array, ArrayBlock, Block
 from tensorae.batches.files import FilePart
 from tensorae.batches.parts import Layout, Selection
 from tensorae.exceptions import InvalidInputError
@@ -23,13 +23,13 @@ class NpyPart(FilePart):
     def layout(self) -> Layout:
         """Columns without names, from the header of the file."""
         with self._reading():
-            shape, dtype = self._map()[:2]
-        return Layout(None, (dtype.name,) * shape[1])
+            array = self._map()
+        return Layout(None, (array.dtype.name,) * array.shape[1])
 
     def count(self) -> int:
         """Rows, from the header of the file."""
         with self._reading():
-            return int(self._map()[0][0])
+            return len(self._map())
 
     def blocks(
         self, start: int, stop: int | None, columns: Selection, rows: int
@@ -38,11 +38,11 @@ class NpyPart(FilePart):
         last = self.count() if stop is None else stop
         for first in range(start, last, rows):
             with self._reading():
-                array = self._map()[2]
+                array = self._map()
             yield MappedBlock(array[first : min(first + rows, last)], columns)  # type: ignore[arg-type]
             del array
 
-    def _map(self) -> tuple[tuple[int, ...], np.dtype[Any], Any]:
+    def _map(self) -> Array:
         array = np.load(self.path, mmap_mode="r", allow_pickle=False)
         if not isinstance(array, np.ndarray) or array.ndim != 2:
             shape = getattr(array, "shape", "no shape")
@@ -50,7 +50,7 @@ class NpyPart(FilePart):
                 f"it must hold a 2-D array (samples x features), got {shape}; "
                 "reshape it so that one row is a sample."
             )
-        return array.shape, array.dtype, array
+        return array
 
 
 class MappedBlock(ArrayBlock):
