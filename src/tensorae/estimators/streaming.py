@@ -12,6 +12,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from tensorae._arrays import shared_tensor
 from tensorae.estimators.options import check_device, check_seed
 from tensorae.exceptions import InvalidInputError, InvalidParameterError
 from tensorae.linear.solver import SolverOptions
@@ -58,7 +59,7 @@ class StreamedSamples:
     def tensors(self) -> Iterator[Tensor]:
         """Yield the batches (m, d) of this process on the device."""
         for batch in self.batches:
-            yield torch.as_tensor(batch).to(self.device)
+            yield shared_tensor(batch).to(self.device)
 
 
 def is_batches(X: Any) -> bool:

@@ -17,6 +17,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from tensorae._arrays import shared_tensor
 from tensorae.assignment import AssignmentContext, Rule
 from tensorae.exceptions import InvalidInputError
 from tensorae.linear.model import LinearModel
@@ -91,7 +92,7 @@ class StreamedRows(Rows):
         start = 0
         centred = bool(self.shift.any())
         for batch in self.source:
-            for part in torch.as_tensor(batch).split(self.chunk_rows):
+            for part in shared_tensor(batch).split(self.chunk_rows):
                 x = part.to(self.device, self.dtype)
                 stop = start + part.shape[0]
                 if stop > self.n:
