@@ -23,7 +23,7 @@ from sklearn.metrics import adjusted_rand_score
 from torch import nn
 
 from tensorae import TAE
-from tensorae.deep import membership, start, training
+from tensorae.deep import membership, start, steps, training
 from tensorae.deep.architectures import MLPAutoencoder
 
 SETS = ("iris", "penguins 4, max", "digits", FIVE, UNBALANCED, OTHER_FIVE)
@@ -37,8 +37,8 @@ CHANGES: dict[str, Mapping[tuple[Any, str] | str, Any]] = {
     "start: k-means++ alone": {"init": "k-means++"},
     "network without linear path": {"architecture": "plain"},
     "one fold: networks score their own members": {"cross_fit": False},
-    "no input noise": {(training, "INPUT_NOISE"): 0.0},
-    "input noise 1": {(training, "INPUT_NOISE"): 1.0},
+    "no input noise": {(steps, "INPUT_NOISE"): 0.0},
+    "input noise 1": {(steps, "INPUT_NOISE"): 1.0},
     "all clusters at every refresh": {(membership, "CANDIDATES"): 1000},
     "learning rate 1e-3": {"lr": 1e-3},
     "λ = 0": {"latent_penalty": 0.0},

@@ -96,8 +96,8 @@ def test_large_data_is_handed_out_like_small_data(monkeypatch, offset):
 def test_twins_are_the_rows_with_the_same_values():
     data = torch.tensor([[1.0, 2], [3, 4], [1, 2], [1, 3], [1, 2]])
     rows = Rows(data, chunk_rows=2)
-    assert rows.twins(2).tolist() == [0, 2, 4]
-    assert rows.twins(3).tolist() == [3]
+    assert rows.worst(torch.tensor([0.0, 1, 9, 2, 3]), 0.0).tolist() == [0, 2, 4]
+    assert rows.worst(torch.tensor([0.0, 1, 2, 9, 3]), 0.0).tolist() == [3]
 
 
 # Sums -----------------------------------------------------------------------------------------

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from tensorae.cli.options import DATA, ReadingOptions, VoiceOptions, with_options
+from tensorae.cli.streamed import StreamOptions, fit_streamed
 from tensorae.cli.training import ModelOptions, model_builder, train
 from tensorae.cli.voice import Voice
 
@@ -68,6 +69,7 @@ def fit(
     model: ModelOptions,
     table: TableOptions,
     reading: ReadingOptions,
+    streaming: StreamOptions,
     voice: VoiceOptions,
 ) -> None:
     """Find clusters in a table, each with a representation of its own, and keep the model."""
@@ -79,15 +81,40 @@ def fit(
     build = model_builder(model)
     _check_output(output, data)
     check_place(output)
+    if streaming.wanted:
+        columns = _streamed_columns(table, reading)
+        fit_streamed(data, output, build, columns, streaming, speaker)
+        return
     found = read_data(data, reading.as_read_options())
     rows, preparation, known = _prepare(found, table, model, reading, speaker)
     fitted = build(preparation)
-    train(fitted, rows, known, speaker)
+    train(fitted, rows, known, streaming, speaker)
     if preparation.columns is not None:
         fitted.feature_names_in_ = _names(preparation.columns)
     fitted.save(output, preprocessing=preparation.as_header())
     flags = reading.as_flags()
     describe_fit(speaker, fitted, rows, preparation, data=data, flags=flags, output=output)
+
+
+def _streamed_columns(table: TableOptions, reading: ReadingOptions) -> list[str]:
+    """Columns to stream, empty for all; options that need the whole table are refused."""
+    needs_table = {
+        "--scale": table.scale is not Scale.none,
+        "--labels": table.labels is not None,
+        "--ignore": bool(table.ignore),
+        "--drop-missing": reading.drop_missing,
+        "--na": bool(reading.na),
+        "--decimal": reading.decimal != ".",
+        "--encoding": reading.encoding != "utf-8",
+    }
+    for name, given in needs_table.items():
+        if given:
+            raise typer.BadParameter(
+                "needs the whole table in memory, which --stream and torchrun do not; prepare the "
+                "files before, and choose columns by --columns.",
+                param_hint=name,
+            )
+    return _split(table.columns, ())
 
 
 def _check_output(output: Path, data: Sequence[str]) -> None:

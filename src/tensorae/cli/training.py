@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from tensorae.cli.streamed import StreamOptions
 from tensorae.cli.voice import Voice
 
 if TYPE_CHECKING:
@@ -125,9 +126,14 @@ def _parsed_shape(text: str | None) -> tuple[int, ...] | None:
     return tuple(int(part) for part in parts)
 
 
-def train(model: Any, rows: Rows, known: Any, voice: Voice) -> None:
+def train(model: Any, rows: Rows, known: Any, streaming: StreamOptions, voice: Voice) -> None:
     """Fit a model to rows and a few known labels, with a bar where people wait."""
     with voice.listening(), voice.progress("fitting") as show:
         if hasattr(model, "callbacks"):
             model.callbacks = [lambda epoch: show(epoch.epoch, epoch.n_epochs)]
-        model.fit(rows.X, labels=known)
+        model.fit(
+            rows.X,
+            labels=known,
+            checkpoint=streaming.checkpoint,
+            checkpoint_every=streaming.checkpoint_every,
+        )

@@ -22,30 +22,27 @@ from dataclasses import dataclass
 from typing import Any
 
 import torch
-from torch import Tensor, nn
+from torch import Tensor
 
 from tensorae.assignment import Rule
+from tensorae.checkpoints import Checkpoint
 from tensorae.deep.history import Epoch, History
+from tensorae.deep.keeping import Keeping
 from tensorae.deep.membership import Membership, Source, TrainingData
 from tensorae.deep.schedule import Schedule
 from tensorae.deep.scoring import Twins
 from tensorae.deep.start import Start, principal_directions
+from tensorae.deep.steps import DivergedError, Steps
 from tensorae.deep.tensorize import TensorizedAutoencoder
 
 __all__ = ["Outcome", "TrainingOptions", "train"]
 
-# Noise on the inputs while labels are learned, in units of the spread inside clusters.
-INPUT_NOISE = 0.5
 # Refreshes that change fewer labels than this share make the next pause twice as long.
 QUIET = 0.01
 # Rounds of labels and means at the end, over candidates and over all clusters.
 SETTLE_ROUNDS, FULL_ROUNDS = 5, 2
 # More of the latter where they cost little.
 CHEAP_SCORES, CHEAP_ROUNDS = 20_000, 20
-# Numbers in networks that train side by side.
-GROUP_NUMBERS = 1 << 16
-# Random numbers that are drawn for the noise of an epoch.
-NOISE_ENTRIES = 1 << 20
 
 
 @dataclass(frozen=True)
@@ -98,26 +95,6 @@ class Outcome:
     problem: str
 
 
-class _Noise:
-    """Normal numbers for one epoch; drawing new ones for every step would take as long as it."""
-
-    def __init__(self, bank: Tensor) -> None:
-        self.bank, self.position = bank, 0
-
-    def like(self, x: Tensor) -> Tensor:
-        """Return the next numbers, in the shape of ``x``; from the first again at the end."""
-        end = self.position + x.numel()
-        if end > self.bank.numel():
-            self.position, end = 0, x.numel()
-        taken = self.bank[self.position : end].view_as(x)
-        self.position = end
-        return taken
-
-
-class _DivergedError(Exception):
-    """The loss of a cluster is no longer a number."""
-
-
 def train(
     module: TensorizedAutoencoder,
     data: TrainingData,
@@ -129,6 +106,7 @@ def train(
     *,
     cross_fit: bool,
     after_learning: Callable[[Twins], None] | None = None,
+    checkpoint: Checkpoint | None = None,
 ) -> Outcome:
     """Train ``module`` in place.
 
@@ -146,14 +124,21 @@ def train(
         Whether rows are scored by autoencoders that did not train on them.
     after_learning : callable, optional
         Called with the twins, before one of them goes on alone.
+    checkpoint : Checkpoint, optional
+        Where the state is kept after an epoch.
 
     Returns
     -------
     Outcome
     """
-    training = _Training(module, data, start, schedule, options, generator, history, cross_fit)
+    training = _Training(
+        module, data, start, schedule, options, generator, history, checkpoint, cross_fit=cross_fit
+    )
     training.begin()
-    training.guarded(training.learn)
+    training.take_up()
+    if training.phase == "learn":
+        training.guarded(training.learn)
+    training.note_learned()
     if after_learning is not None:
         after_learning(training.twins)
     training.harden()
@@ -169,7 +154,7 @@ def train(
     )
 
 
-class _Training:
+class _Training(Keeping):
     """One run: the twins, who belongs where, and the best of both so far."""
 
     def __init__(
@@ -181,6 +166,8 @@ class _Training:
         options: TrainingOptions,
         generator: torch.Generator,
         history: History,
+        checkpoint: Checkpoint | None,
+        *,
         cross_fit: bool,
     ) -> None:
         self.data, self.options, self.schedule = data, options, schedule
@@ -194,22 +181,29 @@ class _Training:
             latent_penalty=options.latent_penalty,
             latent_dim=options.latent_dim,
         )
-        self.groups = _groups(self.twins)
-        self.optimizers = [
-            _optimizer([self._network(*member) for member in group], options.lr)
-            for group in self.groups
-        ]
+        self.steps = Steps(
+            self.twins,
+            data,
+            lr=options.lr,
+            noise=options.noise,
+            batch_size=schedule.batch_size,
+            generator=generator,
+        )
         self.epoch = 0
         self.best_loss, self.best_epoch, self.without_progress = math.inf, 0, 0
         self.ended_by, self.problem = "budget", ""
         self.saved: dict[str, Any] = {}
+        self.checkpoint = checkpoint
+        self.phase, self.done = "learn", 0
+        self.pause = self.due = schedule.refresh_every
+        self.learned, self.kept = {}, None
 
     # The three parts --------------------------------------------------------------------------
 
     def begin(self) -> None:
         """Networks that can do so start from the main directions of their clusters."""
         for source in self.membership.sources():
-            network: Any = self._network(source.twin, source.cluster)
+            network: Any = self.steps.network(source.twin, source.cluster)
             if hasattr(network, "start_from"):
                 offsets = self.data.x[source.rows] - self.twins.flat_centers()[source.cluster]
                 if source.weights is not None:
@@ -219,17 +213,16 @@ class _Training:
 
     def learn(self) -> None:
         """Epochs with refreshes of S, until the held-out loss falls no more."""
-        pause = due = self.schedule.refresh_every
         sources = self.membership.sources()
-        for number in range(1, self.schedule.learning_epochs + 1):
+        for number in range(self.done + 1, self.schedule.learning_epochs + 1):
             began = time.perf_counter()
-            loss = self._run_epoch(sources, self.options.lr)
+            loss = self._epoch(sources, self.options.lr)
             held_out = math.nan
-            if number in (due, self.schedule.learning_epochs):
+            if number in (self.due, self.schedule.learning_epochs):
                 held_out = self._refresh()
                 sources = self.membership.sources()
-                pause = 2 * pause if self.membership.changed < QUIET else pause
-                due = number + pause
+                self.pause *= 2 if self.membership.changed < QUIET else 1
+                self.due = number + self.pause
             stop = self._record("learn", loss, held_out, began)
             self._note_progress(held_out)
             if stop:
@@ -238,24 +231,28 @@ class _Training:
                 self.ended_by = "patience"
             if self.ended_by != "budget":
                 break
+            self.done = number
+            self.keep()
         self._restore_best()
 
     def harden(self) -> None:
         """Leave the twins and soft assignments; that is now what an interrupt comes back to."""
         best_epoch = self.best_epoch
         self.membership.harden()
-        self.twins = self.membership.twins
+        self.twins = self.steps.twins = self.membership.twins
         self._save()
         self.best_epoch = best_epoch
 
     def close(self) -> None:
         """Epochs on all members, S fixed, the learning rate falling to zero."""
         n_epochs = self.schedule.closing_epochs
+        self.phase, self.done = "close", 0
+        self.go_on()
         sources = self.membership.sources()
         self.membership.changed = 0.0
-        for number in range(n_epochs):
+        for number in range(self.done, n_epochs):
             began = time.perf_counter()
-            loss = self._run_epoch(sources, self.options.lr * (1 - number / n_epochs))
+            loss = self._epoch(sources, self.options.lr * (1 - number / n_epochs))
             held_out = math.nan if self.data.held_out is None else self._held_out_loss()
             stop = self._record("close", loss, held_out, began)
             self._note_progress(held_out)
@@ -264,6 +261,8 @@ class _Training:
             if stop:
                 self.ended_by = "callback"
                 break
+            self.done = number + 1
+            self.keep()
         self._restore_best()
 
     def settle(self) -> None:
@@ -296,99 +295,19 @@ class _Training:
                 f"epoch {self.best_epoch}, is kept."
             )
             self._restore_best()
-        except _DivergedError as error:
+        except DivergedError as error:
             self.ended_by = "divergence"
-            self.problem = str(error)
+            self.problem = (
+                f"the loss of cluster {error.args[0]} was no longer a finite number in epoch "
+                f"{self.epoch + 1}; the model of epoch {self.best_epoch} is kept. Lower lr (now "
+                f"{self.options.lr:g}), or scale the data."
+            )
             self._restore_best()
 
-    # Epoch and step ---------------------------------------------------------------------------
-
-    def _run_epoch(self, sources: list[Source], lr: float) -> float:
-        """One step per batch of each source; the mean cost in units of the data."""
-        for module in self.twins.modules:
-            module.train()
-        noise = self._noise_for_epoch()
-        by_network = {(source.twin, source.cluster): source for source in sources}
-        sums = []
-        for group, optimizer in zip(self.groups, self.optimizers, strict=True):
-            for settings in optimizer.param_groups:
-                settings["lr"] = lr
-            present = [by_network[member] for member in group if member in by_network]
-            sums += self._train_together(present, optimizer, noise)
+    def _epoch(self, sources: list[Source], lr: float) -> float:
+        loss = self.steps.epoch(sources, lr)
         self.epoch += 1
-        # One look at all losses: reading each would wait for the device every time.
-        losses = torch.stack([loss for _, loss in sums])
-        finite = torch.isfinite(losses)
-        if not bool(finite.all()):
-            worst = sums[int((~finite).nonzero()[0])][0].cluster
-            raise _DivergedError(
-                f"the loss of cluster {worst} was no longer a finite number in epoch "
-                f"{self.epoch}; the model of epoch {self.best_epoch} is kept. Lower lr "
-                f"(now {self.options.lr:g}), or scale the data."
-            )
-        unit = (float(self.twins.modules[0].scale) * self.data.unit) ** 2
-        return unit * float(losses.sum()) / sum(source.total for source in sources)
-
-    def _train_together(
-        self, sources: list[Source], optimizer: torch.optim.Optimizer, noise: _Noise | None
-    ) -> list[tuple[Source, Tensor]]:
-        """Gradient steps of a few networks side by side; the sum of the losses of each.
-
-        Their losses have nothing in common, so one backward pass and one step of the optimizer
-        serve all; a network that has no batch left is not touched.
-        """
-        totals = [self.data.x.new_zeros(()) for _ in sources]
-        batches = [self._batches(len(source.rows)) for source in sources]
-        for step in range(max(map(len, batches), default=0)):
-            losses = []
-            for number, source in enumerate(sources):
-                if step < len(batches[number]):
-                    mean, total = self._loss(source, batches[number][step], noise)
-                    losses.append(mean)
-                    totals[number] += total
-            optimizer.zero_grad(set_to_none=True)
-            torch.autograd.backward(losses)
-            optimizer.step()
-        return list(zip(sources, totals, strict=True))
-
-    def _loss(self, source: Source, batch: Tensor, noise: _Noise | None) -> tuple[Tensor, Tensor]:
-        """Mean loss of a batch, by weight, and its sum without gradient."""
-        module = self.twins.modules[source.twin]
-        center, scale = self.twins.flat_centers()[source.cluster], module.scale
-        rows = source.rows[batch]
-        # In place: memory traffic is a good part of a step.
-        u = self.data.x[rows].sub_(center).div_(scale)
-        t = u if self.data.target is None else self.data.target[rows].sub_(center).div_(scale)
-        if noise is not None:
-            u = u + noise.like(u)
-        losses = module.objective(
-            source.cluster, module.shaped(u), module.shaped(t), float(module.latent_penalty)
-        )
-        if source.weights is None:
-            mean = losses.mean()
-            # Batches of a lone sample hold it twice.
-            return mean, mean.detach() * min(len(rows), len(source.rows))
-        weighted = (source.weights[batch] * losses).sum()
-        return weighted / (source.mean_weight * len(rows)), weighted.detach()
-
-    def _batches(self, n: int) -> tuple[Tensor, ...]:
-        """Random batches of positions, even in size: a small rest would make a noisy step."""
-        order = torch.randperm(n, generator=self.generator, device=self.data.x.device)
-        if n == 1:  # batch norm cannot take a single sample
-            order = order.repeat(2)
-        return order.tensor_split(max(1, round(n / self.schedule.batch_size)))
-
-    def _noise_for_epoch(self) -> _Noise | None:
-        level = self.options.noise / (float(self.twins.modules[0].scale) * self.data.unit)
-        if not level and self.data.target is None and len(self.twins.modules) > 1:
-            level = INPUT_NOISE
-        if not level:
-            return None
-        x = self.data.x
-        # Even batches are up to half as long again as asked for.
-        size = max(min(x.numel(), NOISE_ENTRIES), 2 * self.schedule.batch_size * x.shape[1])
-        bank = torch.empty(size, dtype=x.dtype, device=x.device)
-        return _Noise(bank.normal_(std=level, generator=self.generator))
+        return loss
 
     # Refreshes and the best state -------------------------------------------------------------
 
@@ -404,14 +323,9 @@ class _Training:
     def _take_over(self, child: int, parent: int) -> None:
         """Let a cluster that starts again begin with the networks of the one it came from."""
         for twin in range(len(self.twins.modules)):
-            network = self._network(twin, child)
-            network.load_state_dict(self._network(twin, parent).state_dict())
-            for optimizer in self.optimizers:
-                for parameter in network.parameters():
-                    optimizer.state.pop(parameter, None)
-
-    def _network(self, twin: int, cluster: int) -> nn.Module:
-        return self.twins.modules[twin].autoencoders[cluster]
+            network = self.steps.network(twin, child)
+            network.load_state_dict(self.steps.network(twin, parent).state_dict())
+            self.steps.forget(network)
 
     def _held_out_loss(self) -> float:
         """Mean cost of the held-out rows under their cheapest autoencoders."""
@@ -479,28 +393,3 @@ def _twins(
     folds = torch.empty_like(order)
     folds[order] = torch.arange(n, device=order.device) % 2
     return Twins((module, copy.deepcopy(module)), folds)
-
-
-def _groups(twins: Twins) -> list[list[tuple[int, int]]]:
-    """Networks (twin, cluster) that train side by side: small ones, to share the overhead.
-
-    Large ones go one after the other, because each then stays in the cache for all its steps.
-    """
-    groups: list[list[tuple[int, int]]] = []
-    room = 0
-    for twin, module in enumerate(twins.modules):
-        for cluster, network in enumerate(module.autoencoders):
-            size = sum(parameter.numel() for parameter in network.parameters())
-            if size > room or not groups:
-                groups.append([])
-                room = GROUP_NUMBERS
-            groups[-1].append((twin, cluster))
-            room -= size
-    return groups
-
-
-def _optimizer(networks: list[nn.Module], lr: float) -> torch.optim.Optimizer:
-    parameters = [p for network in networks for p in network.parameters() if p.requires_grad]
-    # One kernel for all parameters, where torch has it.
-    fused = all(p.is_floating_point() and p.device.type in ("cpu", "cuda") for p in parameters)
-    return torch.optim.Adam(parameters, lr=lr, fused=fused)

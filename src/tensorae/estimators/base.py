@@ -24,6 +24,7 @@ from sklearn.base import (
 from sklearn.utils import Tags
 from torch import Tensor
 
+from tensorae.estimators.streaming import check_batches, is_batches, map_batches
 from tensorae.estimators.validation import (
     Samples,
     check_codes,
@@ -356,9 +357,16 @@ class BaseTAE(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMixin, B
     def _map(self, X: Any, step: Step) -> Any:
         """Apply ``step`` to chunks of checked rows and give back the kind that came in."""
         check_fitted(self)
+        if is_batches(X):
+            streamed = check_batches(self, X, reset=False, device=self.device)
+            worker = self._worker(streamed.like)
+            return map_batches(streamed, lambda x: self._in_chunks(worker, x, step))
         samples = self._check_samples(X, reset=False)
         x = samples.tensor
-        worker = self._worker(x)
+        return samples.give_back(self._in_chunks(self._worker(x), x, step))
+
+    def _in_chunks(self, worker: Worker, x: Tensor, step: Step) -> Tensor:
+        """Apply ``step`` to chunks of rows (n, d) and put the results into one tensor."""
         size = self._chunk_rows(x.shape[1])
         result: Tensor | None = None
         with torch.no_grad():
@@ -369,7 +377,7 @@ class BaseTAE(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMixin, B
                     result = part.new_empty(x.shape[0], *part.shape[1:], dtype=kind)
                 result[start : start + size] = part
         assert result is not None  # checked data has rows
-        return samples.give_back(result)
+        return result
 
 
 def _labels(worker: Worker, x: Tensor) -> Tensor:

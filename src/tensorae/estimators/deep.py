@@ -6,13 +6,16 @@ Shapes: n samples, k clusters, d features, h latent, u different samples.
 from __future__ import annotations
 
 import warnings
-from typing import Any, Self
+from collections.abc import Iterable
+from os import PathLike
+from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
 import torch
 from sklearn.exceptions import ConvergenceWarning
 from torch import Tensor
 
+from tensorae.checkpoints import Checkpoint
 from tensorae.deep.blending import Blend
 from tensorae.deep.history import History
 from tensorae.deep.scoring import chunk_rows
@@ -20,10 +23,13 @@ from tensorae.deep.tensorize import TensorizedAutoencoder
 from tensorae.deep.training import Outcome
 from tensorae.estimators.base import BaseTAE, Worker
 from tensorae.estimators.deep_fit import DeepFit, Given, own_randomness
-from tensorae.estimators.deep_options import check_input_shape, deep_options
+from tensorae.estimators.deep_options import DeepOptions, check_input_shape, deep_options
+from tensorae.estimators.deep_streaming import check_streamable, fit_stream, rows_at_hand
 from tensorae.estimators.deep_worker import DeepWorker
 from tensorae.estimators.images import as_rows, sample_shape, with_channels
+from tensorae.estimators.keeping import kept_fit
 from tensorae.estimators.options import check_seed
+from tensorae.estimators.streaming import check_batches, is_batches, refuse, shared_seed
 from tensorae.estimators.validation import (
     Samples,
     check_fitted,
@@ -33,6 +39,10 @@ from tensorae.estimators.validation import (
     check_targets,
 )
 from tensorae.exceptions import InvalidParameterError
+from tensorae.parallel import Processes
+
+if TYPE_CHECKING:
+    from tensorae.batches import Batches
 
 __all__ = ["TAE"]
 
@@ -201,12 +211,17 @@ class TAE(BaseTAE):
         clean: Any = None,
         sample_weight: Any = None,
         labels: Any = None,
+        checkpoint: str | PathLike[str] | None = None,
+        checkpoint_every: float = 60.0,
     ) -> Self:
         """Train the autoencoders and find who belongs to which.
 
         Parameters
         ----------
         X : array-like or Tensor of shape (n, d), (n, height, width) or (n, c, height, width)
+            Or Batches of flat rows, which are read pass by pass: a sample trains the networks
+            first, then all rows do, ``max_epochs`` times (4 by default). In a process group each
+            process reads its share, and ``labels_`` are of that share.
         y : ignored
             Here for scikit-learn's pipelines.
         clean : array-like or Tensor of the shape of X, optional
@@ -217,12 +232,22 @@ class TAE(BaseTAE):
         labels : array-like of shape (n,), optional
             The few labels that are known, -1 elsewhere. They seed the clusters, and cluster j
             keeps the label j; they are not enforced.
+        checkpoint : path-like, optional
+            File to keep the state of a long training in. If it is there, training goes on from
+            it; at the end it is removed.
+        checkpoint_every : float, default=60
+            Seconds between two writes of it, at the end of an epoch.
 
         Returns
         -------
         TAE
             Itself.
         """
+        if is_batches(X):
+            for name, value in {"clean": clean, "sample_weight": sample_weight}.items():
+                refuse(name, value)
+            refuse("labels", labels)
+            return self._fit_batches(X, checkpoint, checkpoint_every)
         samples = self._check_samples(X, reset=True)
         x = samples.tensor
         shape = self._checked_shape(X, x.shape[1])
@@ -242,16 +267,60 @@ class TAE(BaseTAE):
                 f"noise={self.noise} and clean samples are two ways to say the same; "
                 "leave one of the two out."
             )
-        rng = check_seed(self.random_state)
-        history = History(options.callbacks, verbose=bool(self.verbose))
-        with own_randomness(rng, x.device) as generator:
-            given = Given(x, weights, known, target)
-            fit = DeepFit(given, shape, options, rng, generator)
-            outcome = fit.run(history)
-        self.input_shape_ = shape
+        keeper, rng = kept_fit(self, x, checkpoint, checkpoint_every, check_seed(self.random_state))
         self._sample_shape, self._images = sample_shape(X), images
-        self._publish(fit, outcome, history, samples, weights)
-        self._warn_if_needed(outcome)
+        self._train(Given(x, weights, known, target), shape, options, rng, keeper)
+        if keeper is not None:
+            keeper.remove()
+        return self
+
+    def _train(
+        self,
+        given: Given,
+        shape: tuple[int, ...],
+        options: DeepOptions,
+        rng: np.random.RandomState,
+        keeper: Checkpoint | None,
+    ) -> None:
+        """Train on rows in memory and publish the result."""
+        history = History(options.callbacks, verbose=bool(self.verbose))
+        with own_randomness(rng, given.x.device) as generator:
+            fit = DeepFit(given, shape, options, rng, generator)
+            outcome = fit.run(history, keeper)
+        self._publish(fit, outcome, history, shape, given.x)
+        self._close([(given.x, given.weights)], len(given.x), given.x)
+        self._warn_if_needed(outcome.problem)
+
+    def _fit_batches(self, X: Batches, checkpoint: Any, checkpoint_every: float) -> Self:
+        """Train on rows that are read pass by pass, each process of a group on its share."""
+        samples = check_batches(self, X, reset=True, device=self.device, shared=True)
+        shape = self._checked_shape(samples.like, samples.shape[1])
+        options = deep_options(self.get_params(deep=False), samples.like, shape)
+        check_streamable(options, options.validation_fraction)
+        keeper, rng = kept_fit(
+            self,
+            samples,
+            checkpoint,
+            checkpoint_every,
+            shared_seed(self.random_state, samples.processes),
+        )
+        self._sample_shape, self._images = None, self._image_shape(samples.like, shape)
+        rows, at_hand = rows_at_hand(samples)
+        if at_hand is not None:
+            self._train(Given(at_hand, None, None, None), shape, options, rng, keeper)
+            self.labels_ = rows.own(torch.as_tensor(self.labels_)).numpy()
+        else:
+            history = History(options.callbacks, verbose=bool(self.verbose))
+            with own_randomness(rng, samples.device) as generator:
+                fit, outcome, problem = fit_stream(
+                    samples, rows, shape, options, rng, generator, history, keeper
+                )
+            self._publish(fit, outcome, history, shape, samples.like)
+            parts = ((x, None) for x in samples.tensors())
+            self._close(parts, samples.batches.n_rows, samples.like, samples.processes)
+            self._warn_if_needed(problem)
+        if keeper is not None:
+            keeper.remove()
         return self
 
     def reconstruct(self, X: Any) -> Any:
@@ -345,13 +414,13 @@ class TAE(BaseTAE):
         fit: DeepFit,
         outcome: Outcome,
         history: History,
-        samples: Samples,
-        weights: Tensor | None,
+        shape: tuple[int, ...],
+        like: Tensor,
     ) -> None:
-        x = samples.tensor
         module = fit.published_module(outcome)
         self.module_ = module
-        self.cluster_centers_ = fit.centers.cpu().numpy().astype(_kind(x))
+        self.input_shape_ = shape
+        self.cluster_centers_ = fit.centers.cpu().numpy().astype(_kind(like))
         self.latent_penalty_ = float(module.latent_penalty)
         self.history_ = history.columns
         self.n_iter_ = len(history.columns["epoch"])
@@ -360,27 +429,40 @@ class TAE(BaseTAE):
         self.weights_ = np.full(len(self.cluster_centers_), 1 / len(self.cluster_centers_))
         self._noise_variance = 1.0
         self._code_length = fit.options.training.latent_dim
-        self._close(x, weights)
 
-    def _close(self, x: Tensor, weights: Tensor | None) -> None:
-        """Assign once more with the published numbers, so that fit and predict agree."""
-        worker = self._worker(x)
-        labels = torch.empty(x.shape[0], dtype=torch.int32, device=x.device)
-        lowest = torch.empty(x.shape[0], dtype=torch.float64, device=x.device)
-        with torch.no_grad():
-            size = chunk_rows(x.shape[1])
-            for start in range(0, x.shape[0], size):
-                best = worker.costs(x[start : start + size]).min(1)
-                labels[start : start + size] = best.indices
-                lowest[start : start + size] = best.values
-        share = torch.ones_like(lowest) if weights is None else weights
-        k = len(self.cluster_centers_)
-        counts = torch.zeros(k, dtype=torch.float64, device=x.device)
-        counts.index_add_(0, labels.long(), share)
-        self.labels_ = labels.cpu().numpy()
-        self.loss_ = float(share @ lowest)
-        self.weights_ = (counts / counts.sum()).cpu().numpy().astype(_kind(x))
-        self._noise_variance = self.loss_ / (float(share.sum()) * x.shape[1])
+    def _close(
+        self,
+        parts: Iterable[tuple[Tensor, Tensor | None]],
+        n: int,
+        like: Tensor,
+        group: Processes = Processes(),  # noqa: B008 (immutable)
+    ) -> None:
+        """Assign once more with the published numbers, so that fit and predict agree.
+
+        ``parts`` are rows (m, d) with their weights (m,), n rows in all.
+        """
+        worker = self._worker(like)
+        k, start = len(self.cluster_centers_), 0
+        labels = np.empty(n, dtype=np.int32)
+        counts = torch.zeros(k, dtype=torch.float64, device=like.device)
+        loss = torch.zeros((), dtype=torch.float64, device=like.device)
+        size = chunk_rows(like.shape[1])
+        for x, weights in parts:
+            for first in range(0, x.shape[0], size):
+                place = slice(first, min(first + size, x.shape[0]))
+                with torch.no_grad():
+                    best = worker.costs(x[place]).min(1)
+                lowest = best.values.double()
+                share = torch.ones_like(lowest) if weights is None else weights[place].double()
+                counts.index_add_(0, best.indices, share)
+                loss += share @ lowest
+                labels[start + place.start : start + place.stop] = best.indices.cpu().numpy()
+            start += x.shape[0]
+        group.all_sums(counts, loss)
+        self.labels_ = labels
+        self.loss_ = float(loss)
+        self.weights_ = (counts / counts.sum()).cpu().numpy().astype(_kind(like))
+        self._noise_variance = self.loss_ / (float(counts.sum()) * like.shape[1])
 
     @property
     def _n_features_out(self) -> int:
@@ -398,10 +480,10 @@ class TAE(BaseTAE):
             noise_variance=self._noise_variance,
         )
 
-    def _warn_if_needed(self, outcome: Outcome) -> None:
-        if outcome.problem:
-            warnings.warn(outcome.problem, ConvergenceWarning, stacklevel=3)
-        dead = sorted(set(range(self.n_clusters)) - set(self.labels_.tolist()))
+    def _warn_if_needed(self, problem: str) -> None:
+        if problem:
+            warnings.warn(problem, ConvergenceWarning, stacklevel=4)
+        dead = np.flatnonzero(self.weights_ == 0).tolist()
         if dead:
             names = ", ".join(str(j) for j in dead)
             warnings.warn(
@@ -409,7 +491,7 @@ class TAE(BaseTAE):
                 "is cheaper elsewhere, as happens where X has few different rows or fewer groups; "
                 "lower n_clusters, or lower latent_dim so that no autoencoder serves them all.",
                 ConvergenceWarning,
-                stacklevel=3,
+                stacklevel=4,
             )
 
 

@@ -13,6 +13,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from tensorae.checkpoints import Checkpoint
 from tensorae.deep.autoencoders import check_autoencoder
 from tensorae.deep.blending import Blend, BlendFit
 from tensorae.deep.distinct import distinct_rows
@@ -107,8 +108,8 @@ class DeepFit:
         self.blend: Blend | None = None
         self.centers = self.origin
 
-    def run(self, history: History) -> Outcome:
-        """Start, then train."""
+    def run(self, history: History, checkpoint: Checkpoint | None = None) -> Outcome:
+        """Start, then train; ``checkpoint`` keeps the state of the training."""
         options = self.options
         k = options.start.n_clusters
         denoising = self.data.target is not None or options.training.noise > 0
@@ -135,6 +136,7 @@ class DeepFit:
                 history,
                 cross_fit=cross_fit,
                 after_learning=self._fit_blend if denoising else None,
+                checkpoint=checkpoint,
             )
         finally:
             history.close()

@@ -5,48 +5,36 @@ Shapes: n samples, k clusters, d features, h latent.
 
 from __future__ import annotations
 
-import logging
-import warnings
-from typing import Any, Self
+from os import PathLike
+from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
 import torch
-from sklearn.exceptions import ConvergenceWarning
-from torch import Tensor
 
-from tensorae.estimators.base import BaseTAE, Worker
-from tensorae.estimators.linear_worker import LinearWorker
-from tensorae.estimators.options import (
-    check_auto,
-    check_integer,
-    check_number,
-    check_seed,
-    linear_options,
+from tensorae.estimators.keeping import kept_fit
+from tensorae.estimators.linear_fitted import FittedLinear, as_array
+from tensorae.estimators.options import check_number, check_penalty, check_seed, linear_options
+from tensorae.estimators.streaming import (
+    check_batches,
+    check_streamable,
+    is_batches,
+    refuse,
+    shared_seed,
 )
-from tensorae.estimators.validation import (
-    Samples,
-    check_fitted,
-    check_known_labels,
-    check_sample_weight,
-    check_samples,
-)
-from tensorae.exceptions import InvalidParameterError, unknown_choice
-from tensorae.linear.denoising import Denoiser
-from tensorae.linear.frames import Frame
-from tensorae.linear.moments import Moments
-from tensorae.linear.rows import ACCURATE, default_chunk_rows
-from tensorae.linear.solver import Solution, solve
+from tensorae.estimators.validation import check_known_labels, check_sample_weight, check_samples
+from tensorae.exceptions import InvalidParameterError
+from tensorae.linear.incremental import absorb
+from tensorae.linear.rows import default_chunk_rows
+from tensorae.linear.solver import solve, solve_rows
+from tensorae.linear.streams import StreamedRows
+
+if TYPE_CHECKING:
+    from tensorae.batches import Batches
 
 __all__ = ["LinearTAE"]
 
-FITTED_ON = ("noisy", "clean")
-# Numbers in the clusters' scatters up to which they are kept as they are.
-LARGEST_MOMENTS = 1 << 24
 
-logger = logging.getLogger(__name__)
-
-
-class LinearTAE(BaseTAE):
+class LinearTAE(FittedLinear):
     """Linear Tensorized Autoencoder: clusters, each with principal directions of its own.
 
     Minimises ``sum_i min_j |x_i - C_j|² - (1-λ) |U_j (x_i - C_j)|²`` over centres C_j and
@@ -184,12 +172,16 @@ class LinearTAE(BaseTAE):
         *,
         sample_weight: Any = None,
         labels: Any = None,
+        checkpoint: str | PathLike[str] | None = None,
+        checkpoint_every: float = 60.0,
     ) -> Self:
         """Find the clusters and their components.
 
         Parameters
         ----------
-        X : array-like or Tensor of shape (n, d)
+        X : array-like, Tensor or Batches of shape (n, d)
+            Batches are read pass by pass; in a process group each process reads its share, and
+            ``labels_`` are of that share.
         y : ignored
             Here for scikit-learn's pipelines.
         sample_weight : array-like of shape (n,), optional
@@ -198,12 +190,21 @@ class LinearTAE(BaseTAE):
             The few labels that are known, -1 elsewhere. They seed the clusters, and cluster j
             keeps the label j; they are not enforced. Clusters that no label names are seeded
             by k-means++.
+        checkpoint : path-like, optional
+            File to keep the state of a long fit in. If it is there, the fit goes on from it and
+            ends with the same model as one that was not interrupted; at the end it is removed.
+        checkpoint_every : float, default=60
+            Seconds between two writes of it.
 
         Returns
         -------
         LinearTAE
             Itself.
         """
+        if is_batches(X):
+            refuse("sample_weight", sample_weight)
+            refuse("labels", labels)
+            return self._fit_batches(X, checkpoint, checkpoint_every)
         samples = check_samples(self, X, reset=True, device=self.device)
         options = linear_options(self.get_params(deep=False), samples.tensor)
         weights = check_sample_weight(sample_weight, samples.tensor, options.n_clusters)
@@ -213,208 +214,121 @@ class LinearTAE(BaseTAE):
                 "init must be a name where labels are given, got centres as well; "
                 "leave one of the two out."
             )
+        seed = check_seed(self.random_state)
+        keeper, seed = kept_fit(self, samples.tensor, checkpoint, checkpoint_every, seed)
         with torch.no_grad():
             solution = solve(
                 samples.tensor,
                 options,
-                check_seed(self.random_state),
+                seed,
                 weights=weights,
                 known_labels=known,
                 chunk_rows=self._checked_batch_size(),
+                checkpoint=keeper,
             )
-        self._publish(solution, samples, weights)
-        self._warn_if_needed()
+        self._publish(solution, samples.tensor)
+        self._close([(samples.tensor, weights)], len(samples.tensor))
+        self._keep_moments(solution, self.cluster_centers_.dtype.type)
+        if keeper is not None:
+            keeper.remove()
+        self._say_how_it_went(solution)
         return self
 
-    def denoise(self, X: Any, noise: float | str, *, fitted_on: str = "noisy") -> Any:
-        """Take noise out of samples by shrinking them towards their clusters.
+    def _fit_batches(self, X: Batches, checkpoint: Any, checkpoint_every: float) -> Self:
+        """Fit rows that are read pass by pass, each process of a group its share."""
+        samples = check_batches(self, X, reset=True, device=self.device, shared=True)
+        options = linear_options(self.get_params(deep=False), samples.like)
+        check_streamable(options, samples.shape)
+        n_scores = options.n_clusters * (options.latent_dim + 1)
+        width = samples.like.element_size()
+        with torch.no_grad():
+            rows = StreamedRows(
+                samples.batches,
+                processes=samples.processes,
+                device=samples.device,
+                chunk_rows=self._checked_batch_size()
+                or default_chunk_rows(samples.shape[1], n_scores, width),
+            )
+            seed = shared_seed(self.random_state, samples.processes)
+            keeper, seed = kept_fit(self, samples, checkpoint, checkpoint_every, seed)
+            solution = solve_rows(rows, options, seed, checkpoint=keeper)
+        self._publish(solution, samples.like)
+        chunks = ((x, None) for x in samples.tensors())
+        self._close(chunks, samples.batches.n_rows, samples.processes)
+        self._keep_moments(solution, self.cluster_centers_.dtype.type)
+        if keeper is not None:
+            keeper.remove()
+        self._say_how_it_went(solution)
+        return self
 
-        Where ``reconstruct`` cuts off every direction but h, this shrinks each direction of a
-        cluster by the share of its variance that is noise, averaged over clusters by their
-        probability: the best estimate under one Gaussian per cluster.
+    def partial_fit(
+        self,
+        X: Any,
+        y: Any = None,  # noqa: ARG002
+        *,
+        sample_weight: Any = None,
+        decay: float = 1.0,
+    ) -> Self:
+        """Learn from one more batch of an endless stream.
+
+        The first batch is fitted as a whole, with all starts; it needs at least ``n_clusters``
+        rows, and should show every cluster. Each further one is assigned by the present model
+        and added to the sums of all rows so far, from which centres and components follow. A
+        cluster that gets no rows keeps its place. Clusters keep their numbers.
 
         Parameters
         ----------
         X : array-like or Tensor of shape (n, d)
-            Samples with noise that is alike on all features.
-        noise : float or "auto"
-            Standard deviation of the noise. "auto" estimates it from the fitted samples: several
-            equal variances at the lower end of their spectrum are taken for noise, with caution,
-            since too little is safe. It finds none in two or fewer features, or where samples
-            are fewer than features, and then nothing changes. Data whose own spread is alike in
-            many directions looks like noise to it: give a number there.
-        fitted_on : {"noisy", "clean"}, default="noisy"
-            Whether the samples that were fitted had this noise too, or none.
+        y : ignored
+        sample_weight : array-like of shape (n,), optional
+        decay : float in (0, 1], default=1.0
+            What old rows count for after the batch: 1 keeps all for ever; 0.99 halves the
+            weight of a row every 69 batches, for streams that change.
 
         Returns
         -------
-        ndarray or Tensor of shape (n, d)
+        LinearTAE
+            Itself. ``labels_``, ``loss_`` and the paths are of the last batch; ``n_iter_``
+            counts batches.
 
         Examples
         --------
         >>> from tensorae import LinearTAE
-        >>> from tensorae.datasets import add_noise, lines_3d
-        >>> X, _ = lines_3d(random_state=0)
-        >>> X_noisy = add_noise(X, 0.1, random_state=0)
-        >>> model = LinearTAE(n_clusters=3, latent_dim=1, random_state=0).fit(X_noisy)
-        >>> clean = model.denoise(X_noisy, noise=0.1)
-        >>> bool(((clean - X) ** 2).mean() < 0.7 * ((X_noisy - X) ** 2).mean())
-        True
+        >>> from tensorae.datasets import lines_3d
+        >>> model = LinearTAE(n_clusters=3, latent_dim=1, random_state=0)
+        >>> for seed in range(5):
+        ...     X, _ = lines_3d(random_state=seed)
+        ...     model = model.partial_fit(X)
+        >>> model.n_iter_
+        5
         """
-        check_fitted(self)
-        if fitted_on not in FITTED_ON:
-            raise unknown_choice("fitted_on", fitted_on, FITTED_ON)
-        clean = fitted_on == "clean"
-        denoiser = self._fitted_denoiser()
-        if isinstance(noise, str):
-            variance = self._estimated_noise(denoiser, noise, clean=clean)
-        else:
-            variance = min(check_number("noise", noise, low=0), 1e100) ** 2
-        located: dict[torch.device, Denoiser] = {denoiser.centers.device: denoiser}
-
-        def shrink(worker: Worker, x: Tensor) -> Tensor:  # noqa: ARG001
-            if x.device not in located:
-                located[x.device] = denoiser.to(x.device)
-            return located[x.device].denoise(x, variance, fitted_on_noisy=not clean)
-
-        return self._map(X, shrink)
-
-    def _checked_batch_size(self) -> int | None:
-        if self.batch_size is None:
-            return None
-        return check_integer("batch_size", self.batch_size, low=1)
-
-    @staticmethod
-    def _estimated_noise(denoiser: Denoiser, noise: str, *, clean: bool) -> float:
-        check_auto("noise", noise, "a number")
-        if clean:
-            raise InvalidParameterError(
-                'noise="auto" is estimated from the fitted samples, but fitted_on="clean" says '
-                "that they have none; give the noise as a number."
-            )
-        return denoiser.noise_variance()
-
-    # Results ----------------------------------------------------------------------------------
-
-    def _publish(self, solution: Solution, samples: Samples, weights: Tensor | None) -> None:
-        kind = np.float32 if samples.tensor.dtype == torch.float32 else np.float64
-        parameters = solution.parameters[0]
-        counts, traces = _numpy(parameters.counts), _numpy(parameters.traces)
-        scatter = _numpy(parameters.variances)
-        members = np.where(counts > 0, counts, 1)
-        d, h = samples.tensor.shape[1], scatter.shape[1]
-        rest = np.clip(traces - scatter.sum(1), 0, None)
-        whole = np.where(traces > 0, traces, 1)
-        self.cluster_centers_ = _numpy(solution.model.centers).astype(kind)
-        self.components_ = _numpy(solution.model.components).astype(kind)
-        self.explained_variance_ = (scatter / members[:, None]).astype(kind)
-        self.explained_variance_ratio_ = (scatter / whole[:, None]).astype(kind)
-        self.noise_variance_ = (rest / (members * max(d - h, 1))).astype(kind)
-        self.weights_ = (counts / counts.sum()).astype(kind)
-        self.latent_penalty_ = float(solution.model.latent_penalty)
-        self.loss_path_ = np.array(solution.run.loss_path)
-        self.objective_path_ = np.array(solution.run.objective_path)
-        self.entropy_path_ = np.array(solution.run.entropy_path)
-        self.n_iter_ = solution.run.n_iter
-        self.converged_ = solution.run.converged
-        self._close(samples.tensor, weights)
-        self._keep_moments(solution, kind)
-        if self.verbose:
-            logger.info(
-                "%s: loss %.6g after %d iterations, best of %d starts",
-                type(self).__name__, self.loss_, self.n_iter_, solution.n_starts,
-            )  # fmt: skip
-
-    def _keep_moments(self, solution: Solution, kind: type) -> None:
-        """Keep what ``denoise`` needs; its decompositions wait until it is called."""
-        moments = solution.moments
-        self._denoiser: Denoiser | None = None
-        self._moments: dict[str, np.ndarray] | None = None
-        self._frame: tuple[np.ndarray, np.ndarray] | None = None
-        if moments.seconds.numel() > LARGEST_MOMENTS:
-            denoiser = Denoiser.from_moments(moments, solution.shift, frame=solution.frame)
-            self._denoiser = denoiser.to("cpu")
-            return
-        if solution.frame is not None:
-            origin, axes = solution.frame.origin, solution.frame.axes
-            self._frame = _numpy(origin).astype(kind), _numpy(axes).astype(kind)
-        centers = moments.centers()[0] + solution.shift.to(moments.sums.dtype)
-        # Weights that sum to less than the rows they stand for say nothing about their number.
-        rows_per_weight = max(1.0, len(self.labels_) / float(moments.counts.sum()))
-        self._moments = {
-            "counts": rows_per_weight * _numpy(moments.counts[0]),
-            "centers": _numpy(centers),
-            "scatters": (rows_per_weight * _numpy(moments.scatters()[0])).astype(kind),
-        }
-
-    def _fitted_frame(self) -> Frame | None:
-        if self._frame is None:
-            return None
-        return Frame(*(torch.as_tensor(part, dtype=ACCURATE) for part in self._frame))
-
-    def _fitted_denoiser(self) -> Denoiser:
-        if self._denoiser is None:
-            assert self._moments is not None
-            counts, centers, scatters = (
-                torch.as_tensor(self._moments[name], dtype=torch.float64)[None]
-                for name in ("counts", "centers", "scatters")
-            )
-            moments = Moments.about_means(counts, centers, scatters)
-            origin = torch.zeros_like(centers[0, 0])
-            self._denoiser = Denoiser.from_moments(moments, origin, frame=self._fitted_frame())
-        return self._denoiser
-
-    def _close(self, x: Tensor, weights: Tensor | None) -> None:
-        """Assign once more with the published numbers, so that fit and predict agree."""
-        worker = self._worker(x)
-        size = self._chunk_rows(x.shape[1])
-        labels = torch.empty(x.shape[0], dtype=torch.int32, device=x.device)
-        loss = torch.zeros((), dtype=ACCURATE, device=x.device)
-        for start in range(0, x.shape[0], size):
-            place = slice(start, start + size)
-            best = worker.costs(x[place]).min(1)
-            labels[place] = best.indices
-            loss += best.values.sum() if weights is None else weights[place] @ best.values
-        self.labels_ = _numpy(labels)
-        self.loss_ = float(loss)
-
-    @property
-    def _n_features_out(self) -> int:
-        return int(self.components_.shape[1])
-
-    def _chunk_rows(self, d: int) -> int:
-        k, h, _ = self.components_.shape
-        return self._checked_batch_size() or default_chunk_rows(d, k * (h + 1))
-
-    def _worker(self, like: Tensor) -> LinearWorker:
-        return LinearWorker.of(
-            device=like.device,
-            centers=self.cluster_centers_,
-            components=self.components_,
-            weights=self.weights_,
-            explained_variance=self.explained_variance_,
-            noise_variance=self.noise_variance_,
-            latent_penalty=self.latent_penalty_,
+        share = check_number("decay", decay, low=0, high=1, low_allowed=False)
+        if not hasattr(self, "cluster_centers_"):
+            self.fit(X, sample_weight=sample_weight)
+            self.n_iter_ = 1
+            self._kept_sums()  # says at once where it cannot go on
+            return self
+        samples = check_samples(self, X, reset=False, device=self.device)
+        x = samples.tensor
+        weights = check_sample_weight(sample_weight, x, 1)
+        sums, parameters, _ = absorb(
+            self._kept_sums().to(x.device).decayed(share),
+            x,
+            weights,
+            torch.as_tensor(self.components_, device=x.device),
+            self.latent_penalty_,
+            estimated_penalty=check_penalty(self.latent_penalty) is None,
         )
-
-    def _warn_if_needed(self) -> None:
-        if not self.converged_:
-            warnings.warn(
-                f"LinearTAE did not converge within max_iter={self.max_iter} iterations; "
-                "raise max_iter or tol.",
-                ConvergenceWarning,
-                stacklevel=3,
-            )
-        n_alive = len(np.unique(self.labels_))
-        if n_alive < self.n_clusters:
-            warnings.warn(
-                f"only {n_alive} of n_clusters={self.n_clusters} clusters have members: X has "
-                "too few different rows for more; lower n_clusters.",
-                ConvergenceWarning,
-                stacklevel=3,
-            )
-
-
-def _numpy(tensor: Tensor) -> np.ndarray:
-    array: np.ndarray = tensor.detach().cpu().numpy()
-    return array
+        batches = self.n_iter_ + 1
+        self._publish_parameters(parameters[0], parameters.model[0], x)
+        self._close([(x, weights)], len(x))
+        self._moments = {
+            "counts": as_array(sums.counts),
+            "centers": as_array(sums.centers),
+            "scatters": as_array(sums.scatters).astype(self.components_.dtype),
+        }
+        self._denoiser = None
+        self.n_iter_, self.converged_ = batches, True
+        self.loss_path_ = self.objective_path_ = np.array([self.loss_])
+        self.entropy_path_ = np.array([])
+        return self

@@ -6,7 +6,6 @@ Shapes: n samples, k clusters, d features.
 from __future__ import annotations
 
 import numbers
-import warnings
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -19,6 +18,7 @@ from sklearn.base import BaseEstimator
 from sklearn.utils.validation import _check_n_features, check_array, check_is_fitted, validate_data
 from torch import Tensor
 
+from tensorae._arrays import shared_tensor
 from tensorae.estimators.options import check_device
 from tensorae.exceptions import InvalidInputError, TensoraeError
 
@@ -103,7 +103,7 @@ def check_samples(estimator: BaseEstimator, X: Any, *, reset: bool, device: Any 
             order="C",
             ensure_all_finite=False,
         )
-    tensor = _as_tensor(array).to(check_device(device, torch.device("cpu")))
+    tensor = shared_tensor(array).to(check_device(device, torch.device("cpu")))
     _refuse_what_is_not_finite(tensor, "X", getattr(X, "columns", None))
     return Samples(tensor, lambda result: result.cpu().numpy())
 
@@ -116,7 +116,7 @@ def check_codes(Z: Any, width: int, *, device: Any = None) -> Samples:
         _refuse_what_is_no_table(Z, "Z")
         with _as_input_error():
             array = check_array(Z, dtype=[np.float64, np.float32], ensure_all_finite=False)
-        tensor = _as_tensor(array).to(check_device(device, torch.device("cpu")))
+        tensor = shared_tensor(array).to(check_device(device, torch.device("cpu")))
         _refuse_what_is_not_finite(tensor, "Z", getattr(Z, "columns", None))
         samples = Samples(tensor, lambda result: result.cpu().numpy())
     if samples.tensor.shape[1] != width:
@@ -135,7 +135,7 @@ def check_targets(clean: Any, like: Tensor) -> Tensor:
         _refuse_what_is_no_table(clean, "clean")
         with _as_input_error():
             array = check_array(clean, dtype=[np.float64, np.float32], ensure_all_finite=False)
-        tensor = _as_tensor(array).to(like.device)
+        tensor = shared_tensor(array).to(like.device)
         _refuse_what_is_not_finite(tensor, "clean", getattr(clean, "columns", None))
     if tensor.shape != like.shape:
         raise InvalidInputError(
@@ -384,7 +384,7 @@ def _refuse_what_would_overflow(largest: float, kind: torch.dtype, name: str) ->
 def _as_vector(values: Any, name: str, n: int, like: Tensor) -> Tensor:
     """Numbers of shape (n,) in double precision."""
     try:
-        vector = values if isinstance(values, Tensor) else _as_tensor(np.asarray(values, float))
+        vector = values if isinstance(values, Tensor) else shared_tensor(np.asarray(values, float))
     except (ValueError, TypeError):
         raise InvalidInputError(
             f"{name} must be numbers, got {type(values).__name__} with other entries; "
@@ -404,14 +404,3 @@ def _as_whole_numbers(labels: Tensor, meaning: str, remedy: str) -> Tensor:
             f"labels must be whole numbers, {meaning}, got fractions or NaN; {remedy}."
         )
     return labels.to(torch.int64)
-
-
-def _as_tensor(array: np.ndarray) -> Tensor:
-    """Share the memory of an array; nothing here writes to it, so read-only ones are fine."""
-    if not array.dtype.isnative:
-        array = array.astype(array.dtype.newbyteorder("="))
-    if any(stride < 0 for stride in array.strides):
-        array = np.ascontiguousarray(array)
-    with warnings.catch_warnings():
-        warnings.filterwarnings("ignore", message="The given NumPy array is not writable")
-        return torch.from_numpy(array)

@@ -10,7 +10,8 @@ from dataclasses import dataclass, replace
 import torch
 from torch import Tensor
 
-from tensorae.assignment import RULES, Rule, worst_explained
+from tensorae.assignment import RULES, Rule
+from tensorae.checkpoints import Checkpoint, State
 from tensorae.linear.moments import Moments
 from tensorae.linear.parameters import Estimation, Parameters
 from tensorae.linear.passes import ChunkSweep, HardPass, TableSweep, cheapest, choose_sweep
@@ -54,6 +55,10 @@ class Run:
     entropy_path: tuple[float, ...]
     n_iter: int
     converged: bool
+
+    def tensors(self) -> list[Tensor]:
+        """Parameters and sums."""
+        return [*self.parameters.tensors(), *self.moments.tensors()]
 
     @property
     def objective(self) -> float:
@@ -128,6 +133,8 @@ class Alternation:
     tol : float
         Stop where an iteration lowers the loss by no more than this share of it (or, for a
         likelihood, by no more than this per number in X).
+    checkpoint : Checkpoint, optional
+        Where a single start keeps its state.
     """
 
     rows: Rows
@@ -136,6 +143,7 @@ class Alternation:
     rule: Rule
     max_iter: int
     tol: float
+    checkpoint: Checkpoint | None = None
 
     def run(self, labels: Tensor) -> list[Run]:
         """Run every start, given by its first labels (r, n), to a fixed point."""
@@ -147,15 +155,20 @@ class Alternation:
 
     def _run_hard(self, sweep: TableSweep | ChunkSweep, labels: Tensor) -> list[Run]:
         progress = _Progress(labels.shape[0])
-        labels, moments, parameters = self._first(sweep, labels)
-        progress.record(loss=parameters.loss, objective=self._objective(parameters))
+        kept = self._restored(progress)
+        if kept is None:
+            labels, moments, parameters = self._first(sweep, labels)
+            progress.record(loss=parameters.loss, objective=self._objective(parameters))
+        else:
+            labels, moments, parameters = kept
         while progress.alive:
+            self._keep(progress, labels, moments, parameters)
             progress.n_iter += 1
             before = parameters
             step = sweep.hard_pass(before.model, labels, moments)
             step = self._refill(sweep, step, before)
             labels, moments = step.labels, step.moments
-            parameters = self.estimation.next(moments, before)
+            parameters = self._shared(self.estimation.next(moments, before))
             objective = self._objective(parameters)
             still = (step.moved == 0) & (parameters.loss >= before.loss)
             settled = still | (progress.fall(objective) <= self._smallest_fall(parameters))
@@ -172,16 +185,21 @@ class Alternation:
 
     def _run_soft(self, sweep: TableSweep | ChunkSweep, labels: Tensor) -> list[Run]:
         progress = _Progress(labels.shape[0])
-        labels, _, parameters = self._first(sweep, labels.clone())
-        assignments = self._softened(labels)
+        kept = self._restored(progress)
+        if kept is None:
+            labels, moments, parameters = self._first(sweep, labels.clone())
+            assignments = self._softened(labels)
+        else:
+            assignments, moments, parameters = kept
         while progress.alive:
+            self._keep(progress, assignments, moments, parameters)
             growth = STEP_GROWTH ** min(progress.n_iter, LONGEST_GROWTH)
             context = parameters.context(FIRST_STEP * growth)
             progress.n_iter += 1
             before = parameters
             step = sweep.soft_pass(before.model, assignments, self.rule, context)
             assignments, moments = step.assignments, step.moments
-            parameters = self.estimation.next(moments, before)
+            parameters = self._shared(self.estimation.next(moments, before))
             if self.rule.probabilistic:
                 objective = self.rows.total * before.log_normalizer() - step.evidence
                 settled = progress.fall(objective) <= self._smallest_fall(parameters)
@@ -223,12 +241,44 @@ class Alternation:
     ) -> tuple[Tensor, Moments, Parameters]:
         """First parameters, with no cluster empty: equal clusters would never part again."""
         moments = sweep.moments(labels, self.n_clusters)
-        parameters = self.estimation.first(moments)
+        parameters = self._shared(self.estimation.first(moments))
         if not bool(self._empty(moments).any()):
             return labels, moments, parameters
         still = torch.zeros(labels.shape[0], dtype=torch.long, device=labels.device)
         filled = self._refill(sweep, HardPass(labels, moments, still), parameters)
-        return filled.labels, filled.moments, self.estimation.first(filled.moments)
+        parameters = self._shared(self.estimation.first(filled.moments))
+        return filled.labels, filled.moments, parameters
+
+    def _keep(
+        self, progress: _Progress, members: Tensor, moments: Moments, parameters: Parameters
+    ) -> None:
+        """Write the state of a single start, if it is time."""
+        if self.checkpoint is None or not self.checkpoint.due():
+            return
+        tensors = {"members": members, "references": moments.references}
+        tensors |= {f"moments.{i}": t for i, t in enumerate(moments.tensors())}
+        tensors |= {f"parameters.{i}": t for i, t in enumerate(parameters.tensors())}
+        numbers = {"paths": progress.paths[0], "n_features": parameters.n_features}
+        self.checkpoint.keep(State(progress.n_iter, numbers, tensors))
+
+    def _restored(self, progress: _Progress) -> tuple[Tensor, Moments, Parameters] | None:
+        """Members, moments and parameters of an earlier run; ``progress`` goes on from there."""
+        state = None if self.checkpoint is None else self.checkpoint.restore(self.rows.device)
+        if state is None:
+            return None
+        tensors = state.tensors
+        progress.n_iter, progress.paths[0] = state.step, state.numbers["paths"]
+        moments = Moments(tensors["references"], *(tensors[f"moments.{i}"] for i in range(4)))
+        parameters = Parameters.of_tensors(
+            [tensors[f"parameters.{i}"] for i in range(8)], state.numbers["n_features"]
+        )
+        return tensors["members"], moments, parameters
+
+    def _shared(self, parameters: Parameters) -> Parameters:
+        """The first process's parameters in all: rounding may differ between machines."""
+        if not self.rows.processes.alone:
+            self.rows.processes.from_first(*parameters.tensors())
+        return parameters
 
     def _empty(self, moments: Moments) -> Tensor:
         """Which clusters (r, k) have no members; what rounding leaves of a weight is none."""
@@ -236,6 +286,8 @@ class Alternation:
 
     def _softened(self, labels: Tensor) -> Tensor:
         """First S (r, n, k): mostly the label, a little of everything."""
+        if self.rows.streamed:
+            return self.rows.blank(labels.shape[0], self.n_clusters)
         sharp = torch.nn.functional.one_hot(labels.long(), self.n_clusters).to(self.rows.dtype)
         return sharp.mul_(1 - SOFTNESS).add_(SOFTNESS / self.n_clusters)
 
@@ -260,12 +312,10 @@ class Alternation:
         moments = step.moments
         for start in _positions(empty.any(1)):
             costs = cheapest(self.rows, before.model[start])[1]
-            costs = torch.where(self.rows.all_weights() > 0, costs, 0)
             for cluster in _positions(empty[start]):
-                row = worst_explained(costs, self.estimation.variance_floor * self.rows.d)
-                if row is None:
+                twins = self.rows.worst(costs, self.estimation.variance_floor * self.rows.d)
+                if twins is None:
                     break
-                twins = self.rows.twins(row)
                 moments = sweep.relabel(step.labels, moments, twins, (start, cluster))
                 costs[twins] = 0
         return replace(step, moments=moments)

@@ -75,6 +75,21 @@ class Moments:
             self.seconds[starts],
         )
 
+    def tensors(self) -> list[Tensor]:
+        """The sums."""
+        return [self.counts, self.sums, self.squares, self.seconds]
+
+    def plus(self, other: Moments) -> Moments:
+        """Add sums about the same references, in place."""
+        self.forget_means()
+        for own, more in zip(self.tensors(), other.tensors(), strict=True):
+            own += more
+        return self
+
+    def forget_means(self) -> None:
+        """The sums have changed."""
+        self._means = None
+
     def means(self) -> Tensor:
         """Mean of each cluster (r, k, d) relative to its reference; zero if it is empty."""
         # Asked for several times per pass, and the bulk of a pass over small data.
@@ -101,7 +116,7 @@ class Moments:
 
     def add(self, group: tuple[int, int], x: Tensor, weights: Tensor) -> None:
         """Add rows ``x`` (m, d) to cluster ``group`` = (start, j); negative weights take away."""
-        self._means = None
+        self.forget_means()
         shifted = x - self.references[group].to(x.dtype)
         weighted = shifted * weights.unsqueeze(1)
         self.counts[group] += weights.sum(dtype=self.counts.dtype)
@@ -124,8 +139,8 @@ class Movers:
         # Not too many either: a product sums all of them in the precision of the rows.
         capacity = min(max(PENDING_ENTRIES // rows.d, 1024), 32768)
         # Buffers of fixed size: many small tensors that outlive a chunk would fragment memory.
-        self.noted = torch.empty(2, capacity, dtype=torch.long, device=rows.data.device)
-        self.signs = torch.empty(capacity, dtype=rows.dtype, device=rows.data.device)
+        self.noted = torch.empty(2, capacity, dtype=torch.long, device=rows.device)
+        self.signs = torch.empty(capacity, dtype=rows.dtype, device=rows.device)
         self.size = 0
 
     def enter(self, starts: Tensor, rows: Tensor, labels: Tensor) -> None:
@@ -153,7 +168,11 @@ class Movers:
         for group, members, weights in zip(
             values.tolist(), rows.split(sizes.tolist()), signs.split(sizes.tolist()), strict=True
         ):
-            self.moments.add(divmod(group, clusters), self.rows.select(members), weights)
+            self.moments.add(divmod(group, clusters), self.values(members), weights)
+
+    def values(self, rows: Tensor) -> Tensor:
+        """Values (m, d) of some rows."""
+        return self.rows.select(rows)
 
     def _note(self, starts: Tensor, rows: Tensor, labels: Tensor, sign: float) -> None:
         groups = starts * self.moments.counts.shape[1] + labels

@@ -74,6 +74,19 @@ class Parameters:
             self.n_features,
         )
 
+    def tensors(self) -> list[Tensor]:
+        """All that is in it."""
+        model = (self.model.centers, self.model.components, self.model.latent_penalty)
+        rest = (self.variances, self.counts, self.traces, self.loss, self.noise_variance)
+        return [*model, *rest]
+
+    @classmethod
+    def of_tensors(cls, tensors: list[Tensor], n_features: int) -> Parameters:
+        """Put together what ``tensors`` gave."""
+        model = LinearModel(*tensors[:3])
+        variances, counts, traces, loss, noise_variance = tensors[3:]
+        return cls(model, variances, counts, traces, loss, noise_variance, n_features)
+
     def largest_first(self) -> Parameters:
         """Number the clusters of one start by falling weight, equal ones by their centres."""
         counts = self.counts[0].cpu().numpy()

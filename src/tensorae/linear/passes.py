@@ -27,8 +27,10 @@ __all__ = [
     "HardPass",
     "SoftPass",
     "TableSweep",
+    "changes",
     "cheapest",
     "choose_sweep",
+    "evaluate",
     "fits_table",
 ]
 
@@ -86,7 +88,7 @@ class TableSweep:
 
     def hard_pass(self, model: LinearModel, labels: Tensor, moments: Moments) -> HardPass:
         """Give every row to its cheapest autoencoder and sum anew."""
-        starts, rows, new = _changes(model.fold(), self.x, labels.long())
+        starts, rows, new = changes(model.fold(), self.x, labels.long())
         moved = torch.bincount(starts, minlength=labels.shape[0])
         if rows.numel():
             labels[starts, rows] = new.to(labels.dtype)
@@ -105,13 +107,13 @@ class TableSweep:
     ) -> SoftPass:
         """Update S by ``rule`` and sum anew."""
         costs = model.costs(self.x)
-        new, evidence = _apply(rule, costs, assignments, context)
+        new, evidence, entropies = evaluate(rule, costs, assignments, context)
         weights = self.rows.all_weights().to(new.dtype)
         return SoftPass(
             new,
             self._sum(new.mT),
             (new - assignments).abs().amax((-2, -1)),
-            _entropy(new) @ weights / self.rows.total,
+            entropies @ weights / self.rows.total,
             evidence @ weights,
         )
 
@@ -154,7 +156,7 @@ class ChunkSweep:
         for rows, x in self.rows.chunks():
             for group in self._start_groups(folded, x):
                 old = labels[group, rows].long()
-                starts, columns, new = _changes(folded[group], x, old)
+                starts, columns, new = changes(folded[group], x, old)
                 if starts.numel() == 0:
                     continue
                 left = old[starts, columns]
@@ -196,11 +198,11 @@ class ChunkSweep:
         change, entropy, evidence = model.centers.new_zeros(3, r)
         for rows, x in self.rows.chunks():
             old = assignments[:, rows]
-            new, log_density = _apply(rule, working.costs(x), old, context.to(x.dtype))
+            new, log_density, entropies = evaluate(rule, working.costs(x), old, context.to(x.dtype))
             weights = self.rows.weight_of(rows)
             flat = x.new_ones(x.shape[0]) if weights is None else weights
             change = torch.maximum(change, (new - old).abs().amax((-2, -1)))
-            entropy += _entropy(new) @ flat / self.rows.total
+            entropy += entropies @ flat / self.rows.total
             evidence += log_density @ flat
             assignments[:, rows] = new
             shares = new * flat.unsqueeze(-1)
@@ -212,6 +214,14 @@ class ChunkSweep:
 
     def _means(self, labels: Tensor, k: int) -> Tensor:
         """Cluster means (r, k, d) in the accurate precision."""
+        return self._divided(*self._sums(labels, k))
+
+    @staticmethod
+    def _divided(sums: Tensor, counts: Tensor) -> Tensor:
+        return sums / positive(counts).unsqueeze(-1)
+
+    def _sums(self, labels: Tensor, k: int) -> tuple[Tensor, Tensor]:
+        """Sums (r, k, d) and counts (r, k) of the clusters' members."""
         r = labels.shape[0]
         sums = torch.zeros(r, k, self.rows.d, dtype=ACCURATE, device=labels.device)
         counts = torch.zeros(r, k, dtype=ACCURATE, device=labels.device)
@@ -223,7 +233,7 @@ class ChunkSweep:
                 members = members * weights
             counts += members.sum(-1)
             sums += (members.view(r * k, -1) @ x).view(r, k, -1)
-        return sums / positive(counts).unsqueeze(-1)
+        return sums, counts
 
 
 def cheapest(rows: Rows, model: LinearModel) -> tuple[Tensor, Tensor]:
@@ -233,8 +243,8 @@ def cheapest(rows: Rows, model: LinearModel) -> tuple[Tensor, Tensor]:
     """
     folded = model.to(rows.dtype).fold()
     shape = (*model.centers.shape[:-2], rows.n)
-    labels = torch.empty(shape, dtype=torch.int32, device=rows.data.device)
-    costs = torch.empty(shape, dtype=rows.dtype, device=rows.data.device)
+    labels = torch.empty(shape, dtype=torch.int32, device=rows.device)
+    costs = torch.empty(shape, dtype=rows.dtype, device=rows.device)
     for place, x in rows.chunks():
         best = folded.scores(x).max(-2)
         labels[..., place] = best.indices
@@ -244,16 +254,23 @@ def cheapest(rows: Rows, model: LinearModel) -> tuple[Tensor, Tensor]:
 
 def choose_sweep(rows: Rows, n_starts: int, k: int) -> TableSweep | ChunkSweep:
     """Pick the sweep that is faster for this size of data."""
+    if rows.streamed:
+        from tensorae.linear.streams import StreamedRows, StreamSweep
+
+        assert isinstance(rows, StreamedRows)
+        return StreamSweep(rows)
     return TableSweep(rows) if fits_table(rows, n_starts, k) else ChunkSweep(rows)
 
 
 def fits_table(rows: Rows, n_starts: int, k: int) -> bool:
-    """Tell whether the data is small enough for tabulated products."""
+    """Tell whether the data is in memory and small enough for tabulated products."""
+    if rows.streamed:
+        return False
     products = rows.n * (rows.d * (rows.d + 1) // 2)
     return products <= TABLE_ENTRIES and n_starts * k * products <= TABLE_WORK
 
 
-def _changes(folded: FoldedModel, x: Tensor, old: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+def changes(folded: FoldedModel, x: Tensor, old: Tensor) -> tuple[Tensor, Tensor, Tensor]:
     """Which (start, row) leaves its cluster ``old`` (r, m), and for which one.
 
     Comparing with the score of the old cluster is cheaper than an argmax over all rows, and a
@@ -265,16 +282,15 @@ def _changes(folded: FoldedModel, x: Tensor, old: Tensor) -> tuple[Tensor, Tenso
     return starts, columns, scores[starts, :, columns].argmax(-1)
 
 
-def _apply(
+def evaluate(
     rule: Rule, costs: Tensor, previous: Tensor, context: AssignmentContext
-) -> tuple[Tensor, Tensor]:
-    """New assignments (r, m, k) and log evidences (r, m), zero where the rule has none."""
+) -> tuple[Tensor, Tensor, Tensor]:
+    """New assignments (r, m, k), log evidences (r, m), entropies (r, m).
+
+    Evidences are zero where the rule has none.
+    """
     new = rule.function(costs, previous, context)
+    entropies: Tensor = torch.special.entr(new).sum(-1)
     if rule.probabilistic:
-        return new, log_evidence(costs, context)
-    return new, torch.zeros_like(costs[..., 0])
-
-
-def _entropy(assignments: Tensor) -> Tensor:
-    entropies: Tensor = torch.special.entr(assignments).sum(-1)
-    return entropies
+        return new, log_evidence(costs, context), entropies
+    return new, torch.zeros_like(costs[..., 0]), entropies

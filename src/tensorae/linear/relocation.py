@@ -107,8 +107,8 @@ def _proposals(rows: Rows, model: LinearModel, order: Tensor, rng: np.random.Ran
 def _two_cheapest(rows: Rows, model: LinearModel) -> tuple[Tensor, Tensor, Tensor, Tensor]:
     """Cheapest and second cheapest cluster of every row, and their costs; each (n,)."""
     folded = model.to(rows.dtype).fold()
-    costs = torch.empty(rows.n, 2, dtype=rows.dtype, device=rows.data.device)
-    names = torch.empty(rows.n, 2, dtype=torch.int32, device=rows.data.device)
+    costs = torch.empty(rows.n, 2, dtype=rows.dtype, device=rows.device)
+    names = torch.empty(rows.n, 2, dtype=torch.int32, device=rows.device)
     for place, x in rows.chunks():
         best = folded.costs(x).topk(2, dim=1, largest=False)
         costs[place], names[place] = best.values, best.indices.to(torch.int32)

@@ -6,11 +6,16 @@ Shapes: n samples, d features, m rows of a chunk.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from dataclasses import dataclass
 
 import torch
 from torch import Tensor
 
-__all__ = ["ACCURATE", "CACHED_BYTES", "LARGE_WIDTH", "Rows", "default_chunk_rows"]
+from tensorae.assignment import worst_explained
+from tensorae.initialization import canonical_sample
+from tensorae.parallel import Processes
+
+__all__ = ["ACCURATE", "CACHED_BYTES", "LARGE_WIDTH", "Rows", "Sample", "default_chunk_rows"]
 
 # Precision of sums and parameters.
 ACCURATE = torch.float64
@@ -20,6 +25,24 @@ SMALL_DATA = 1 << 18
 CACHED_BYTES = 4_000_000
 # From this many features on, d x d sums are large enough for their precision to cost time.
 LARGE_WIDTH = 256
+
+
+@dataclass(frozen=True)
+class Sample:
+    """Rows in an order of their own that stand for the data.
+
+    Attributes
+    ----------
+    x : Tensor of shape (m, d)
+        Centred, in the working precision.
+    weights : Tensor of shape (m,)
+    places : Tensor of shape (m,)
+        Where they are in the data; empty where the data is streamed.
+    """
+
+    x: Tensor
+    weights: Tensor
+    places: Tensor
 
 
 class Rows:
@@ -38,6 +61,9 @@ class Rows:
         Precision of the arithmetic; float64 for small data if not given.
     """
 
+    streamed = False
+    processes = Processes()
+
     def __init__(
         self,
         data: Tensor,
@@ -48,6 +74,7 @@ class Rows:
         dtype: torch.dtype | None = None,
     ) -> None:
         self.data = data
+        self.device = data.device
         self.n, self.d = data.shape
         self.dtype = dtype or working_dtype(data)
         self.chunk_rows = chunk_rows or default_chunk_rows(self.d)
@@ -100,13 +127,39 @@ class Rows:
             return torch.ones(self.n, dtype=self.dtype, device=self.data.device)
         return self.weights
 
-    def twins(self, row: int) -> Tensor:
-        """Indices of all rows with the same values as ``row``, itself included."""
+    def blank(self, n_starts: int, k: int) -> Tensor:
+        """Room for assignments (r, n, k)."""
+        return torch.zeros(n_starts, self.n, k, dtype=self.dtype, device=self.device)
+
+    def worst(self, costs: Tensor, floor: float) -> Tensor | None:
+        """Indices of the row with the largest cost of (n,) and of all rows with its values.
+
+        None where no cost is above ``floor``. Rows without weight do not count.
+        """
+        if self.weights is not None:
+            costs = torch.where(self.weights > 0, costs, 0)
+        row = worst_explained(costs, floor)
+        if row is None:
+            return None
         parts = [
             (self.data[start : start + self.chunk_rows] == self.data[row]).all(1).nonzero() + start
             for start in range(0, self.n, self.chunk_rows)
         ]
         return torch.cat(parts).squeeze(1)
+
+    def sample(self, direction: Tensor, size: int, offset: float) -> Sample:
+        """At most ``size`` rows in an order made from their values: see ``canonical_sample``."""
+        keys = self.map(lambda x: x.to(ACCURATE) @ direction.to(ACCURATE))
+        places, weights = canonical_sample(keys, self.all_weights(), size, offset)
+        return Sample(self.select(places), weights, places)
+
+    def own(self, values: Tensor) -> Tensor:
+        """Of numbers (n, ...) for the collected rows those that belong to the rows here."""
+        return values
+
+    def collected(self, most: int) -> Rows:  # noqa: ARG002
+        """The same rows in memory, where they are no more than ``most``."""
+        return self
 
     def _mean(self) -> Tensor:
         """The mean, or zero where moving large data to it would gain no accuracy."""

@@ -12,9 +12,9 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from tensorae.assignment import Rule, worst_explained
+from tensorae.assignment import Rule
+from tensorae.checkpoints import Checkpoint
 from tensorae.initialization import (
-    canonical_sample,
     k_means_plus_plus,
     random_rows,
     short_k_means,
@@ -29,7 +29,7 @@ from tensorae.linear.relocation import found_often, relocate
 from tensorae.linear.rows import ACCURATE, Rows, default_chunk_rows
 from tensorae.linear.subspaces import RANK_TOLERANCE, Fallback, fix_signs
 
-__all__ = ["Solution", "SolverOptions", "solve"]
+__all__ = ["Solution", "SolverOptions", "solve", "solve_rows"]
 
 # Starts that "auto" makes before it moves single clusters of the best one.
 AUTO_STARTS = 10
@@ -119,6 +119,7 @@ def solve(
     known_labels: Tensor | None = None,
     chunk_rows: int | None = None,
     frame: Frame | None = None,
+    checkpoint: Checkpoint | None = None,
 ) -> Solution:
     """Fit the linear model.
 
@@ -133,6 +134,8 @@ def solve(
     chunk_rows : int, optional
     frame : Frame, optional
         The plane in whose coordinates ``data`` is, where wide data was turned.
+    checkpoint : Checkpoint, optional
+        See ``solve_rows``.
 
     Returns
     -------
@@ -140,15 +143,52 @@ def solve(
     """
     if frame is None and needs_frame(data, options.latent_dim):
         return _solve_in_frame(
-            data, options, rng, weights=weights, known_labels=known_labels, chunk_rows=chunk_rows
+            data,
+            options,
+            rng,
+            weights=weights,
+            known_labels=known_labels,
+            chunk_rows=chunk_rows,
+            checkpoint=checkpoint,
         )
     if chunk_rows is None:
         scores = options.n_clusters * (options.latent_dim + 1)
         chunk_rows = default_chunk_rows(data.shape[1], scores, data.element_size())
     rows = Rows(data, weights, chunk_rows=chunk_rows)
+    return solve_rows(
+        rows, options, rng, known_labels=known_labels, frame=frame, checkpoint=checkpoint
+    )
+
+
+def solve_rows(
+    rows: Rows,
+    options: SolverOptions,
+    rng: np.random.RandomState,
+    *,
+    known_labels: Tensor | None = None,
+    frame: Frame | None = None,
+    checkpoint: Checkpoint | None = None,
+) -> Solution:
+    """Fit the linear model to rows in memory, or to rows that are streamed.
+
+    Parameters
+    ----------
+    rows : Rows
+    options : SolverOptions
+    rng : RandomState
+    known_labels : Tensor of shape (n,), optional
+    frame : Frame, optional
+    checkpoint : Checkpoint, optional
+        Where the one run over all rows keeps its state; what comes before it is short, and after
+        a kill is done again.
+
+    Returns
+    -------
+    Solution
+    """
     # A start that is given leaves nothing to chance.
     chance = rng if isinstance(options.init, str) else np.random.RandomState(0)
-    problem = _Problem(rows, options, chance, frame)
+    problem = _Problem(rows, options, chance, frame, checkpoint)
     run = problem.best_run(known_labels)
     run = problem.rescue(run)
     moments = problem.exact_moments(run)
@@ -188,20 +228,20 @@ class _Problem:
         options: SolverOptions,
         rng: np.random.RandomState,
         frame: Frame | None = None,
+        checkpoint: Checkpoint | None = None,
     ) -> None:
-        self.rows, self.options, self.rng = rows, options, rng
+        self.rows, self.options, self.rng, self.checkpoint = rows, options, rng, checkpoint
         n_features = rows.d if frame is None else frame.axes.shape[1]
         wanted = min(SAMPLE_ROWS_PER_CLUSTER * options.n_clusters, SAMPLE_ENTRIES // rows.d)
         size = min(max(wanted, SAMPLE_ROWS[0]), SAMPLE_ROWS[1])
         # Drawn in the space of the data, so that turning wide data changes nothing.
-        direction = torch.as_tensor(rng.standard_normal(n_features), device=rows.data.device)
+        direction = torch.as_tensor(rng.standard_normal(n_features), device=rows.device)
         if frame is not None:
             direction = frame.direction(direction)
-        keys = rows.map(lambda x: x @ direction.to(x.dtype))
-        self.picked, self.sample_weights = canonical_sample(
-            keys, rows.all_weights(), size, rng.uniform()
-        )
-        self.sample = rows.select(self.picked)
+        # Starts are searched for where the rows are at hand: in memory, or on a sample.
+        self.at_hand = rows.collected(2 * size)
+        drawn = self.at_hand.sample(direction, size, rng.uniform())
+        self.sample, self.sample_weights, self.picked = drawn.x, drawn.weights, drawn.places
         self.n_starts = 1
         spread = (self.sample_weights @ self.sample.square().sum(1)) / self.sample_weights.sum()
         floor = max(VARIANCE_FLOOR * float(spread) / rows.d, torch.finfo(ACCURATE).tiny ** 0.5)
@@ -226,13 +266,15 @@ class _Problem:
             return self._run_all(self.rows, self._labelled_starts(known_labels))[0]
         if isinstance(self.options.init, Tensor):
             centers = self.options.init.to(self.rows.dtype) - self.rows.shift
-            return self._run_all(self.rows, [LinearModel.nearest(centers[None])])[0]
+            return self._run_one(LinearModel.nearest(centers[None]))
         self.n_starts = self.options.n_init or AUTO_STARTS
         starts = [LinearModel.nearest(self._seeds(self.n_starts))]
         if self.options.n_init is not None:
             return self._run_all(self.rows, starts)[0]
-        if self.rows.n <= 2 * self.sample.shape[0]:
-            return self._search(self.rows, starts, self.picked)
+        if not self.at_hand.streamed and self.at_hand.n <= 2 * self.sample.shape[0]:
+            best = self._search(self.at_hand, starts, self.picked)
+            self.rows.processes.from_first(best.labels, *best.tensors())
+            return replace(best, labels=self.rows.own(best.labels))
         # Starts choose among basins; a sample is enough to tell them apart.
         sample = Rows(
             self.sample,
@@ -242,7 +284,12 @@ class _Problem:
         )
         order = torch.arange(sample.n, device=self.sample.device)
         best = self._search(sample, starts, order)
-        return self._run_all(self.rows, [best.parameters.model])[0]
+        return self._run_one(self._shared(best.parameters.model))
+
+    def _shared(self, model: LinearModel) -> LinearModel:
+        """The first process's model in all of them."""
+        self.rows.processes.from_first(model.centers, model.components, model.latent_penalty)
+        return model
 
     def _search(self, rows: Rows, starts: list[LinearModel], order: Tensor) -> Run:
         """Best start, improved by moving single clusters where the starts did not agree."""
@@ -296,6 +343,11 @@ class _Problem:
             return [LinearModel.nearest(complete)]
         return [LinearModel.nearest(centers), parameters.model.to(self.rows.dtype)]
 
+    def _run_one(self, model: LinearModel) -> Run:
+        """Run one start over all rows, with its state kept."""
+        alternation = replace(self.alternation(self.rows), checkpoint=self.checkpoint)
+        return alternation.run(cheapest(self.rows, model)[0])[0]
+
     def _run_all(self, rows: Rows, starts: list[LinearModel]) -> tuple[Run, list[float]]:
         """Run all starts, in batches as large as memory allows: the best, all objectives."""
         alternation = self.alternation(rows)
@@ -304,7 +356,7 @@ class _Problem:
         objectives: list[float] = []
         for models in starts:
             for batch in torch.arange(models.centers.shape[0]).split(size):
-                labels = cheapest(rows, models[batch.to(rows.data.device)])[0]
+                labels = cheapest(rows, models[batch.to(rows.device)])[0]
                 runs = alternation.run(labels)
                 objectives += [run.objective for run in runs]
                 # Only the best keeps its sums, which are the bulk of a run.
@@ -354,12 +406,11 @@ class _Problem:
         model = run.parameters.model[0].to(self.rows.dtype)
         rest = replace(model, centers=model.centers[keep], components=model.components[keep])
         labels, costs = cheapest(self.rows, rest)
-        costs = torch.where(self.rows.all_weights() > 0, costs, 0)
-        row = worst_explained(costs, self.estimation.variance_floor * self.rows.d)
-        if row is None:
+        twins = self.rows.worst(costs, self.estimation.variance_floor * self.rows.d)
+        if twins is None:
             return None
         labels = keep.to(labels.dtype)[labels.long()]
-        labels[self.rows.twins(row)] = cluster
+        labels[twins] = cluster
         return self.alternation(self.rows).run(labels[None])[0]
 
     def closed(self, run: Run, moments: Moments, *, reorder: bool) -> Parameters:
@@ -374,12 +425,13 @@ class _Problem:
     def exact_moments(self, run: Run) -> Moments:
         """Sums about the clusters' own means, also where tabulated ones are about the data's."""
         k, rule = self.options.n_clusters, self.options.rule
-        sweep = ChunkSweep(self.rows)
+        sweep = choose_sweep(self.rows, 1, k) if self.rows.streamed else ChunkSweep(self.rows)
         if rule.probabilistic:
-            unused = self.rows.all_weights().new_zeros(1, self.rows.n, k)
+            unused = self.rows.blank(1, k)
             context = run.parameters.context(step=1.0)
             return sweep.soft_pass(run.parameters.model, unused, rule, context).moments
-        return sweep.moments(run.labels[None], k) if fits_table(self.rows, 1, k) else run.moments
+        tabulated = fits_table(self.at_hand, 1, k)
+        return sweep.moments(run.labels[None], k) if tabulated else run.moments
 
 
 def _may_reorder(options: SolverOptions, known_labels: Tensor | None) -> bool:

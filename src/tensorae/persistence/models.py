@@ -14,6 +14,13 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from tensorae._container import (
+    Container,
+    FileKind,
+    damaged,
+    read_container,
+    write_container,
+)
 from tensorae.deep.tensorize import TensorizedAutoencoder
 from tensorae.estimators.base import BaseTAE
 from tensorae.estimators.deep import TAE
@@ -22,13 +29,6 @@ from tensorae.estimators.linear import LinearTAE
 from tensorae.estimators.options import check_device, check_seed, linear_options
 from tensorae.estimators.validation import check_fitted
 from tensorae.exceptions import InvalidInputError, InvalidParameterError, ModelFileError
-from tensorae.persistence.container import (
-    Container,
-    FileKind,
-    damaged,
-    read_container,
-    write_container,
-)
 from tensorae.persistence.fields import MisfitError, part
 from tensorae.persistence.header import CLASSES, check_header, new_header
 from tensorae.persistence.modules import (

@@ -23,11 +23,11 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from tensorae._container import damaged
 from tensorae.deep.architectures import ARCHITECTURES
 from tensorae.estimators.base import BaseTAE
 from tensorae.estimators.options import check_device
 from tensorae.exceptions import InvalidParameterError
-from tensorae.persistence.container import damaged
 
 __all__ = ["name_of_callable", "plain", "read_parameters", "stored_parameters"]
 

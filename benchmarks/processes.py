@@ -1,0 +1,138 @@
+"""Strong scaling: the same fit of LinearTAE by one and by two single-threaded processes.
+
+Also measures the constants of the cost model in docs/large_data.md: seconds per number and score of
+a pass, and of the sum over processes by size.
+"""
+
+# n samples, k clusters, d features, h latent
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import subprocess
+import sys
+import tempfile
+import time
+import warnings
+from pathlib import Path
+
+import numpy as np
+from _common import duration, parser, progress, publish, spread, table
+from _problems import clustered_subspaces
+from sklearn.exceptions import ConvergenceWarning
+
+SIZES = [(2_000_000, 32, 10, 3), (1_000_000, 128, 10, 5), (200_000, 768, 10, 5)]
+QUICK_SIZES = [(200_000, 32, 10, 3)]
+PASSES = 12
+SUM_ENTRIES = (10_000, 1_000_000, 6_000_000)
+
+
+def worker(file: str, k: int, h: int) -> None:
+    """Fit in a group of processes; the first one prints the seconds."""
+    import torch
+
+    from tensorae import Batches, LinearTAE
+    from tensorae.parallel import joined_by_torchrun
+
+    torch.set_num_threads(1)
+    with joined_by_torchrun() as group:
+        batches = Batches(file)
+        centers = next(iter(Batches(file, batch_rows=k, prefetch=0)))
+        model = LinearTAE(k, h, init=centers, max_iter=PASSES, tol=0)
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", ConvergenceWarning)
+            group.wait()
+            began = time.perf_counter()
+            model.fit(batches)
+            group.wait()
+        found = {"seconds": time.perf_counter() - began, "loss": model.loss_}
+        found["sums"] = [seconds_of_sum(group, n) for n in SUM_ENTRIES]
+        if group.rank == 0:
+            print(json.dumps(found))
+
+
+def seconds_of_sum(group, entries: int) -> float:  # type: ignore[no-untyped-def]
+    import torch
+
+    tensor = torch.zeros(entries, dtype=torch.float64)
+    group.all_sum(tensor)
+    began = time.perf_counter()
+    for _ in range(5):
+        group.all_sum(tensor)
+    return (time.perf_counter() - began) / 5
+
+
+def launch(n_processes: int, file: Path, k: int, h: int) -> dict[str, float]:
+    command = [
+        sys.executable, "-m", "torch.distributed.run", "--nproc-per-node", str(n_processes),
+        __file__, "--worker", str(file), "--k", str(k), "--h", str(h),
+    ]  # fmt: skip
+    done = subprocess.run(
+        command,
+        check=True,
+        capture_output=True,
+        text=True,
+        env=os.environ | {"OMP_NUM_THREADS": "1"},
+    )
+    lines = [line for line in done.stdout.splitlines() if line.startswith("{")]
+    found: dict[str, float] = json.loads(lines[-1])
+    return found
+
+
+def main(*, quick: bool, rounds: int) -> None:
+    rows, sums = [], []
+    with tempfile.TemporaryDirectory() as folder:
+        for n, d, k, h in QUICK_SIZES if quick else SIZES:
+            file = Path(folder) / f"{n}x{d}.npy"
+            np.save(file, clustered_subspaces(n, d, k))
+            one, two = [], []
+            for number in range(rounds):
+                progress(f"{n} x {d}, round {number + 1} of {rounds}")
+                one.append(launch(1, file, k, h))
+                two.append(launch(2, file, k, h))
+            seconds = [np.array([run["seconds"] for run in runs]) for runs in (one, two)]
+            sums.append(np.median([run["sums"] for run in two], axis=0))
+            rows.append(
+                [
+                    f"{n:,} x {d}, k = {k}, h = {h}",
+                    duration(float(np.median(seconds[0]))),
+                    duration(float(np.median(seconds[1]))),
+                    spread(seconds[0] / seconds[1]),
+                    f"{abs(one[0]['loss'] / two[0]['loss'] - 1):.0e}",
+                ]
+            )
+            file.unlink()
+    columns = ["data", "one process", "two processes", "speed-up [range]", "losses differ by"]
+    speeds = [
+        [f"{8 * entries / 1e6:.2f} MB", duration(float(seconds))]
+        for entries, seconds in zip(SUM_ENTRIES, np.median(sums, axis=0), strict=True)
+    ]
+    note = (
+        f"`LinearTAE.fit(Batches(file.npy))` from given centres, {PASSES} passes, each process "
+        "on one "
+        f"thread; {rounds} rounds, one and two processes in turn. Asked: a speed-up of 1.6."
+    )
+    publish(
+        "processes",
+        "Several processes",
+        note,
+        table(columns, rows),
+        "One sum over two processes on this machine (gloo, over the loopback):",
+        table(["size", "time"], speeds),
+        quick=quick,
+    )
+
+
+if __name__ == "__main__":
+    options = parser(__doc__, threads=1)
+    options.add_argument("--rounds", type=int, default=3)
+    options.add_argument("--worker", help=argparse.SUPPRESS)
+    options.add_argument("--k", type=int, help=argparse.SUPPRESS)
+    options.add_argument("--h", type=int, help=argparse.SUPPRESS)
+    given = options.parse_args()
+    if given.worker is None:
+        main(quick=given.quick, rounds=given.rounds)
+    else:
+        worker(given.worker, given.k, given.h)

@@ -1,0 +1,167 @@
+"""A fit that is killed goes on and ends with the same model, bit for bit."""
+
+import importlib.util
+import multiprocessing
+import random
+import time
+from pathlib import Path
+
+import numpy as np
+import pytest
+from safetensors.numpy import load_file
+
+from tensorae import TAE, Batches, LinearTAE
+from tensorae.datasets import load_iris
+from tensorae.exceptions import InvalidParameterError, ModelFileError
+
+HERE = Path(__file__).parent
+CONTEXT = multiprocessing.get_context("forkserver")
+CONTEXT.set_forkserver_preload(["torch", "sklearn.cluster", "tensorae.estimators.deep"])
+IRIS = load_iris().data
+
+
+def run_fit(kind, model_file, checkpoint, every):
+    """Run ``kept.fit``, which is found by its path: tests are no package."""
+    spec = importlib.util.spec_from_file_location("kept", HERE / "kept.py")
+    kept = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(kept)
+    kept.fit(kind, model_file, checkpoint, every)
+
+
+def start(kind, folder, name, *, every=0.0):
+    process = CONTEXT.Process(
+        target=run_fit, args=(kind, folder / f"{name}.tae", folder / f"{name}.ckpt", every)
+    )
+    process.start()
+    return process
+
+
+KINDS = {"linear": 8, "linear, in memory": 3, "deep": 5, "deep, in memory": 4}
+
+
+@pytest.mark.parametrize("kind", list(KINDS))
+def test_kills_at_random_moments_change_nothing(kind, tmp_path):
+    """Twenty kills in all."""
+    began = time.monotonic()
+    undisturbed = start(kind, tmp_path, "undisturbed", every=1e9)
+    undisturbed.join()
+    duration = time.monotonic() - began
+    assert undisturbed.exitcode == 0
+
+    moments, kills = random.Random(0), 0
+    while kills < KINDS[kind]:
+        process = start(kind, tmp_path, "killed")
+        process.join(moments.uniform(0.1, 0.9) * duration)
+        if process.is_alive():
+            process.kill()
+            kills += 1
+        process.join()
+        if (tmp_path / "killed.tae").exists():  # it was done; begin again
+            same_model(tmp_path)
+            (tmp_path / "killed.tae").unlink()
+    last = start(kind, tmp_path, "killed")
+    last.join()
+    assert last.exitcode == 0
+    same_model(tmp_path)
+    assert not list(tmp_path.glob("*.ckpt*"))
+
+
+def same_model(folder):
+    first, second = (load_file(folder / f"{name}.tae") for name in ("undisturbed", "killed"))
+    assert first.keys() == second.keys()
+    for name in first:
+        if name != "history_.seconds":
+            np.testing.assert_array_equal(first[name], second[name], err_msg=name)
+
+
+class KilledError(Exception):
+    pass
+
+
+def killer(after):
+    """A callback that ends the fit as a kill would, with nothing cleaned up."""
+    epochs = []
+
+    def callback(epoch):
+        epochs.append(epoch)
+        if len(epochs) == after:
+            raise KilledError
+
+    return callback
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        {},
+        {"assignment": "em"},
+        {"assignment": "projected"},
+        {"latent_penalty": "auto"},
+        {"validation_fraction": 0.2},
+        {"noise": 0.1},
+        {"n_clusters": 1},
+    ],
+    ids=lambda options: ", ".join(f"{k}={v}" for k, v in options.items()) or "defaults",
+)
+@pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
+def test_training_goes_on_from_any_epoch(options, tmp_path):
+    settings = {"n_clusters": 3, "latent_dim": 1, "max_epochs": 20, "random_state": 0} | options
+    whole = TAE(**settings).fit(IRIS)
+    for after in (2, 9, 12, 19):
+        file = tmp_path / f"{after}.ckpt"
+        with pytest.raises(KilledError):
+            TAE(**settings, callbacks=killer(after)).fit(IRIS, checkpoint=file, checkpoint_every=0)
+        assert file.exists()
+        again = TAE(**settings).fit(IRIS, checkpoint=file, checkpoint_every=0)
+        assert not file.exists()
+        for name, value in whole.module_.state_dict().items():
+            assert (again.module_.state_dict()[name] == value).all(), name
+        np.testing.assert_array_equal(again.labels_, whole.labels_)
+        assert again.history_["loss"] == whole.history_["loss"]
+        if "noise" in options:
+            np.testing.assert_array_equal(again.denoise(IRIS), whole.denoise(IRIS))
+
+
+def test_a_seed_that_is_not_given_is_kept(tmp_path):
+    file = tmp_path / "run.ckpt"
+    model = TAE(3, 1, max_epochs=6, callbacks=killer(3))
+    with pytest.raises(KilledError):
+        model.fit(IRIS, checkpoint=file, checkpoint_every=0)
+    seed = (tmp_path / "run.ckpt.seed").read_text()
+    once = TAE(3, 1, max_epochs=6).fit(IRIS, checkpoint=file)
+    whole = TAE(3, 1, max_epochs=6, random_state=int(seed)).fit(IRIS)
+    np.testing.assert_array_equal(once.labels_, whole.labels_)
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_checkpoint_of_another_fit_is_refused(tmp_path):
+    file = tmp_path / "run.ckpt"
+    with pytest.raises(KilledError):
+        TAE(3, 1, max_epochs=6, random_state=0, callbacks=killer(3)).fit(
+            IRIS, checkpoint=file, checkpoint_every=0
+        )
+    with pytest.raises(InvalidParameterError, match="n_clusters was 3, now 4"):
+        TAE(4, 1, max_epochs=6, random_state=0).fit(IRIS, checkpoint=file)
+    with pytest.raises(InvalidParameterError, match="data was"):
+        TAE(3, 1, max_epochs=6, random_state=0).fit(IRIS[1:], checkpoint=file)
+    with pytest.raises(InvalidParameterError, match="class was 'TAE', now 'LinearTAE'"):
+        LinearTAE(3, 1, init=IRIS[:3]).fit(IRIS, checkpoint=file)
+    assert file.exists()
+
+
+def test_a_damaged_checkpoint_is_named(tmp_path):
+    file = tmp_path / "run.ckpt"
+    file.write_bytes(b"nonsense")
+    with pytest.raises(ModelFileError, match=r"run\.ckpt"):
+        LinearTAE(3, 1, init=IRIS[:3]).fit(Batches(IRIS), checkpoint=file)
+
+
+def test_a_fit_that_ends_leaves_no_checkpoint_and_the_same_model(tmp_path):
+    for data in (IRIS, Batches(IRIS, batch_rows=40)):
+        kept = LinearTAE(3, 1, random_state=0).fit(
+            data, checkpoint=tmp_path / "a.ckpt", checkpoint_every=0
+        )
+        np.testing.assert_array_equal(
+            kept.components_, LinearTAE(3, 1, random_state=0).fit(data).components_
+        )
+        assert list(tmp_path.iterdir()) == []

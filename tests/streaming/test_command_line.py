@@ -1,0 +1,126 @@
+"""Files larger than memory at the command line, by one process or several, killed or not."""
+
+import json
+import os
+import subprocess
+import sys
+import time
+
+import numpy as np
+import pytest
+
+from tensorae import Batches, LinearTAE, load
+from tensorae.cli import main
+
+pyarrow = pytest.importorskip("pyarrow")
+parquet = pytest.importorskip("pyarrow.parquet")
+
+K, H = 3, 1
+LAUNCH = [sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc-per-node", "2"]
+
+
+@pytest.fixture(scope="module")
+def files(tmp_path_factory):
+    """Three part files of uneven size, and all their rows."""
+    folder = tmp_path_factory.mktemp("parts")
+    rng = np.random.default_rng(0)
+    y = rng.integers(K, size=5000)
+    X = 4 * rng.normal(size=(K, 4))[y] + rng.normal(size=(5000, 1)) * rng.normal(size=(K, 4))[y]
+    X = X + 0.2 * rng.normal(size=X.shape)
+    for number, part in enumerate(np.split(X, [100, 3000])):
+        table = pyarrow.table({f"x{i}": part[:, i] for i in range(4)})
+        parquet.write_table(table, folder / f"part-{number}.parquet", row_group_size=700)
+    return folder, X
+
+
+def run(arguments, **options):
+    return subprocess.run(
+        arguments,
+        capture_output=True,
+        text=True,
+        timeout=240,
+        env=os.environ | {"OMP_NUM_THREADS": "1"},
+        **options,
+    )
+
+
+def test_a_streamed_fit_writes_the_model_of_the_fit_in_memory(files, tmp_path, capsys):
+    folder, X = files
+    output = tmp_path / "model.tae"
+    with pytest.raises(SystemExit) as end:
+        main(["fit", str(folder), "-k", "3", "-l", "1", "-o", str(output), "--stream", "--json"])
+    assert end.value.code == 0
+    told = json.loads(capsys.readouterr().out)
+    assert told["rows"] == 5000
+    expected = LinearTAE(K, H, random_state=0).fit(X)
+    model = load(output)
+    np.testing.assert_array_equal(model.predict(Batches(folder)), expected.labels_)
+    assert list(model.feature_names_in_) == ["x0", "x1", "x2", "x3"]
+    assert told["loss"] == pytest.approx(expected.loss_)
+
+
+@pytest.mark.parametrize(
+    "flags", [["--scale", "max"], ["--ignore", "x0"], ["--labels", "x0"], ["--drop-missing"]]
+)
+def test_options_that_need_the_whole_table_are_refused(files, tmp_path, flags, capsys):
+    folder, _ = files
+    output = tmp_path / "model.tae"
+    with pytest.raises(SystemExit) as end:
+        main(["fit", str(folder), "-k", "3", "-o", str(output), "--stream", *flags])
+    assert end.value.code == 2
+    assert flags[0] in capsys.readouterr().err
+    assert not output.exists()
+
+
+def test_two_processes_write_the_model_of_one(files, tmp_path):
+    folder, X = files
+    output = tmp_path / "model.tae"
+    done = run(
+        [*LAUNCH, "-m", "tensorae", "fit", str(folder), "-k", "3", "-l", "1", "-o", str(output)]
+    )
+    assert done.returncode == 0, done.stderr
+    assert "by 2 processes" in done.stdout
+    assert done.stdout.count("loss") == 1
+    expected = LinearTAE(K, H, random_state=0).fit(X)
+    np.testing.assert_array_equal(load(output).predict(Batches(folder)), expected.labels_)
+
+
+SCRIPT = """
+import os, sys, time, warnings
+import torch
+from tensorae import TAE, Batches
+from tensorae.estimators import deep_streaming
+from tensorae.parallel import joined_by_torchrun
+
+warnings.simplefilter("ignore")
+torch.set_num_threads(1)
+deep_streaming.SAMPLE_ROWS = 300
+folder, output = sys.argv[1:]
+with joined_by_torchrun() as group:
+    marker = f"{output}.died"
+
+    def die_once(epoch):
+        if epoch.epoch == 3 and group.rank == 1 and not os.path.exists(marker):
+            open(marker, "w").close()
+            os.kill(os.getpid(), 9)
+
+    model = TAE(3, 1, random_state=0, max_epochs=6, callbacks=die_once)
+    model.fit(Batches(folder), checkpoint=f"{output}.ckpt", checkpoint_every=0)
+    if group.rank == 0:
+        model.save(output)
+"""
+
+
+def test_a_killed_process_leads_to_a_restart_from_the_checkpoint(files, tmp_path):
+    folder, _ = files
+    script, output = tmp_path / "script.py", tmp_path / "model.tae"
+    script.write_text(SCRIPT)
+    began = time.monotonic()
+    done = run([*LAUNCH, "--max-restarts", "2", str(script), str(folder), str(output)])
+    assert done.returncode == 0, done.stderr[-6000:]
+    assert (tmp_path / "model.tae.died").exists()
+    assert time.monotonic() - began < 240
+    model = load(output)
+    assert model.history_["epoch"] == [1, 2, 3, 4, 5, 6]
+    assert len(np.unique(model.predict(Batches(folder)))) == 3
+    assert not list(tmp_path.glob("*.ckpt*"))

@@ -1,0 +1,67 @@
+"""Several processes come to the result of one."""
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+RANKS = Path(__file__).parent / "ranks.py"
+
+
+@pytest.fixture(scope="module")
+def results(tmp_path_factory):
+    """What one, two and four processes found: labels joined, the rest of the first process."""
+    found = {}
+    for size in (1, 2, 4):
+        folder = tmp_path_factory.mktemp(f"ranks{size}")
+        launched = [
+            sys.executable, "-m", "torch.distributed.run", "--standalone",
+            "--nproc-per-node", str(size),
+        ]  # fmt: skip
+        command = [sys.executable] if size == 1 else launched
+        subprocess.run(
+            [*command, str(RANKS), str(folder)],
+            check=True,
+            timeout=300,
+            env=os.environ | {"OMP_NUM_THREADS": "1"},
+        )
+        ranks = [json.loads((folder / f"{rank}.json").read_text()) for rank in range(size)]
+        for one in ranks[1:]:
+            for name, model in one.items():
+                assert model["loss"] == ranks[0][name]["loss"], "processes disagree"
+        for name, model in ranks[0].items():
+            model["labels"] = [label for one in ranks for label in one[name]["labels"]]
+        found[size] = ranks[0]
+    return found
+
+
+LINEAR = ["iris", "em", "auto", "sampled", "single precision", "centres", "empty clusters"]
+
+
+@pytest.mark.parametrize("size", [2, 4])
+@pytest.mark.parametrize("name", LINEAR)
+def test_linear_fits_of_several_processes_equal_that_of_one(results, name, size):
+    one, many = results[1][name], results[size][name]
+    precision = 1e-4 if name == "single precision" else 1e-8
+    np.testing.assert_array_equal(many["labels"], one["labels"])
+    np.testing.assert_allclose(many["loss"], one["loss"], rtol=precision, atol=1e-12)
+    np.testing.assert_allclose(many["centers"], one["centers"], rtol=precision, atol=1e-9)
+    np.testing.assert_allclose(many["components"], one["components"], atol=precision)
+
+
+@pytest.mark.parametrize("size", [2, 4])
+def test_deep_fits_of_several_processes_reach_the_loss_of_one(results, size):
+    assert results[size]["deep"]["loss"] == pytest.approx(results[1]["deep"]["loss"], rel=0.01)
+    agreement = np.mean(
+        np.array(results[size]["deep"]["labels"]) == np.array(results[1]["deep"]["labels"])
+    )
+    assert agreement > 0.97
+
+
+@pytest.mark.parametrize("size", [2, 4])
+def test_rows_that_fit_in_memory_give_the_very_same_model(results, size):
+    assert results[size]["small deep"] == results[1]["small deep"]
