@@ -8,7 +8,7 @@ import pytest
 import torch
 
 from tensorae import TAE, LinearTAE, explain
-from tensorae.datasets import load_digits, load_penguins
+from tensorae.datasets import lines_3d, load_digits, load_penguins
 from tensorae.exceptions import InvalidInputError, InvalidParameterError, TensoraeError
 from tensorae.explain import describe
 
@@ -254,3 +254,11 @@ def test_the_module_is_reached_from_the_package():
 
     assert tensorae.explain is explain
     assert explain.describe is describe
+
+
+def test_columns_that_know_missing_values_are_numbers():
+    pandas = pytest.importorskip("pandas")
+    X, _ = lines_3d(60, random_state=0)
+    plain = pandas.DataFrame(X, columns=list("abcdef"))
+    model = LinearTAE(3, 1, random_state=0).fit(plain)
+    assert describe(model, plain.astype("Float64")).to_dict() == describe(model, plain).to_dict()

@@ -71,6 +71,8 @@ class ModelRows(Table):
         given = as_array(X) if unnamed or hasattr(X, "detach") else X
         labels = np.asarray(model.predict(given))
         values = np.asarray(as_rows(given, "X"))
+        if values.dtype.kind == "O":  # pandas' columns that know missing values
+            values = values.astype(np.float64)
         if feature_names is None and names_here:
             feature_names = names_here
         names = model_names(model, feature_names)
