@@ -30,7 +30,7 @@ def linear_cases():
     yield "em", iris, LinearTAE(3, 1, random_state=0, assignment="em")
     yield "auto", iris, LinearTAE(3, 1, random_state=0, latent_penalty="auto")
     yield "sampled", rows(3001, 5, 4), LinearTAE(4, 2, random_state=0)
-    yield "single precision", rows(60_001, 6, 4, "float32"), LinearTAE(4, 2, random_state=0)
+    yield "single precision", rows(44_001, 6, 4, "float32"), LinearTAE(4, 2, random_state=0)
     yield "centres", iris, LinearTAE(3, 1, init=iris[[0, 60, 120]])
     yield "empty clusters", np.repeat(iris[:6], 30, axis=0), LinearTAE(8, 1, random_state=0)
 
@@ -50,7 +50,7 @@ def main(output):
                 "centers": model.cluster_centers_.tolist(),
                 "components": model.components_.tolist(),
             }
-        X = rows(6000, 6, 4, "float32")
+        X = rows(3000, 6, 4, "float32")
         deep = TAE(4, 2, random_state=0, max_epochs=4).fit(Batches(X, batch_rows=500))
         found["deep"] = {"labels": deep.labels_.tolist(), "loss": deep.loss_}
         small = TAE(3, 1, random_state=0, max_epochs=10).fit(Batches(load_iris().data))
