@@ -29,14 +29,14 @@ def fit(kind, model_file, checkpoint, every):
     deep_streaming.SAMPLE_ROWS = 300
     X = rows()
     if kind == "linear":
-        model = LinearTAE(4, 2, init=X[:4], tol=0, max_iter=150)
-        data = Batches(X, batch_rows=500)
+        model = LinearTAE(4, 2, init=X[:4], tol=0, max_iter=40)
+        data = Batches(X, batch_rows=1000)
     elif kind == "linear, in memory":
-        model = LinearTAE(4, 2, init=X[:4], tol=0, max_iter=150)
+        model = LinearTAE(4, 2, init=X[:4], tol=0, max_iter=40)
         data = X
     elif kind == "deep":
-        model = TAE(4, 2, random_state=0, max_epochs=6)
-        data = Batches(X, batch_rows=500)
+        model = TAE(4, 2, random_state=0, max_epochs=4)
+        data = Batches(X, batch_rows=1000)
     else:
         model = TAE(4, 2, random_state=0, max_epochs=40, noise=0.1)
         data = X[:300]
