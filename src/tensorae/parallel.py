@@ -15,6 +15,7 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 from torch import distributed as dist
+from torch.distributed.rendezvous import rendezvous
 
 __all__ = ["Processes", "joined_by_torchrun", "processes"]
 
@@ -95,7 +96,15 @@ def joined_by_torchrun() -> Iterator[Processes]:
     if not launched or dist.is_initialized():
         yield processes()
         return
-    dist.init_process_group("nccl" if torch.cuda.is_available() else "gloo")
+    store, rank, size = next(iter(rendezvous("env://")))
+    # After a restart the store still has the addresses of processes that are gone.
+    attempt = os.environ.get("TORCHELASTIC_RESTART_COUNT", "0")
+    dist.init_process_group(
+        "nccl" if torch.cuda.is_available() else "gloo",
+        store=dist.PrefixStore(f"attempt {attempt}", store),  # type: ignore[attr-defined]
+        rank=rank,
+        world_size=size,
+    )
     try:
         yield processes()
     finally:
