@@ -27,7 +27,6 @@ __all__ = [
     "HardPass",
     "SoftPass",
     "TableSweep",
-    "changes",
     "cheapest",
     "choose_sweep",
     "evaluate",
@@ -88,7 +87,7 @@ class TableSweep:
 
     def hard_pass(self, model: LinearModel, labels: Tensor, moments: Moments) -> HardPass:
         """Give every row to its cheapest autoencoder and sum anew."""
-        starts, rows, new = changes(model.fold(), self.x, labels.long())
+        starts, rows, new = _changes(model.fold(), self.x, labels.long())
         moved = torch.bincount(starts, minlength=labels.shape[0])
         if rows.numel():
             labels[starts, rows] = new.to(labels.dtype)
@@ -154,19 +153,27 @@ class ChunkSweep:
         movers = Movers(self.rows, moments)
         moved = torch.zeros(labels.shape[0], dtype=torch.long, device=labels.device)
         for rows, x in self.rows.chunks():
-            for group in self._start_groups(folded, x):
-                old = labels[group, rows].long()
-                starts, columns, new = changes(folded[group], x, old)
-                if starts.numel() == 0:
-                    continue
-                left = old[starts, columns]
-                starts, columns = starts + group.start, columns + rows.start
-                moved += torch.bincount(starts, minlength=moved.shape[0])
-                labels[starts, columns] = new.to(labels.dtype)
-                movers.enter(starts, columns, new)
-                movers.leave(starts, columns, left)
+            moved += self._reassign(folded, x, rows, labels, movers)
         movers.settle()
         return HardPass(labels, moments, moved)
+
+    def _reassign(
+        self, folded: FoldedModel, x: Tensor, rows: slice, labels: Tensor, movers: Movers
+    ) -> Tensor:
+        """Give the rows of a chunk new labels, in place; how many moved in each start (r,)."""
+        moved = torch.zeros(labels.shape[0], dtype=torch.long, device=labels.device)
+        for group in self._start_groups(folded, x):
+            old = labels[group, rows].long()
+            starts, columns, new = _changes(folded[group], x, old)
+            if starts.numel() == 0:
+                continue
+            left = old[starts, columns]
+            starts, columns = starts + group.start, columns + rows.start
+            moved += torch.bincount(starts, minlength=moved.shape[0])
+            labels[starts, columns] = new.to(labels.dtype)
+            movers.enter(starts, columns, new)
+            movers.leave(starts, columns, left)
+        return moved
 
     @staticmethod
     def _start_groups(folded: FoldedModel, x: Tensor) -> list[slice]:
@@ -270,7 +277,7 @@ def fits_table(rows: Rows, n_starts: int, k: int) -> bool:
     return products <= TABLE_ENTRIES and n_starts * k * products <= TABLE_WORK
 
 
-def changes(folded: FoldedModel, x: Tensor, old: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+def _changes(folded: FoldedModel, x: Tensor, old: Tensor) -> tuple[Tensor, Tensor, Tensor]:
     """Which (start, row) leaves its cluster ``old`` (r, m), and for which one.
 
     Comparing with the score of the old cluster is cheaper than an argmax over all rows, and a

@@ -22,7 +22,7 @@ from tensorae.assignment import AssignmentContext, Rule
 from tensorae.exceptions import InvalidInputError
 from tensorae.linear.model import LinearModel
 from tensorae.linear.moments import Moments, Movers
-from tensorae.linear.passes import ChunkSweep, HardPass, SoftPass, changes, evaluate
+from tensorae.linear.passes import ChunkSweep, HardPass, SoftPass, evaluate
 from tensorae.linear.quantiles import global_order_statistics
 from tensorae.linear.rows import ACCURATE, SMALL_DATA, Rows, Sample, default_chunk_rows
 from tensorae.parallel import Processes
@@ -221,17 +221,7 @@ class StreamSweep(ChunkSweep):
         moved = torch.zeros(labels.shape[0], dtype=torch.long, device=labels.device)
         for place, x in self.rows.chunks():
             movers = _ChunkMovers(self.rows, change, x, place.start)
-            for group in self._start_groups(folded, x):
-                old = labels[group, place].long()
-                starts, columns, new = changes(folded[group], x, old)
-                if starts.numel() == 0:
-                    continue
-                left = old[starts, columns]
-                starts, columns = starts + group.start, columns + place.start
-                moved += torch.bincount(starts, minlength=moved.shape[0])
-                labels[starts, columns] = new.to(labels.dtype)
-                movers.enter(starts, columns, new)
-                movers.leave(starts, columns, left)
+            moved += self._reassign(folded, x, place, labels, movers)
             movers.settle()
         self.rows.processes.all_sum(moved)
         self._add_up(change)
