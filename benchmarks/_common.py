@@ -4,8 +4,11 @@ from __future__ import annotations
 
 import argparse
 import datetime
+import json
 import os
 import platform
+import shlex
+import sys
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import contextmanager
@@ -63,24 +66,33 @@ def limited_threads(threads: int | None) -> Any:
 # Output ---------------------------------------------------------------------------------------
 
 
-def header(title: str, command: str = "") -> str:
-    """Return a title with machine, versions and date below it."""
-    versions = {
-        "Python": platform.python_version(),
-        "torch": torch.__version__,
-        "scikit-learn": sklearn.__version__,
-        "numpy": np.__version__,
-        "tensorae": tensorae.__version__,
+def about(command: str = "") -> dict[str, Any]:
+    """Return machine, versions, date and command: what figures mean nothing without."""
+    return {
+        "machine": f"{cpu_model()}, {os.cpu_count()} cores, {torch.get_num_threads()} threads "
+        f"used, {platform.system()}",
+        "versions": {
+            "Python": platform.python_version(),
+            "torch": torch.__version__,
+            "scikit-learn": sklearn.__version__,
+            "numpy": np.__version__,
+            "tensorae": tensorae.__version__,
+        },
+        "date": datetime.date.today().isoformat(),
+        "command": command,
     }
-    lines = [
-        f"# {title}",
-        "",
-        f"- {cpu_model()}, {os.cpu_count()} cores, {torch.get_num_threads()} threads used, "
-        f"{platform.system()}",
-        "- " + ", ".join(f"{name} {version}" for name, version in versions.items()),
-        f"- {datetime.date.today().isoformat()}" + (f", `{command}`" if command else ""),
-    ]
-    return "\n".join(lines)
+
+
+def about_lines(facts: Mapping[str, Any]) -> list[str]:
+    """Return what ``about`` knows as lines of text."""
+    versions = ", ".join(f"{name} {version}" for name, version in facts["versions"].items())
+    command = f", `{facts['command']}`" if facts["command"] else ""
+    return [facts["machine"], versions, facts["date"] + command]
+
+
+def header(title: str, facts: Mapping[str, Any]) -> str:
+    """Return a title with machine, versions and date below it."""
+    return "\n".join([f"# {title}", "", *(f"- {line}" for line in about_lines(facts))])
 
 
 def cpu_model() -> str:
@@ -112,20 +124,43 @@ def table(columns: Sequence[str], rows: Iterable[Sequence[object]]) -> str:
     return "\n".join([line(columns), "| " + " | ".join(rule) + " |", *map(line, cells)])
 
 
-def save(name: str, text: str) -> Path:
-    """Write ``text`` to ``results/<name>.md`` beside this file."""
+def save(file_name: str, text: str) -> Path:
+    """Write ``text`` to ``results/`` beside this file."""
     RESULTS.mkdir(exist_ok=True)
-    file = RESULTS / f"{name}.md"
+    file = RESULTS / file_name
     file.write_text(text.rstrip() + "\n", encoding="utf-8")
     return file
 
 
-def publish(name: str, title: str, *parts: str, quick: bool = False) -> None:
-    """Print header and parts and store them; a quick run never overwrites a full one."""
-    command = f"python benchmarks/{name}.py" + (" --quick" if quick else "")
-    text = "\n\n".join([header(title, command), *parts])
-    file = save(f"{name}-quick" if quick else name, text)
+def publish(
+    name: str, title: str, *parts: str, quick: bool = False, data: Mapping[str, Any] | None = None
+) -> None:
+    """Print header and parts and store them; a quick run never overwrites a full one.
+
+    ``data``, the numbers behind the parts, goes to ``<name>.json`` beside the text; arrays become
+    lists. The page of all benchmarks is made from it.
+    """
+    facts = about(typed_command(name))
+    text = "\n\n".join([header(title, facts), *parts])
+    stem = f"{name}-quick" if quick else name
+    file = save(f"{stem}.md", text)
+    if data is not None:
+        kept = {"title": title, "about": facts, "data": data}
+        save(f"{stem}.json", json.dumps(kept, indent=1, ensure_ascii=False, default=_plain))
     print(f"{text}\n\nStored in {file.relative_to(RESULTS.parents[1])}")
+
+
+def typed_command(name: str) -> str:
+    """Return how this benchmark was called; of paths the last part only, the rest is private."""
+    typed = [Path(part).name if os.sep in part else part for part in sys.argv[1:]]
+    return shlex.join(["python", f"benchmarks/{name}.py", *typed])
+
+
+def _plain(value: Any) -> Any:
+    """What JSON knows instead of numpy's types."""
+    if isinstance(value, np.ndarray | np.generic):
+        return value.tolist()
+    raise TypeError(f"numbers, text, lists and dicts can be stored, got {type(value).__name__}")
 
 
 def progress(text: str) -> None:

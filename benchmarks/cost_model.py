@@ -29,7 +29,7 @@ MACHINES = (8, 64, 512)
 PASSES = 30
 BANDWIDTH, LATENCY = 1.25e9, 50e-6  # 10 Gbit/s, 50 µs
 DISK = 1e9  # bytes per second
-MEASURED_ROWS, MEASURED_PASSES = 60_000, 6
+MEASURED_ROWS, QUICK_ROWS, MEASURED_PASSES = 60_000, 3_000, 6
 
 
 @dataclass(frozen=True)
@@ -84,9 +84,9 @@ def simulate_ring(size: float, machines: int) -> float:
     return float(ready.max())
 
 
-def measured_seconds_per_score() -> float:
+def measured_seconds_per_score(rows: int) -> float:
     """Measure a pass of this machine, all of it included."""
-    X = clustered_subspaces(MEASURED_ROWS, D, K)
+    X = clustered_subspaces(rows, D, K)
     model = LinearTAE(K, H, init=X[:K], max_iter=MEASURED_PASSES, tol=0)
     short = LinearTAE(K, H, init=X[:K], max_iter=1, tol=0)
     seconds = []
@@ -97,27 +97,37 @@ def measured_seconds_per_score() -> float:
             one.fit(Batches(X, prefetch=0))
             seconds.append(time.perf_counter() - began)
     per_pass = (seconds[1] - seconds[0]) / (MEASURED_PASSES - 1)
-    return per_pass / (MEASURED_ROWS * D * K * (H + 1))
+    return per_pass / (rows * D * K * (H + 1))
 
 
-def main() -> None:
-    constant = measured_seconds_per_score()
-    rows = []
-    for machines in MACHINES:
-        found = predict(N, D, K, H, machines, constant)
-        simulated = simulate_ring(bytes_summed(D, K), machines)
-        rows.append(
-            [
-                machines,
-                f"{4 * N * D / machines / 1e9:.0f} GB",
-                duration(found.reading),
-                duration(found.computing),
-                duration(found.summing),
-                duration(simulated),
-                duration(found.seconds),
-                f"{PASSES * found.seconds / 60:.1f} min",
-            ]
-        )
+def modelled(machines: int, constant: float) -> dict[str, float]:
+    """Seconds of a pass and its parts on so many machines, by formula and by simulation."""
+    found = predict(N, D, K, H, machines, constant)
+    return {
+        "machines": machines,
+        "bytes_each": 4 * N * D / machines,
+        "reading_seconds": found.reading,
+        "computing_seconds": found.computing,
+        "sum_seconds": found.summing,
+        "simulated_sum_seconds": simulate_ring(bytes_summed(D, K), machines),
+        "pass_seconds": found.seconds,
+    }
+
+
+def row(record: dict[str, float]) -> list[str]:
+    parts = ("reading", "computing", "sum", "simulated_sum", "pass")
+    return [
+        str(record["machines"]),
+        f"{record['bytes_each'] / 1e9:.0f} GB",
+        *(duration(record[f"{part}_seconds"]) for part in parts),
+        f"{PASSES * record['pass_seconds'] / 60:.1f} min",
+    ]
+
+
+def main(arguments: argparse.Namespace) -> None:
+    measured_rows = QUICK_ROWS if arguments.quick else MEASURED_ROWS
+    constant = measured_seconds_per_score(measured_rows)
+    records = [modelled(machines, constant) for machines in MACHINES]
     columns = [
         "machines", "rows of each", "reading", "computing", "sum, formula", "sum, simulated",
         "one pass", f"{PASSES} passes",
@@ -125,16 +135,28 @@ def main() -> None:
     note = (
         f"LinearTAE, {N:.0e} x {D} in single precision, k = {K}, h = {H}. Each machine computes as "
         f"this one does ({1e12 * constant:.2f} ps for one number against one row of W, measured on "
-        f"{MEASURED_ROWS:,} rows, everything in a pass included) and reads {DISK / 1e9:.0f} GB/s; "
+        f"{measured_rows:,} rows, everything in a pass included) and reads {DISK / 1e9:.0f} GB/s; "
         f"links carry {8 * BANDWIDTH / 1e9:.0f} Gbit/s with {1e6 * LATENCY:.0f} µs of latency. "
         f"A pass sums {bytes_summed(D, K) / 1e6:.1f} MB over all machines. Reading goes on beside "
         "computing. Nothing of this was run on more than one machine."
     )
-    publish("cost_model", "What a pass costs on many machines", note, table(columns, rows))
+    publish(
+        "cost_model",
+        "What a pass costs on many machines",
+        note,
+        table(columns, map(row, records)),
+        quick=arguments.quick,
+        data={
+            "size": {"n": N, "d": D, "k": K, "h": H},
+            "passes": PASSES,
+            "seconds_per_score": constant,
+            "machines": records,
+        },
+    )
 
 
 if __name__ == "__main__":
     options: argparse.ArgumentParser = parser(__doc__, threads=2)
     given = options.parse_args()
     with limited_threads(given.threads):
-        main()
+        main(given)

@@ -11,7 +11,7 @@ import argparse
 import itertools
 import warnings
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import asdict, dataclass, replace
 
 import matplotlib as mpl
 import numpy as np
@@ -174,6 +174,13 @@ def main(arguments: argparse.Namespace) -> None:
         f"![Time of one pass against n, d, k and h]({picture})",
         table(["growing", "value", "one pass", "times the one before"], points),
         quick=quick,
+        data={
+            "base": asdict(base),
+            "last": LAST,
+            "growth": {
+                name: {"values": values, "seconds": found[name]} for name, values in grid.items()
+            },
+        },
     )
 
 
