@@ -3,15 +3,15 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 READY := $(VENV)/.installed
-BENCHMARKS := clustering_quality denoising speed memory
-LONG_BENCHMARKS := starts scaling \
+BENCHMARKS := clustering_quality peers denoising starts speed fashion memory scaling time_to_loss \
+    out_of_core processes cost_model \
     deep_price deep_clustering deep_denoising deep_collapse deep_authors deep_recipe
 
 .DEFAULT_GOAL := help
-.PHONY: install demo reproduce test lint bench benchall docs clean help
+.PHONY: install demo reproduce test lint bench bench-full docs clean help
 
 help:  ## list the targets
-	@grep -E '^[a-z]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 12
+	@grep -E '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 12
 
 install: $(READY)  ## make .venv and install tensorae with all its extras
 
@@ -34,14 +34,17 @@ lint: $(READY)  ## check style (ruff) and types (mypy)
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
 
-bench: $(READY)  ## run the benchmarks one after another (takes a while)
-	set -e; for name in $(BENCHMARKS); do \
+bench: $(READY)  ## see every benchmark run, small; figures mean little (minutes)
+	set -e; for name in $(BENCHMARKS) page; do \
+	    echo "== $$name"; \
+	    $(BIN)/python benchmarks/$$name.py --quick; \
+	done
+
+bench-full: $(READY)  ## all benchmarks, and the page docs/benchmarks from them (hours, 6 GB of disk)
+	set -e; for name in $(BENCHMARKS) page; do \
 	    echo "== $$name"; \
 	    $(BIN)/python benchmarks/$$name.py; \
 	done
-
-benchall: BENCHMARKS += $(LONG_BENCHMARKS)
-benchall: bench  ## the same with the long ones: starts, growth, the deep model (hours)
 
 docs: $(READY)  ## build the documentation into docs/_build/html; warnings are errors
 	$(BIN)/python -m sphinx -W --keep-going -b html docs docs/_build/html
