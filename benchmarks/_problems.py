@@ -8,6 +8,7 @@ import functools
 import os
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from typing import Literal
 
 import numpy as np
 from sklearn import datasets as sklearn_datasets
@@ -18,6 +19,7 @@ from sklearn.preprocessing import scale
 from tensorae.datasets import (
     lines_3d,
     load_digits,
+    load_fashion_mnist,
     load_iris,
     load_mnist,
     load_penguins,
@@ -107,6 +109,13 @@ def has_mnist_test_split() -> bool:
     except InvalidParameterError:
         return False
     return True
+
+
+@functools.cache
+def fashion_mnist(split: Literal["train", "test"]) -> tuple[Array, Array]:
+    """Return images (n, 784) and classes (n,) from files that are here: nothing is downloaded."""
+    bunch = load_fashion_mnist(split=split, source="idx")
+    return bunch.data, bunch.target
 
 
 def extra() -> list[Problem]:
