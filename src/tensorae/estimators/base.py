@@ -42,6 +42,9 @@ class Worker(Protocol):
     def costs(self, x: Tensor) -> Tensor:
         """Costs (m, k) of rows (m, d)."""
 
+    def labels(self, x: Tensor) -> Tensor:
+        """Labels (m,) of rows (m, d): the cheapest autoencoder of each."""
+
     def encode(self, x: Tensor, labels: Tensor) -> Tensor:
         """Codes (m, h) of rows under the named autoencoders."""
 
@@ -381,7 +384,7 @@ class BaseTAE(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMixin, B
 
 
 def _labels(worker: Worker, x: Tensor) -> Tensor:
-    return worker.costs(x).argmin(1).to(torch.int32)
+    return worker.labels(x).to(torch.int32)
 
 
 def _reconstruct(worker: Worker, x: Tensor) -> Tensor:

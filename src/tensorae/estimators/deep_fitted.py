@@ -90,7 +90,7 @@ class FittedDeep(BaseTAE):
             )
 
         def step(worker: Worker, x: Tensor) -> Tensor:
-            labels = worker.costs(x).argmin(1)
+            labels = worker.labels(x)
             return blend.apply(x, worker.decode(worker.encode(x, labels), labels))
 
         return _shaped_like(X, self._map(X, step))

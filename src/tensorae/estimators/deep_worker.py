@@ -59,6 +59,10 @@ class DeepWorker:
         """Costs (m, k) of rows (m, d)."""
         return self.module.costs(x)
 
+    def labels(self, x: Tensor) -> Tensor:
+        """Labels (m,) of rows (m, d)."""
+        return self.costs(x).argmin(1)
+
     def encode(self, x: Tensor, labels: Tensor) -> Tensor:
         """Codes (m, h) of rows (m, d) under the named autoencoders."""
         return self.module.encode(x, labels.long())

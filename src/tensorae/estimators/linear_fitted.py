@@ -183,10 +183,11 @@ class FittedLinear(BaseTAE):
         centers = moments.centers()[0] + solution.shift.to(moments.sums.dtype)
         # Weights that sum to less than the rows they stand for say nothing about their number.
         rows_per_weight = max(1.0, len(self.labels_) / float(moments.counts.sum()))
+        scatters = moments.scaled_scatters(rows_per_weight)
         self._moments = {
             "counts": rows_per_weight * as_array(moments.counts[0]),
             "centers": as_array(centers),
-            "scatters": (rows_per_weight * as_array(moments.scatters()[0])).astype(kind),
+            "scatters": as_array(scatters[0]).astype(kind, copy=False),
         }
 
     def _fitted_frame(self) -> Frame | None:
@@ -224,10 +225,10 @@ class FittedLinear(BaseTAE):
             size = self._chunk_rows(x.shape[1])
             for first in range(0, x.shape[0], size):
                 place = slice(first, min(first + size, x.shape[0]))
-                best = worker.costs(x[place]).min(1)
-                labels[start + place.start : start + place.stop] = as_array(best.indices)
-                share = best.values if weights is None else weights[place] * best.values
-                loss += float(share.sum())
+                best, costs = worker.cheapest(x[place])
+                labels[start + place.start : start + place.stop] = as_array(best)
+                share = costs if weights is None else weights[place] * costs
+                loss += float(share.sum(dtype=ACCURATE))
             start += x.shape[0]
         self.labels_ = labels
         self.loss_ = float(group.of_each(loss).sum())

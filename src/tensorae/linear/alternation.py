@@ -97,7 +97,8 @@ class _Progress:
         path = self.paths[self.alive[position]]
         self.ended[self.alive[position]] = Run(
             parameters=parameters[only],
-            moments=moments[only],
+            # The last one's sums are its own from now on: no copy of what may be large.
+            moments=moments if len(self.alive) == 1 else moments[only],
             labels=labels[position].clone(),
             loss_path=tuple(path["loss"]),
             objective_path=tuple(path["objective"]),
@@ -155,14 +156,14 @@ class Alternation:
 
     def _run_hard(self, sweep: TableSweep | ChunkSweep, labels: Tensor) -> list[Run]:
         progress = _Progress(labels.shape[0])
-        kept = self._restored(progress)
+        kept = self._restored(sweep, progress)
         if kept is None:
             labels, moments, parameters = self._first(sweep, labels)
             progress.record(loss=parameters.loss, objective=self._objective(parameters))
         else:
             labels, moments, parameters = kept
         while progress.alive:
-            self._keep(progress, labels, moments, parameters)
+            self._keep(sweep, progress, labels, moments, parameters)
             progress.n_iter += 1
             before = parameters
             step = sweep.hard_pass(before.model, labels, moments)
@@ -181,18 +182,19 @@ class Alternation:
                 progress.end(position, parameters, moments, labels, converged=reached)
             on = progress.drop(ended)
             labels, moments, parameters = labels[on], moments[on], parameters[on]
+            sweep.follow(on)
         return progress.runs()
 
     def _run_soft(self, sweep: TableSweep | ChunkSweep, labels: Tensor) -> list[Run]:
         progress = _Progress(labels.shape[0])
-        kept = self._restored(progress)
+        kept = self._restored(sweep, progress)
         if kept is None:
             labels, moments, parameters = self._first(sweep, labels.clone())
             assignments = self._softened(labels)
         else:
             assignments, moments, parameters = kept
         while progress.alive:
-            self._keep(progress, assignments, moments, parameters)
+            self._keep(sweep, progress, assignments, moments, parameters)
             growth = STEP_GROWTH ** min(progress.n_iter, LONGEST_GROWTH)
             context = parameters.context(FIRST_STEP * growth)
             progress.n_iter += 1
@@ -250,7 +252,12 @@ class Alternation:
         return filled.labels, filled.moments, parameters
 
     def _keep(
-        self, progress: _Progress, members: Tensor, moments: Moments, parameters: Parameters
+        self,
+        sweep: TableSweep | ChunkSweep,
+        progress: _Progress,
+        members: Tensor,
+        moments: Moments,
+        parameters: Parameters,
     ) -> None:
         """Write the state of a single start, if it is time."""
         if self.checkpoint is None or not self.checkpoint.due():
@@ -258,11 +265,14 @@ class Alternation:
         tensors = {"members": members, "references": moments.references}
         tensors |= {f"moments.{i}": t for i, t in enumerate(moments.tensors())}
         tensors |= {f"parameters.{i}": t for i, t in enumerate(parameters.tensors())}
+        tensors |= {f"sweep.{name}": t for name, t in sweep.state().items()}
         numbers = {"paths": progress.paths[0], "n_features": parameters.n_features}
         self.checkpoint.keep(State(progress.n_iter, numbers, tensors))
 
-    def _restored(self, progress: _Progress) -> tuple[Tensor, Moments, Parameters] | None:
-        """Members, moments and parameters of an earlier run; ``progress`` goes on from there."""
+    def _restored(
+        self, sweep: TableSweep | ChunkSweep, progress: _Progress
+    ) -> tuple[Tensor, Moments, Parameters] | None:
+        """Members, moments and parameters of an earlier run; the others go on from there."""
         state = None if self.checkpoint is None else self.checkpoint.restore(self.rows.device)
         if state is None:
             return None
@@ -272,6 +282,8 @@ class Alternation:
         parameters = Parameters.of_tensors(
             [tensors[f"parameters.{i}"] for i in range(8)], state.numbers["n_features"]
         )
+        mark = "sweep."
+        sweep.restore({n.removeprefix(mark): t for n, t in tensors.items() if n.startswith(mark)})
         return tensors["members"], moments, parameters
 
     def _shared(self, parameters: Parameters) -> Parameters:

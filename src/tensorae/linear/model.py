@@ -10,7 +10,10 @@ from dataclasses import dataclass, replace
 import torch
 from torch import Tensor
 
-__all__ = ["FoldedModel", "LinearModel"]
+__all__ = ["FoldedModel", "LinearModel", "score_errors", "winners"]
+
+# Errors of a score, in units of the precision times the squared lengths that went into it.
+ROUNDING = 16
 
 
 @dataclass(frozen=True)
@@ -120,6 +123,46 @@ class FoldedModel:
     def costs(self, x: Tensor) -> Tensor:
         """Costs (..., n, k) of samples (n, d); see :meth:`LinearModel.costs`."""
         return (x.square().sum(-1) - self.scores(x)).clamp_(min=0).mT
+
+
+def winners(scores: Tensor) -> tuple[Tensor, Tensor]:
+    """The cluster with the largest score, the first of equal ones, and that score.
+
+    Parameters
+    ----------
+    scores : Tensor of shape (..., k, m)
+
+    Returns
+    -------
+    clusters : Tensor of shape (..., m), long
+    best : Tensor of shape (..., m)
+    """
+    best = scores.amax(-2)
+    won = (scores == best.unsqueeze(-2)).to(scores.dtype)
+    # Many times faster on a processor than an argmax, which does not work on several rows at once.
+    names = torch.arange(scores.shape[-2], dtype=scores.dtype, device=scores.device)
+    clusters = (names @ won).long()
+    tied = won.sum(-2) > 1
+    if bool(tied.any()):
+        clusters[tied] = scores.movedim(-2, -1)[tied].argmax(-1)
+    return clusters, best
+
+
+def score_errors(lengths: Tensor, reach: Tensor) -> Tensor:
+    """Bound on the rounding errors of the scores of rows with the given lengths.
+
+    Parameters
+    ----------
+    lengths : Tensor of shape (..., m)
+        |x|, in the precision in which the scores were worked out.
+    reach : Tensor of shape (..., 1)
+        Length of the longest centre.
+
+    Returns
+    -------
+    Tensor of shape (..., m)
+    """
+    return ROUNDING * torch.finfo(lengths.dtype).eps * (lengths + reach).square()
 
 
 def _members(labels: Tensor) -> list[tuple[int, Tensor]]:

@@ -16,7 +16,7 @@ from tensorae.linear.rows import LARGE_WIDTH, Rows
 __all__ = ["Moments", "Movers", "positive"]
 
 # Movers wait until this many numbers have gathered, then go into the sums together.
-PENDING_ENTRIES = 1 << 20
+PENDING_ENTRIES = 1 << 22
 # Bytes of d x d sums beyond which a fit would not end well.
 LARGEST_SUMS = 8_000_000_000
 
@@ -109,6 +109,17 @@ class Moments:
         """Σ̂_j, the scatter matrices (r, k, d, d) about the means, not normalised."""
         return self.seconds - self.sums.unsqueeze(-1) * self.means().unsqueeze(-2)
 
+    def scaled_scatters(self, factor: float) -> Tensor:
+        """``factor * Σ̂_j`` in the precision in which the second moments are kept."""
+        r, k, d = self.sums.shape
+        outer = [
+            part.reshape(r * k, *part.shape[2:])
+            for part in (self.sums.unsqueeze(-1), self.means().unsqueeze(-2))
+        ]
+        seconds = self.seconds.view(r * k, d, d)
+        left, right = (part.to(seconds.dtype) for part in outer)
+        return torch.baddbmm(seconds, left, right, beta=factor, alpha=-factor).view(r, k, d, d)
+
     def scatter_times(self, basis: Tensor) -> Tensor:
         """``Σ̂_j @ basis`` (r, k, d, b) without forming Σ̂_j."""
         image = (self.seconds @ basis.to(self.seconds.dtype)).to(basis.dtype)
@@ -116,19 +127,43 @@ class Moments:
 
     def add(self, group: tuple[int, int], x: Tensor, weights: Tensor) -> None:
         """Add rows ``x`` (m, d) to cluster ``group`` = (start, j); negative weights take away."""
-        self.forget_means()
         shifted = x - self.references[group].to(x.dtype)
-        weighted = shifted * weights.unsqueeze(1)
-        self.counts[group] += weights.sum(dtype=self.counts.dtype)
-        self.sums[group] += weights @ shifted
+        self._add_products(
+            group,
+            weights.sum(dtype=self.counts.dtype),
+            weights @ shifted,
+            (shifted * weights.unsqueeze(1)).mT,
+            shifted,
+        )
+
+    def add_alike(self, group: tuple[int, int], x: Tensor, sign: float) -> None:
+        """Add (or take away) rows ``x`` (m, d) that all count the same; ``x`` is used up."""
+        shifted = x.sub_(self.references[group].to(x.dtype))
+        self._add_products(
+            group, sign * x.shape[0], sign * shifted.sum(0), shifted.mT, shifted, sign
+        )
+
+    def _add_products(
+        self,
+        group: tuple[int, int],
+        count: Tensor | float,
+        total: Tensor,
+        left: Tensor,
+        right: Tensor,
+        sign: float = 1.0,
+    ) -> None:
+        """Add the sums of some rows; their second moments are ``sign * left @ right``."""
+        self.forget_means()
+        self.counts[group] += count
+        self.sums[group] += total
         seconds = self.seconds[group]
-        if seconds.dtype == x.dtype:
-            self.squares[group] += (weighted * shifted).sum()
-            seconds.addmm_(weighted.mT, shifted)
+        if seconds.dtype == right.dtype:
+            self.squares[group] += sign * (left.mT * right).sum()
+            seconds.addmm_(left, right, alpha=sign)
         else:
-            products = weighted.mT @ shifted
-            self.squares[group] += products.diagonal().sum(dtype=self.squares.dtype)
-            seconds += products
+            products = left @ right
+            self.squares[group] += sign * products.diagonal().sum(dtype=self.squares.dtype)
+            seconds.add_(products, alpha=sign)
 
 
 class Movers:
@@ -140,50 +175,63 @@ class Movers:
         capacity = min(max(PENDING_ENTRIES // rows.d, 1024), 32768)
         # Buffers of fixed size: many small tensors that outlive a chunk would fragment memory.
         self.noted = torch.empty(2, capacity, dtype=torch.long, device=rows.device)
-        self.signs = torch.empty(capacity, dtype=rows.dtype, device=rows.device)
         self.size = 0
 
     def enter(self, starts: Tensor, rows: Tensor, labels: Tensor) -> None:
         """Note rows (m,) that enter the clusters ``labels`` (m,) of ``starts`` (m,)."""
-        self._note(starts, rows, labels, 1.0)
+        self._note(starts, rows, labels, leaving=0)
 
     def leave(self, starts: Tensor, rows: Tensor, labels: Tensor) -> None:
         """Note rows (m,) that leave the clusters ``labels`` (m,) of ``starts`` (m,)."""
-        self._note(starts, rows, labels, -1.0)
+        self._note(starts, rows, labels, leaving=1)
 
     def settle(self) -> None:
         """Bring the sums up to date with all rows noted so far."""
         if self.size == 0:
             return
         groups, rows = self.noted[:, : self.size]
+        clusters = self.moments.counts.numel()
         # Short keys sort several times faster.
-        few = self.moments.counts.numel() <= torch.iinfo(torch.int16).max
+        few = 2 * clusters <= torch.iinfo(torch.int16).max
         order = groups.to(torch.int16 if few else torch.int64).argsort(stable=True)
-        rows, signs = rows[order], self.signs[order]
+        sizes = torch.bincount(groups, minlength=2 * clusters).tolist()
+        rows, done = rows[order], 0
         self.size = 0
+        for cluster in range(clusters):
+            entering, leaving = sizes[2 * cluster : 2 * cluster + 2]
+            if entering + leaving:
+                members = rows[done : done + entering + leaving]
+                self._add(divmod(cluster, self.moments.counts.shape[1]), members, entering)
+                done += entering + leaving
+
+    def _add(self, cluster: tuple[int, int], rows: Tensor, entering: int) -> None:
+        """Add the first ``entering`` rows to a cluster and take the others away."""
+        few = rows.numel() <= self.rows.d
+        if not few and self.rows.weights is None:
+            for members, sign in ((rows[:entering], 1.0), (rows[entering:], -1.0)):
+                if members.numel():
+                    self.moments.add_alike(cluster, self.values(members), sign)
+            return
+        # For few rows the d x d sums are most of the work: go through them once.
+        weights = torch.ones(rows.numel(), dtype=self.rows.dtype, device=rows.device)
         if self.rows.weights is not None:
-            signs = signs * self.rows.weights[rows]
-        values, sizes = torch.unique_consecutive(groups[order], return_counts=True)
-        clusters = self.moments.counts.shape[1]
-        for group, members, weights in zip(
-            values.tolist(), rows.split(sizes.tolist()), signs.split(sizes.tolist()), strict=True
-        ):
-            self.moments.add(divmod(group, clusters), self.values(members), weights)
+            weights *= self.rows.weights[rows]
+        weights[entering:] *= -1
+        self.moments.add(cluster, self.values(rows), weights)
 
     def values(self, rows: Tensor) -> Tensor:
         """Values (m, d) of some rows."""
         return self.rows.select(rows)
 
-    def _note(self, starts: Tensor, rows: Tensor, labels: Tensor, sign: float) -> None:
-        groups = starts * self.moments.counts.shape[1] + labels
-        capacity = self.signs.shape[0]
+    def _note(self, starts: Tensor, rows: Tensor, labels: Tensor, *, leaving: int) -> None:
+        groups = 2 * (starts * self.moments.counts.shape[1] + labels) + leaving
+        capacity = self.noted.shape[1]
         done = 0
         while done < rows.numel():
             taken = min(capacity - self.size, rows.numel() - done)
             place = slice(self.size, self.size + taken)
             self.noted[0, place] = groups[done : done + taken]
             self.noted[1, place] = rows[done : done + taken]
-            self.signs[place] = sign
             self.size += taken
             done += taken
             if self.size == capacity:

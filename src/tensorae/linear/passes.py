@@ -18,7 +18,7 @@ import torch
 from torch import Tensor
 
 from tensorae.assignment import AssignmentContext, Rule, log_evidence
-from tensorae.linear.model import FoldedModel, LinearModel
+from tensorae.linear.model import FoldedModel, LinearModel, winners
 from tensorae.linear.moments import Moments, Movers, positive
 from tensorae.linear.rows import ACCURATE, CACHED_BYTES, Rows
 
@@ -27,6 +27,7 @@ __all__ = [
     "HardPass",
     "SoftPass",
     "TableSweep",
+    "changes",
     "cheapest",
     "choose_sweep",
     "evaluate",
@@ -62,7 +63,21 @@ class SoftPass:
     evidence: Tensor
 
 
-class TableSweep:
+class Sweep:
+    """What the alternation tells every sweep; most have nothing to remember between passes."""
+
+    def follow(self, starts: Tensor) -> None:
+        """Only the starts at these positions go on."""
+
+    def state(self) -> dict[str, Tensor]:
+        """What a run that goes on elsewhere has to know besides labels, sums and parameters."""
+        return {}
+
+    def restore(self, state: dict[str, Tensor]) -> None:
+        """Go on from the state of an earlier run."""
+
+
+class TableSweep(Sweep):
     """Passes over small data: the sums of all starts and clusters are one matrix product."""
 
     def __init__(self, rows: Rows) -> None:
@@ -87,7 +102,7 @@ class TableSweep:
 
     def hard_pass(self, model: LinearModel, labels: Tensor, moments: Moments) -> HardPass:
         """Give every row to its cheapest autoencoder and sum anew."""
-        starts, rows, new = _changes(model.fold(), self.x, labels.long())
+        starts, rows, new = changes(model.fold().scores(self.x), labels.long())
         moved = torch.bincount(starts, minlength=labels.shape[0])
         if rows.numel():
             labels[starts, rows] = new.to(labels.dtype)
@@ -127,7 +142,7 @@ class TableSweep:
         return Moments(references, sums[..., 0], sums[..., 1 : d + 1], squares, seconds)
 
 
-class ChunkSweep:
+class ChunkSweep(Sweep):
     """Passes over data of any size, with sums kept up to date by the rows that move."""
 
     def __init__(self, rows: Rows) -> None:
@@ -163,17 +178,34 @@ class ChunkSweep:
         """Give the rows of a chunk new labels, in place; how many moved in each start (r,)."""
         moved = torch.zeros(labels.shape[0], dtype=torch.long, device=labels.device)
         for group in self._start_groups(folded, x):
-            old = labels[group, rows].long()
-            starts, columns, new = _changes(folded[group], x, old)
-            if starts.numel() == 0:
-                continue
-            left = old[starts, columns]
-            starts, columns = starts + group.start, columns + rows.start
-            moved += torch.bincount(starts, minlength=moved.shape[0])
-            labels[starts, columns] = new.to(labels.dtype)
-            movers.enter(starts, columns, new)
-            movers.leave(starts, columns, left)
+            moved[group] = self._reassign_starts(group, folded, x, rows, labels, movers)
         return moved
+
+    def _reassign_starts(
+        self,
+        group: slice,
+        folded: FoldedModel,
+        x: Tensor,
+        rows: slice | Tensor,
+        labels: Tensor,
+        movers: Movers,
+    ) -> Tensor:
+        """The same for some starts (s) and for a chunk or a selection of rows; returns (s,)."""
+        old = labels[group, rows].long()
+        scores = folded[group].scores(x)
+        starts, columns, new = changes(scores, old)
+        if starts.numel():
+            left = old[starts, columns]
+            old[starts, columns] = new
+            places = columns + rows.start if isinstance(rows, slice) else rows[columns]
+            labels[starts + group.start, places] = new.to(labels.dtype)
+            movers.enter(starts + group.start, places, new)
+            movers.leave(starts + group.start, places, left)
+        self._saw(group, rows, scores, old)
+        return torch.bincount(starts, minlength=old.shape[0])
+
+    def _saw(self, group: slice, rows: slice | Tensor, scores: Tensor, labels: Tensor) -> None:
+        """Learn from scores (s, k, m), which nobody needs any more, and from the new labels."""
 
     @staticmethod
     def _start_groups(folded: FoldedModel, x: Tensor) -> list[slice]:
@@ -253,9 +285,8 @@ def cheapest(rows: Rows, model: LinearModel) -> tuple[Tensor, Tensor]:
     labels = torch.empty(shape, dtype=torch.int32, device=rows.device)
     costs = torch.empty(shape, dtype=rows.dtype, device=rows.device)
     for place, x in rows.chunks():
-        best = folded.scores(x).max(-2)
-        labels[..., place] = best.indices
-        costs[..., place] = (x.square().sum(-1) - best.values).clamp_(min=0)
+        labels[..., place], best = winners(folded.scores(x))
+        costs[..., place] = (x.square().sum(-1) - best).clamp_(min=0)
     return labels, costs
 
 
@@ -266,7 +297,11 @@ def choose_sweep(rows: Rows, n_starts: int, k: int) -> TableSweep | ChunkSweep:
 
         assert isinstance(rows, StreamedRows)
         return StreamSweep(rows)
-    return TableSweep(rows) if fits_table(rows, n_starts, k) else ChunkSweep(rows)
+    if fits_table(rows, n_starts, k):
+        return TableSweep(rows)
+    from tensorae.linear.pruning import PrunedSweep
+
+    return PrunedSweep(rows) if PrunedSweep.pays(rows, n_starts, k) else ChunkSweep(rows)
 
 
 def fits_table(rows: Rows, n_starts: int, k: int) -> bool:
@@ -277,13 +312,12 @@ def fits_table(rows: Rows, n_starts: int, k: int) -> bool:
     return products <= TABLE_ENTRIES and n_starts * k * products <= TABLE_WORK
 
 
-def _changes(folded: FoldedModel, x: Tensor, old: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+def changes(scores: Tensor, old: Tensor) -> tuple[Tensor, Tensor, Tensor]:
     """Which (start, row) leaves its cluster ``old`` (r, m), and for which one.
 
     Comparing with the score of the old cluster is cheaper than an argmax over all rows, and a
     tie never moves a row.
     """
-    scores = folded.scores(x)
     current = scores.gather(1, old.unsqueeze(1)).squeeze(1)
     starts, columns = (current < scores.amax(1)).nonzero(as_tuple=True)
     return starts, columns, scores[starts, :, columns].argmax(-1)

@@ -114,10 +114,11 @@ def refined_subspaces(moments: Moments, previous: Tensor, fallback: Fallback) ->
     # A few directions more than h keep the last wanted ones from converging slowly.
     extra = fallback.directions[:GUARD].expand(*previous.shape[:2], -1, -1)
     found = Subspaces(torch.cat([previous, extra], dim=-2), previous.new_zeros(1))
+    smallest_gain = max(1e-13, torch.finfo(moments.seconds.dtype).eps / 10)
     for _ in range(MAX_CYCLES):
         before = found.variances[..., :h].sum()
         found = _krylov_cycle(moments, found.components.mT, width)
-        if found.variances[..., :h].sum() - before <= 1e-13 * found.variances.sum():
+        if found.variances[..., :h].sum() - before <= smallest_gain * found.variances.sum():
             break
     found = Subspaces(found.components[..., :h, :].contiguous(), found.variances[..., :h])
     return _completed(found, fallback)
