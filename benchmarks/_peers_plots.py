@@ -22,7 +22,7 @@ STYLES = dict(
         [
             ("#D55E00", "*"), ("#0072B2", "*"), ("#009E73", "o"), ("#66C2A5", "v"),
             ("#CC79A7", "s"), ("#882255", "D"), ("#999933", "P"), ("#56B4E9", "^"),
-            ("#444444", "X"), ("#777777", "p"), ("#AAAAAA", "h"), ("#BBBBBB", "H"),
+            ("#444444", "X"), ("#777777", "p"), ("#AAAAAA", "h"), ("#A6761D", "<"),
             ("#E69F00", "*"), ("#332288", "d"),
         ],
         strict=True,
@@ -31,6 +31,8 @@ STYLES = dict(
 COLUMNS = 5
 # A panel shows at least this much of the index, so that noise does not look like a gap.
 LEAST_RANGE = 0.2
+# And two decades of time, so that there are ticks to read.
+LEAST_RATIO = 100
 
 
 def draw_panels(results: Results, file: Path) -> None:
@@ -68,10 +70,13 @@ def draw_panel(ax: Axes, results: Results, name: str) -> None:
         ax.plot(middle, mean, marker, color=colour, ms=size(method), mec="white", mew=0.6,
                 zorder=3 if method in OWN else 2)  # fmt: skip
     ax.set_xscale("log")
-    low, high = ax.get_ylim()
+    low, high = ax.dataLim.intervaly
     short = max(0.0, LEAST_RANGE - (high - low))
-    ax.set_ylim(low - short, high)
-    ax.margins(x=0.12)
+    # Room above, so that the best is not cut off.
+    room = 0.08 * (high - low + short)
+    ax.set_ylim(low - short - room, high + room)
+    fastest, slowest = ax.dataLim.intervalx
+    ax.set_xlim(min(fastest / 2, slowest / LEAST_RATIO), 2 * slowest)
     ax.set_title(name, fontsize=11.5)
     ax.set_xlabel("seconds", fontsize=10)
     ax.xaxis.set_major_locator(LogLocator(numticks=6))
@@ -82,19 +87,20 @@ def draw_panel(ax: Axes, results: Results, name: str) -> None:
 
 
 def draw_overview(results: Results, file: Path) -> None:
-    """Draw the mean ARI of all methods, a line for each set."""
+    """Draw the mean ARI of all methods, a band for each set."""
     count = len(results.sets)
-    figure, ax = plt.subplots(figsize=(11, 1.6 + 0.5 * count), layout="constrained")
+    figure, ax = plt.subplots(figsize=(11, 1.2 + 0.9 * count), layout="constrained")
     for row, name in enumerate(results.sets):
-        ax.axhline(row, color="0.92", lw=1, zorder=0)
-        for method in results.methods:
+        ax.axhline(row + 0.5, color="0.85", lw=1, zorder=0)
+        known = [method for method in results.methods if results.runs(name, method)]
+        # Equal scores would hide each other on one line.
+        heights = row + np.linspace(-0.38, 0.38, len(known))
+        for method, height in zip(known, heights, strict=True):
             colour, marker = STYLES[method]
-            # Equal scores would hide each other on one line.
-            height = row + 0.3 * (results.methods.index(method) / len(results.methods) - 0.5)
             ax.plot(results.mean(name, method), height, marker, color=colour, ms=size(method),
                     mec="white", mew=0.6, zorder=3 if method in OWN else 2)  # fmt: skip
     ax.set_yticks(range(count), results.sets, fontsize=11)
-    ax.invert_yaxis()
+    ax.set_ylim(count - 0.5, -0.5)
     ax.set_xlabel("adjusted Rand index, mean over seeds", fontsize=11)
     ax.grid(axis="x", color="0.92")
     ax.spines[["top", "right", "left"]].set_visible(False)
@@ -115,7 +121,7 @@ def handles(results: Results) -> list[Line2D]:
 
 
 def size(method: str) -> float:
-    return 15 if method in OWN else 8
+    return 13 if method in OWN else 8
 
 
 def wrapped(method: str) -> str:

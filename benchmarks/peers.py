@@ -165,7 +165,7 @@ within a seed, and every finished seed is kept. Classes serve only to score. Not
   pre-training as in ClustPy's defaults, a network d-256-10 (a code is at most d long), batches of
   64 as in TAE, one scale for all features. Short runs beside ClustPy's 250 epochs on large sets.
   *VaDE* has its default loss, made for grey values, on data from 0 to 1; *VaDE, squared error* gets
-  centred rows like the other two, on sets that are no images.
+  centred rows like the other two, on sets that are no images. Both are shown, none was chosen.
 - *Raw pixels, one start*: k = 10, h = 5, no PCA; GaussianMixture is stopped after {raw}
   iterations of at most 100, so its time is a lower bound."""
 
@@ -177,8 +177,7 @@ Mean ± standard deviation [lowest] over seeds; the best mean of a set in bold."
 SECONDS_NOTE = """\
 ## Seconds
 
-Median over seeds (how many seeds), PCA and scaling included. Fewer seeds than others: one run takes
-minutes."""
+Median over seeds (how many seeds), PCA and scaling included. What takes longer has fewer seeds."""
 
 RATIO_NOTE = """\
 ## Time in units of LinearTAE
@@ -189,7 +188,8 @@ WORDS_NOTE = """\
 ## In words
 
 Made from the numbers above. Level: means differ by less than 0.01. In the table, gains are
-differences of means of the index and times are medians of the sets [lowest, highest]."""
+differences of means of the index and times are medians of the sets [lowest, highest]. A mean may
+stand for one seed: the table of seconds tells."""
 
 NMI_NOTE = """\
 ## Normalised mutual information
