@@ -95,7 +95,7 @@ INTRODUCTION = """\
 # Benchmarks
 
 Time, memory and clustering quality of tensorae beside what people use today. Competitors take turns
-in one process with as many threads each; ratios are taken round by round and shown as median
+with the same number of threads; ratios are taken round by round and shown as median
 [lowest, highest]. `make bench` runs everything small in minutes, to see that it works;
 `make bench-full` makes the figures below anew, in hours. The page is written by
 `benchmarks/page.py` from the stored results; {{download}}`all numbers <numbers.csv>` are one row
