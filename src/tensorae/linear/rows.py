@@ -15,7 +15,15 @@ from tensorae.assignment import worst_explained
 from tensorae.initialization import canonical_sample
 from tensorae.parallel import Processes
 
-__all__ = ["ACCURATE", "CACHED_BYTES", "LARGE_WIDTH", "Rows", "Sample", "default_chunk_rows"]
+__all__ = [
+    "ACCURATE",
+    "CACHED_BYTES",
+    "LARGE_WIDTH",
+    "Rows",
+    "Sample",
+    "default_chunk_rows",
+    "is_near_origin",
+]
 
 # Precision of sums and parameters.
 ACCURATE = torch.float64
@@ -23,6 +31,8 @@ ACCURATE = torch.float64
 SMALL_DATA = 1 << 18
 # Bytes of scores that stay in the cache between the steps of a chunk.
 CACHED_BYTES = 4_000_000
+# Data whose mean holds more than this share of its squared lengths is moved to the mean.
+FAR_SHARE = 0.75
 # From this many features on, d x d sums are large enough for their precision to cost time.
 LARGE_WIDTH = 256
 
@@ -172,9 +182,17 @@ class Rows:
             total += weighted.sum(0)
             squares += (weighted * x).sum(0)
         mean = total / self.total
-        if self.n * self.d > SMALL_DATA and 2 * mean.square().sum() <= squares.sum() / self.total:
+        if self.n * self.d > SMALL_DATA and is_near_origin(mean, squares / self.total):
             return torch.zeros_like(mean, dtype=self.dtype)
         return mean.to(self.dtype)
+
+
+def is_near_origin(mean: Tensor, mean_squares: Tensor) -> bool:
+    """Tell whether data loses no more than two binary digits where it is.
+
+    Moving large data costs a copy of every chunk in every pass.
+    """
+    return bool(mean.square().sum() <= FAR_SHARE * mean_squares.sum())
 
 
 def default_chunk_rows(d: int, scores: int = 1, itemsize: int = 8) -> int:

@@ -24,7 +24,14 @@ from tensorae.linear.model import LinearModel
 from tensorae.linear.moments import Moments, Movers
 from tensorae.linear.passes import ChunkSweep, HardPass, SoftPass, evaluate
 from tensorae.linear.quantiles import global_order_statistics
-from tensorae.linear.rows import ACCURATE, SMALL_DATA, Rows, Sample, default_chunk_rows
+from tensorae.linear.rows import (
+    ACCURATE,
+    SMALL_DATA,
+    Rows,
+    Sample,
+    default_chunk_rows,
+    is_near_origin,
+)
 from tensorae.parallel import Processes
 
 __all__ = ["Source", "StreamSweep", "StreamedRows"]
@@ -189,7 +196,7 @@ class StreamedRows(Rows):
         self.processes.all_sums(total, squares)
         mean = total / self.total
         large = self.count * self.d > SMALL_DATA
-        if large and 2 * mean.square().sum() <= squares.sum() / self.total:
+        if large and is_near_origin(mean, squares / self.total):
             return torch.zeros_like(self.shift)
         return mean.to(self.dtype)
 
