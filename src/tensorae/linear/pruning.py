@@ -83,9 +83,12 @@ class Bounds:
 
     def open_rows(self, model: LinearModel, labels: Tensor) -> list[Tensor]:
         """Loosen all bounds for ``model``; the rows of each start that may change cluster."""
+        _, k, n = self.lower.shape
+        if not torch.equal(self.model.latent_penalty, model.latent_penalty):
+            # Bounds do not follow another λ.
+            return [torch.arange(n, device=labels.device)] * len(labels)
         steps = self._steps(model)
         self.model = model
-        _, k, n = self.lower.shape
         found: list[Tensor] = []
         for start in range(steps.shape[0]):
             parts = []
