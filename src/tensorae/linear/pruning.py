@@ -30,8 +30,9 @@ PRUNED_WIDTH = 24
 SETTLED_SHARE = 0.01
 # Where bounds leave more than this share open, gathering rows costs more than it saves.
 OPEN_SHARE = 0.6
-# Bounds may take this share of the data's own memory.
-LARGEST_SHARE = 0.5
+# Bounds may take this share of the data's own memory, or so many bytes if that is more.
+LARGEST_SHARE = 0.125
+SMALL_BYTES = 32_000_000
 # Numbers of bounds that are loosened at a time.
 BLOCK = 1 << 20
 
@@ -89,11 +90,12 @@ class Bounds:
             return [torch.arange(n, device=labels.device)] * len(labels)
         steps = self._steps(model)
         self.model = model
+        size = max(BLOCK // k, 1)
         found: list[Tensor] = []
         for start in range(steps.shape[0]):
             parts = []
-            for first in range(0, n, max(BLOCK // k, 1)):
-                rows = slice(first, min(first + BLOCK // k, n))
+            for first in range(0, n, size):
+                rows = slice(first, min(first + size, n))
                 factors = self.factors[:, rows]
                 lower = self.lower[start, :, rows]
                 lower.addmm_(steps[start], factors, alpha=-1)
@@ -130,7 +132,9 @@ class PrunedSweep(ChunkSweep):
     @staticmethod
     def pays(rows: Rows, n_starts: int, k: int) -> bool:
         """Tell whether bounds are cheaper than what they save, in time and memory."""
-        return rows.d >= PRUNED_WIDTH and n_starts * k * rows.n <= LARGEST_SHARE * rows.n * rows.d
+        itemsize = torch.finfo(rows.dtype).bits // 8
+        room = max(SMALL_BYTES, LARGEST_SHARE * rows.n * rows.d * itemsize)
+        return rows.d >= PRUNED_WIDTH and n_starts * k * rows.n * itemsize <= room
 
     def hard_pass(self, model: LinearModel, labels: Tensor, moments: Moments) -> HardPass:
         """Give every row to its cheapest autoencoder; sums follow the rows that moved.
