@@ -165,7 +165,8 @@ within a seed, and every finished seed is kept. Classes serve only to score. Not
   pre-training as in ClustPy's defaults, a network d-256-10 (a code is at most d long), batches of
   64 as in TAE, one scale for all features. Short runs beside ClustPy's 250 epochs on large sets.
   *VaDE* has its default loss, made for grey values, on data from 0 to 1; *VaDE, squared error* gets
-  centred rows like the other two, on sets that are no images. Both are shown, none was chosen.
+  centred rows like the other two, on sets that are no images. Of four ways to prepare its data,
+  scored by classes on three small sets, none was best everywhere; two of them are shown.
 - *Raw pixels, one start*: k = 10, h = 5, no PCA; GaussianMixture is stopped after {raw}
   iterations of at most 100, so its time is a lower bound."""
 
