@@ -61,8 +61,10 @@ class LinearWorker:
             return torch.as_tensor(values, dtype=ACCURATE, device=device)
 
         points, shares, axes = tensor(centers), tensor(weights), tensor(components)
+        mean = shares @ points
         # A number that single precision has, so that rows of either precision lose nothing by it.
-        shift = (shares @ points).float().to(ACCURATE)
+        rounded = mean.float().to(ACCURATE)
+        shift = torch.where(rounded.isfinite(), rounded, mean)
         model = LinearModel(points - shift, axes, tensor(latent_penalty))
         # The noise variance of section 5's model is the mean cost per number in X.
         h, d = axes.shape[-2:]

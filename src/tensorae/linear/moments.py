@@ -17,6 +17,8 @@ __all__ = ["Moments", "Movers", "positive"]
 
 # Movers wait until this many numbers have gathered, then go into the sums together.
 PENDING_ENTRIES = 1 << 22
+# Products that take as long as adding the rows of one cluster takes at least.
+CLUSTER_WORK = 10_000_000
 # Bytes of d x d sums beyond which a fit would not end well.
 LARGEST_SUMS = 8_000_000_000
 
@@ -143,6 +145,21 @@ class Moments:
             group, sign * x.shape[0], sign * shifted.sum(0), shifted.mT, shifted, sign
         )
 
+    def add_table(self, sums: Tensor) -> None:
+        """Add counts, sums and second moments, one after another in the columns of (r k, ·)."""
+        self.forget_means()
+        r, k, d = self.sums.shape
+        counts, firsts, seconds = sums.to(self.counts.dtype).split([1, d, d * d], dim=1)
+        seconds = seconds.reshape(r, k, d, d)
+        self.counts += counts.view(r, k)
+        self.sums += firsts.view(r, k, d)
+        self.squares += seconds.diagonal(dim1=-2, dim2=-1).sum(-1)
+        self.seconds += seconds.to(self.seconds.dtype)
+
+    def reference_of(self, clusters: Tensor) -> Tensor:
+        """References (m, d) of clusters (m,), counted through all starts."""
+        return self.references.reshape(-1, self.references.shape[-1]).index_select(0, clusters)
+
     def _add_products(
         self,
         group: tuple[int, int],
@@ -191,6 +208,10 @@ class Movers:
             return
         groups, rows = self.noted[:, : self.size]
         clusters = self.moments.counts.numel()
+        if self.size * (clusters + 8) * self.rows.d**2 <= CLUSTER_WORK * min(clusters, self.size):
+            self.size = 0
+            self._add_together(groups, rows)
+            return
         # Short keys sort several times faster.
         few = 2 * clusters <= torch.iinfo(torch.int16).max
         order = groups.to(torch.int16 if few else torch.int64).argsort(stable=True)
@@ -203,6 +224,18 @@ class Movers:
                 members = rows[done : done + entering + leaving]
                 self._add(divmod(cluster, self.moments.counts.shape[1]), members, entering)
                 done += entering + leaving
+
+    def _add_together(self, groups: Tensor, rows: Tensor) -> None:
+        """Add rows (m,) to all their clusters by one product: a loop would take longer."""
+        clusters, weights = groups // 2, (1 - 2 * (groups % 2)).to(self.rows.dtype)
+        if self.rows.weights is not None:
+            weights = weights * self.rows.weights[rows]
+        x = self.values(rows) - self.moments.reference_of(clusters).to(self.rows.dtype)
+        members = x.new_zeros(self.moments.counts.numel(), rows.numel())
+        members[clusters, torch.arange(rows.numel(), device=rows.device)] = weights
+        products = (x.unsqueeze(2) * x.unsqueeze(1)).flatten(1)
+        table = torch.cat([torch.ones_like(x[:, :1]), x, products], dim=1)
+        self.moments.add_table(members @ table)
 
     def _add(self, cluster: tuple[int, int], rows: Tensor, entering: int) -> None:
         """Add the first ``entering`` rows to a cluster and take the others away."""

@@ -88,7 +88,9 @@ class Rows:
         self.n, self.d = data.shape
         self.dtype = dtype or working_dtype(data)
         self.chunk_rows = chunk_rows or default_chunk_rows(self.d)
-        self.weights = None if weights is None else weights.to(self.dtype)
+        # Sums of rows that all count once need fewer products.
+        counted = weights is None or bool((weights == 1).all())
+        self.weights = None if counted or weights is None else weights.to(self.dtype)
         self.total = float(self.n) if weights is None else float(weights.double().sum())
         self.shift = self._mean() if shift is None else shift.to(self.dtype)
         self._centered: Tensor | None = None
