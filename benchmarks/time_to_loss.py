@@ -301,7 +301,7 @@ double precision. Adam: gradient steps on orthonormal encoders with tied decoder
 labels after every epoch; learning rate {rate:g}, the best of a trial.
 
 Starts are k-means++ rows, as in the paper. That helps the alternations: in a trial from rows drawn
-at random, Adam's noisy steps ended 6 and 11 % below a single LinearTAE run at two of three sizes."""
+at random, Adam's noisy steps ended 6 and 11 % below one LinearTAE run at two of three sizes."""
 
 
 def main(arguments: argparse.Namespace) -> None:
