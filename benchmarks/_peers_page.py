@@ -12,9 +12,7 @@ from _peers import (
     GROUPS,
     LARGE_FASHION,
     LINEAR,
-    LINEAR_RAW,
     METHODS,
-    MIXTURE_RAW,
     OWN,
     TOO_LONG,
 )
@@ -146,7 +144,7 @@ def set_rows(results: Results) -> str:
 def in_words(results: Results) -> str:
     """Say where tensorae wins and loses, by the numbers of the tables."""
     lines = [against_best(results, own) for own in (LINEAR, DEEP)]
-    lines += [own_difference(results), slower_and_faster(results), raw_pixels(results)]
+    lines += [own_difference(results), slower_and_faster(results)]
     return "\n".join(f"- {line}" for line in lines if line)
 
 
@@ -192,7 +190,7 @@ def own_difference(results: Results) -> str:
 def slower_and_faster(results: Results) -> str:
     """Sort the peers by whether LinearTAE is faster on most sets."""
     faster, slower = [], []
-    for peer in (m for m in PEERS if m != MIXTURE_RAW):
+    for peer in PEERS:
         times = set_ratios(results, peer)
         if not len(times):
             continue
@@ -211,17 +209,6 @@ def set_ratios(results: Results, method: str) -> Array:
     """Return the median time in units of LinearTAE, set by set."""
     ratios = (results.ratios(name, method) for name in results.sets)
     return np.array([np.median(values) for values in ratios if len(values)])
-
-
-def raw_pixels(results: Results) -> str:
-    """Compare one start each on the images as they come."""
-    sets = [s for s in results.sets if results.runs(s, LINEAR_RAW) and results.runs(s, MIXTURE_RAW)]
-    return " ".join(
-        f"**Raw pixels**, {name}, one start: {LINEAR} {_time(results, name, LINEAR_RAW)} and ARI "
-        f"{results.mean(name, LINEAR_RAW):.3f}; GaussianMixture, stopped early, "
-        f"{_time(results, name, MIXTURE_RAW)} and {results.mean(name, MIXTURE_RAW):.3f}."
-        for name in sets
-    )
 
 
 def head_to_head(results: Results) -> str:

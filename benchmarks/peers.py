@@ -23,7 +23,6 @@ from _peers import (
     METHODS,
     OWN,
     QUICK_SETS,
-    RAW_MIXTURE_ITERATIONS,
     clustpy_trouble,
     peer_sets,
 )
@@ -166,9 +165,7 @@ within a seed, and every finished seed is kept. Classes serve only to score. Not
   64 as in TAE, one scale for all features. Short runs beside ClustPy's 250 epochs on large sets.
   *VaDE* has its default loss, made for grey values, on data from 0 to 1; *VaDE, squared error* gets
   centred rows like the other two, on sets that are no images. Of four ways to prepare its data,
-  scored by classes on three small sets, none was best everywhere; two of them are shown.
-- *Raw pixels, one start*: k = 10, h = 5, no PCA; GaussianMixture is stopped after {raw}
-  iterations of at most 100, so its time is a lower bound."""
+  scored by classes on three small sets, none was best everywhere; two of them are shown."""
 
 ARI_NOTE = """\
 ## Adjusted Rand index
@@ -209,7 +206,6 @@ def show(records: Records, known_sets: Sequence[str], notes: Sequence[str], *, q
     note = NOTE.format(
         threads=records.here["threads"],
         clustpy=f" {', '.join(clustpy)}" if clustpy else "",
-        raw=RAW_MIXTURE_ITERATIONS,
     )
     missing = left_out(results, known_sets, notes)
     publish(
