@@ -136,8 +136,9 @@ def draw_large(
     if scaled is None:
         axes[1].set_axis_off()
     else:
-        bars(axes[1], [size_text(one["size"]) for one in scaled],
-             [one["speed_up"] for one in scaled], GREEN)  # fmt: skip
+        single = [one for one in scaled if not one["ahead"]]
+        bars(axes[1], [size_text(one["size"]) for one in single],
+             [one["speed_up"] for one in single], GREEN)  # fmt: skip
         target = processes.SPEED_UP_TARGET
         mark(axes[1], target, f"asked: ≥ {target:g}")
         axes[1].set_xlim(0, 2)

@@ -203,7 +203,8 @@ def large_targets(results: Results) -> Iterator[Target]:
 
 def process_targets(results: Results) -> Iterator[Target]:
     found = results.numbers("processes")
-    for one in [] if found is None else found.data["sizes"]:
+    records = [] if found is None else found.data["sizes"]
+    for one in (record for record in records if not record["ahead"]):
         yield at_least(
             "Speed-up by a second process",
             size_text(one["size"]),

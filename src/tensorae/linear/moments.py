@@ -145,16 +145,14 @@ class Moments:
             group, sign * x.shape[0], sign * shifted.sum(0), shifted.mT, shifted, sign
         )
 
-    def add_table(self, sums: Tensor) -> None:
-        """Add counts, sums and second moments, one after another in the columns of (r k, ·)."""
+    def add_sums(self, counts: Tensor, sums: Tensor, seconds: Tensor) -> None:
+        """Add to all clusters, counted through all starts: (r k,), (r k, d) and (r k, d d)."""
         self.forget_means()
-        r, k, d = self.sums.shape
-        counts, firsts, seconds = sums.to(self.counts.dtype).split([1, d, d * d], dim=1)
-        seconds = seconds.reshape(r, k, d, d)
-        self.counts += counts.view(r, k)
-        self.sums += firsts.view(r, k, d)
-        self.squares += seconds.diagonal(dim1=-2, dim2=-1).sum(-1)
-        self.seconds += seconds.to(self.seconds.dtype)
+        products = seconds.reshape(self.seconds.shape)
+        self.counts += counts.view_as(self.counts)
+        self.sums += sums.view_as(self.sums)
+        self.squares += products.diagonal(dim1=-2, dim2=-1).sum(-1, dtype=self.squares.dtype)
+        self.seconds += products
 
     def reference_of(self, clusters: Tensor) -> Tensor:
         """References (m, d) of clusters (m,), counted through all starts."""
@@ -208,7 +206,10 @@ class Movers:
             return
         groups, rows = self.noted[:, : self.size]
         clusters = self.moments.counts.numel()
-        if self.size * (clusters + 8) * self.rows.d**2 <= CLUSTER_WORK * min(clusters, self.size):
+        products = self.size * self.rows.d**2
+        if products * (clusters + 8) <= CLUSTER_WORK * min(clusters, self.size) and (
+            products <= PENDING_ENTRIES
+        ):
             self.size = 0
             self._add_together(groups, rows)
             return
@@ -234,8 +235,7 @@ class Movers:
         members = x.new_zeros(self.moments.counts.numel(), rows.numel())
         members[clusters, torch.arange(rows.numel(), device=rows.device)] = weights
         products = (x.unsqueeze(2) * x.unsqueeze(1)).flatten(1)
-        table = torch.cat([torch.ones_like(x[:, :1]), x, products], dim=1)
-        self.moments.add_table(members @ table)
+        self.moments.add_sums(members.sum(1), members @ x, members @ products)
 
     def _add(self, cluster: tuple[int, int], rows: Tensor, entering: int) -> None:
         """Add the first ``entering`` rows to a cluster and take the others away."""

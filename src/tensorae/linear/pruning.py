@@ -136,6 +136,11 @@ class PrunedSweep(ChunkSweep):
         room = max(SMALL_BYTES, LARGEST_SHARE * rows.n * rows.d * itemsize)
         return rows.d >= PRUNED_WIDTH and n_starts * k * rows.n * itemsize <= room
 
+    def moments(self, labels: Tensor, k: int) -> Moments:
+        """Sums for given labels (r, n), about which bounds know nothing."""
+        self.bounds = None
+        return super().moments(labels, k)
+
     def hard_pass(self, model: LinearModel, labels: Tensor, moments: Moments) -> HardPass:
         """Give every row to its cheapest autoencoder; sums follow the rows that moved.
 
