@@ -2,11 +2,14 @@
 
 import numpy as np
 import pytest
+import torch
 
 from tensorae import Batches, LinearTAE
 from tensorae.datasets import lines_3d, load_iris, load_penguins, triangle
 from tensorae.exceptions import InvalidInputError, InvalidParameterError
 from tensorae.linear import solver
+from tensorae.linear.streams import StreamedRows
+from tensorae.parallel import Processes
 
 
 def clustered(n, d, k, dtype, seed=0):
@@ -208,3 +211,21 @@ def test_a_stream_goes_on_after_save_and_load(tmp_path):
 def test_a_wrong_decay_is_named(decay):
     with pytest.raises(InvalidParameterError, match="decay"):
         LinearTAE(3, 1).partial_fit(IRIS, decay=decay)
+
+
+def test_a_core_is_left_to_the_reader_and_given_back():
+    threads = torch.get_num_threads()
+    torch.set_num_threads(2)
+    try:
+        X = np.random.RandomState(0).randn(50, 3)
+        for prefetch, left in ((2, 1), (0, 2)):
+            batches = Batches(X, batch_rows=10, prefetch=prefetch)
+            rows = StreamedRows(batches, processes=Processes(), device=torch.device("cpu"))
+            assert {torch.get_num_threads() for _ in rows.chunks()} == {left}
+            assert torch.get_num_threads() == 2
+        chunks = rows.chunks()
+        next(chunks)
+        chunks.close()
+        assert torch.get_num_threads() == 2
+    finally:
+        torch.set_num_threads(threads)

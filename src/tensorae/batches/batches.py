@@ -123,6 +123,11 @@ class Batches:
         fitting = BATCH_BYTES // (self.n_features * self.dtype.itemsize)
         return min(max(fitting, 1), MOST_ROWS)
 
+    @property
+    def prefetch(self) -> int:
+        """Batches that are read ahead in the background; 0 where none is."""
+        return self._prefetch
+
     def __len__(self) -> int:
         return self.n_rows
 

@@ -11,6 +11,7 @@ Shapes: n rows of this process, k clusters, d features, r starts, m rows of a ch
 from __future__ import annotations
 
 from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Any, Protocol
 
 import numpy as np
@@ -52,8 +53,30 @@ class Source(Protocol):
     def dtype(self) -> np.dtype[Any]:
         """Precision of the rows."""
 
+    @property
+    def prefetch(self) -> int:
+        """Batches that are read ahead in the background."""
+
     def __iter__(self) -> Iterator[np.ndarray]:
         """Yield arrays (m, d)."""
+
+
+@contextmanager
+def _room_for_reading(source: Source) -> Iterator[None]:
+    """Leave one thread to a source that reads ahead.
+
+    The threads of a product wait for each other: one that has to share its core with the reader
+    holds up all of them (a pass over Parquet files on two cores takes half as long again).
+    """
+    threads = torch.get_num_threads()
+    if source.prefetch == 0 or threads == 1:
+        yield
+        return
+    torch.set_num_threads(threads - 1)
+    try:
+        yield
+    finally:
+        torch.set_num_threads(threads)
 
 
 class StreamedRows(Rows):
@@ -98,14 +121,15 @@ class StreamedRows(Rows):
         """Yield ``(slice, x (m, d))``, x centred and in the working precision."""
         start = 0
         centred = bool(self.shift.any())
-        for batch in self.source:
-            for part in shared_tensor(batch).split(self.chunk_rows):
-                x = part.to(self.device, self.dtype)
-                stop = start + part.shape[0]
-                if stop > self.n:
-                    break
-                yield slice(start, stop), x - self.shift if centred else x
-                start = stop
+        with _room_for_reading(self.source):
+            for batch in self.source:
+                for part in shared_tensor(batch).split(self.chunk_rows):
+                    x = part.to(self.device, self.dtype)
+                    stop = start + part.shape[0]
+                    if stop > self.n:
+                        break
+                    yield slice(start, stop), x - self.shift if centred else x
+                    start = stop
         if start != self.n:
             raise InvalidInputError(
                 f"batches must give the same rows in every pass: expected {self.n}, got "
