@@ -245,6 +245,9 @@ def left_out(results: Results, known_sets: Sequence[str], notes: Sequence[str]) 
             f"{', '.join(TOO_LONG)} are left out on {LARGE_FASHION}: by what they take on 10,000 "
             "rows, a run would last more than five minutes."
         )
+    waiting = [m for m in METHODS if METHODS[m].seeds[2] and not results.runs(LARGE_FASHION, m)]
+    if LARGE_FASHION in results.sets and waiting:
+        lines.append(f"{', '.join(waiting)} have not been run on {LARGE_FASHION}.")
     lines += [
         f"{r['method']} on {r['set']}, seed {r['seed']}, failed: {r['error']}"
         for r in results.records
