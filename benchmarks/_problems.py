@@ -65,6 +65,19 @@ class Problem:
     images: bool = False
 
 
+@dataclass(frozen=True)
+class Size:
+    """Numbers of rows, features, clusters and latent dimensions."""
+
+    n: int
+    d: int
+    k: int
+    h: int
+
+    def __str__(self) -> str:
+        return f"{self.n:,} x {self.d}, k={self.k}, h={self.h}"
+
+
 def planted(*, fresh: bool) -> list[Problem]:
     """Return the paper's planted sets: one draw of the data, or a new one for every seed."""
     return [

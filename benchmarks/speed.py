@@ -10,7 +10,7 @@ from __future__ import annotations
 import argparse
 import warnings
 from collections.abc import Callable
-from dataclasses import asdict, dataclass
+from dataclasses import asdict
 from typing import Any
 
 import numpy as np
@@ -26,7 +26,7 @@ from _common import (
     spread,
     table,
 )
-from _problems import clustered_subspaces, random_rows
+from _problems import Size, clustered_subspaces, random_rows
 from sklearn.cluster import KMeans
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.mixture import GaussianMixture
@@ -82,19 +82,6 @@ def whole_fit_row(record: dict[str, Any]) -> list[str]:
 
 
 # Part 2: one pass --------------------------------------------------------------------------------
-
-
-@dataclass(frozen=True)
-class Size:
-    """Numbers of rows, features, clusters and latent dimensions."""
-
-    n: int
-    d: int
-    k: int
-    h: int
-
-    def __str__(self) -> str:
-        return f"{self.n:,} x {self.d}, k={self.k}, h={self.h}"
 
 
 SIZES = [

@@ -12,13 +12,13 @@ import argparse
 import time
 import warnings
 from collections.abc import Callable, Iterator
-from dataclasses import asdict, dataclass
+from dataclasses import asdict
 from typing import Any
 
 import numpy as np
 import torch
 from _common import PAUSE, duration, limited_threads, parser, progress, publish, spread, table
-from _problems import clustered_subspaces
+from _problems import Size, clustered_subspaces
 from sklearn.cluster import kmeans_plusplus
 from sklearn.exceptions import ConvergenceWarning
 from torch import Tensor
@@ -39,19 +39,6 @@ PATIENCE, QUICK_PATIENCE = 8.0, 1.0
 OURS, OWN_STARTS = "LinearTAE", "LinearTAE, its own starts"
 PLAIN = "numpy alternation"
 AT_ONCE, ONE_BY_ONE = "Adam, all k at once", "Adam, one after another"
-
-
-@dataclass(frozen=True)
-class Size:
-    """Numbers of rows, features, clusters and latent dimensions."""
-
-    n: int
-    d: int
-    k: int
-    h: int
-
-    def __str__(self) -> str:
-        return f"{self.n:,} x {self.d}, k={self.k}, h={self.h}"
 
 
 SIZES = [Size(20_000, 16, 5, 2), Size(50_000, 64, 10, 3), Size(20_000, 256, 10, 5)]
