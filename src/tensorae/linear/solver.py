@@ -13,7 +13,6 @@ import torch
 from torch import Tensor
 
 from tensorae.assignment import Rule
-from tensorae.checkpoints import Checkpoint
 from tensorae.initialization import (
     k_means_plus_plus,
     random_rows,
@@ -28,6 +27,7 @@ from tensorae.linear.passes import ChunkSweep, cheapest, choose_sweep, fits_tabl
 from tensorae.linear.relocation import found_often, relocate
 from tensorae.linear.rows import ACCURATE, Rows, default_chunk_rows
 from tensorae.linear.subspaces import RANK_TOLERANCE, Fallback, fix_signs
+from tensorae.storage.checkpoints import Checkpoint
 
 __all__ = ["Solution", "SolverOptions", "solve", "solve_rows"]
 
