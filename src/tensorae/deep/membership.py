@@ -111,7 +111,7 @@ class Membership:
         self.latent_dim, self.estimates_penalty = latent_dim, latent_penalty is None
         k = twins.n_clusters
         self.labels = start.labels
-        self.soft = None if rule.is_lloyd else _softened(start.labels, k)
+        self.soft = None if rule.hard else _softened(start.labels, k)
         nearest = start.costs.topk(min(CANDIDATES, k), dim=1, largest=False)
         self.candidates = nearest.indices
         self.everyone = torch.arange(k, device=start.labels.device).expand(len(data.x), -1)

@@ -17,8 +17,9 @@ import torch
 from torch import Tensor
 
 from tensorae.assignment import RULES
-from tensorae.initialization import k_means_plus_plus, random_rows
-from tensorae.linear.solver import SolverOptions, solve
+from tensorae.linear.search import SolverOptions, solve
+from tensorae.linear.starts import k_means_plus_plus, random_rows
+from tensorae.rows import Rows
 
 __all__ = ["Start", "StartOptions", "first_labels", "principal_directions"]
 
@@ -160,7 +161,7 @@ def _linear_costs(
         tol=TOL,
     )
     solutions = (
-        solve(points, solver_options, rng, weights=weights, known_labels=known_labels)
+        solve(Rows(points, weights), solver_options, rng, known_labels=known_labels)
         for _ in range(searches)
     )
     solution = min(solutions, key=lambda found: found.run.objective)

@@ -18,13 +18,12 @@ from sklearn.utils.validation import _check_n_features, check_array, check_is_fi
 from torch import Tensor
 
 from tensorae.batches import Batches
-from tensorae.exceptions import InvalidInputError, InvalidParameterError, TensoraeError
+from tensorae.exceptions import InvalidInputError, InvalidParameterError, NotFittedError
 from tensorae.rows import Rows, StreamedRows
 from tensorae.rows.processes import Processes, processes
 from tensorae.rows.rows import shared_tensor
 
 __all__ = [
-    "NotFittedError",
     "check_codes",
     "check_device",
     "check_fitted",
@@ -40,10 +39,6 @@ LARGEST = {torch.float32: 1e15, torch.float64: 1e140}
 # Weights beyond this or its inverse would vanish or overflow in single precision.
 SMALLEST_WEIGHT = 1e-30
 CPU = torch.device("cpu")
-
-
-class NotFittedError(TensoraeError, sklearn.exceptions.NotFittedError):
-    """The estimator was asked for results before ``fit``."""
 
 
 def check_fitted(estimator: BaseEstimator) -> None:
@@ -143,7 +138,9 @@ def check_sample_weight(sample_weight: Any, rows: Rows, n_clusters: int) -> Tens
     return weights
 
 
-def check_known_labels(labels: Any, rows: Rows, n_clusters: int) -> Tensor | None:
+def check_known_labels(
+    labels: Any, rows: Rows, n_clusters: int, init: str | Tensor
+) -> Tensor | None:
     """Known labels of shape (n,) in {-1, 0, .., k-1}; None if nothing is known."""
     if labels is None:
         return None
@@ -159,7 +156,14 @@ def check_known_labels(labels: Any, rows: Rows, n_clusters: int) -> Tensor | Non
             f"got values from {int(known.min())} to {int(known.max())}; "
             "raise n_clusters or renumber the labels."
         )
-    return known if bool((known >= 0).any()) else None
+    if not bool((known >= 0).any()):
+        return None
+    if not isinstance(init, str):
+        raise InvalidParameterError(
+            "init must be a name where labels are given, got centres as well; "
+            "leave one of the two out."
+        )
+    return known
 
 
 def check_labels_of(codes: Rows, labels: Any, n_clusters: int) -> Tensor:

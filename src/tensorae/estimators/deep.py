@@ -11,7 +11,6 @@ from typing import TYPE_CHECKING, Any, Self
 import numpy as np
 import torch
 
-from tensorae.checkpoints import Checkpoint
 from tensorae.deep.history import History
 from tensorae.estimators.deep_fit import DeepFit, Given, own_randomness
 from tensorae.estimators.deep_fitted import FittedDeep
@@ -27,6 +26,7 @@ from tensorae.estimators.validation import (
     check_targets,
 )
 from tensorae.exceptions import InvalidParameterError
+from tensorae.storage.checkpoints import Checkpoint
 
 if TYPE_CHECKING:
     from tensorae.batches import Batches

@@ -26,7 +26,7 @@ from tensorae.estimators.deep_worker import DeepWorker
 from tensorae.estimators.images import as_rows, sample_shape, with_channels
 from tensorae.estimators.validation import Samples, check_fitted, check_samples
 from tensorae.exceptions import InvalidParameterError
-from tensorae.parallel import Processes
+from tensorae.rows.processes import Processes
 
 __all__ = ["FittedDeep"]
 

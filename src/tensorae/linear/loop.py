@@ -129,16 +129,16 @@ class State:
 
     def state_dict(self) -> dict[str, Any]:
         """Return the state of a single start by names: tensors, numbers and lists."""
-        moments = ("references", "counts", "sums", "squares", "seconds")
+        names = ("references", "counts", "sums", "squares", "seconds")
         course = self.courses[0] if self.courses else self.ended[0].course
         return {
             "step": self.n_iter,
-            "n_features": self.parameters.n_features,
-            **{f"course.{path.name}": list(getattr(course, path.name)) for path in fields(Course)},
+            "course": {path.name: list(getattr(course, path.name)) for path in fields(Course)},
             "members": self.members,
-            **{f"moments.{name}": getattr(self.moments, name) for name in moments},
-            **{f"parameters.{name}": t for name, t in self.parameters.state_dict().items()},
-            **{f"sweep.{name}": t for name, t in self.sweep.state_dict().items()},
+            "moments": {name: getattr(self.moments, name) for name in names},
+            "parameters": self.parameters.state_dict(),
+            "n_features": self.parameters.n_features,
+            "sweep": self.sweep.state_dict(),
         }
 
     def without(self, ended: Tensor, settled: Tensor) -> State:
@@ -203,30 +203,8 @@ class Alternation:
     max_iter: int
     tol: float
 
-    def run(
-        self,
-        labels: Tensor,
-        *,
-        observe: Observer | None = None,
-        restored: Mapping[str, Any] | None = None,
-    ) -> list[Run]:
-        """Run every start to a fixed point.
-
-        Parameters
-        ----------
-        labels : Tensor of shape (r, n)
-            First labels of the starts.
-        observe : callable, optional
-            Sees the State after every step.
-        restored : dict, optional
-            ``state_dict`` of an earlier run of one start, which goes on in place of the first
-            labels.
-
-        Returns
-        -------
-        list of Run
-        """
-        state = self.init(labels) if restored is None else self.restored(restored)
+    def run(self, state: State, observe: Observer | None = None) -> list[Run]:
+        """Run every start of a State to a fixed point; ``observe`` sees it after every step."""
         while not self.finished(state):
             state = self.step(state)
             if observe is not None:
@@ -253,16 +231,16 @@ class Alternation:
         return State(0, starts, members, moments, parameters, courses, (), sweep)
 
     def restored(self, state: Mapping[str, Any]) -> State:
-        """Go on from the ``state_dict`` of an earlier run of one start."""
+        """Return the State of one start that ``state_dict`` gave."""
         sweep = self._sweep(1)
-        sweep.load_state_dict(_under(state, "sweep"))
+        sweep.load_state_dict(state["sweep"])
         return State(
             n_iter=state["step"],
             starts=(0,),
             members=state["members"],
-            moments=Moments(**_under(state, "moments")),
-            parameters=Parameters.of_state_dict(_under(state, "parameters"), state["n_features"]),
-            courses=(Course(**{name: tuple(v) for name, v in _under(state, "course").items()}),),
+            moments=Moments(**state["moments"]),
+            parameters=Parameters.of_state_dict(state["parameters"], state["n_features"]),
+            courses=(Course(**{name: tuple(path) for name, path in state["course"].items()}),),
             ended=(),
             sweep=sweep,
         )
@@ -388,7 +366,7 @@ class Alternation:
                 n_iter=run.n_iter + last.n_iter,
                 converged=run.converged and last.converged,
             )
-            for run, last in zip(runs, lloyd.run(torch.cat(labels)), strict=True)
+            for run, last in zip(runs, lloyd.run(lloyd.init(torch.cat(labels))), strict=True)
         ]
 
 
@@ -408,9 +386,3 @@ def _longer(
 def _positions(mask: Tensor) -> list[int]:
     positions: list[int] = mask.nonzero().flatten().tolist()
     return positions
-
-
-def _under(state: Mapping[str, Any], prefix: str) -> dict[str, Any]:
-    """Entries whose names begin with ``prefix`` and a dot, without it."""
-    start = f"{prefix}."
-    return {name[len(start) :]: v for name, v in state.items() if name.startswith(start)}

@@ -54,9 +54,9 @@ def relocate(alternation: Alternation, run: Run, order: Tensor, rng: np.random.R
     for _ in range(MAX_ROUNDS):
         model = run.parameters.model[0]
         labels = _proposals(alternation.rows, model, order, rng)
-        best = min(trial.run(labels), key=lambda candidate: candidate.objective)
+        best = min(trial.run(trial.init(labels)), key=lambda candidate: candidate.objective)
         if not best.converged:
-            best = alternation.run(best.labels[None])[0]
+            best = alternation.run(alternation.init(best.labels[None]))[0]
         if best.objective < run.objective:
             run, failures = best, 0
         else:
@@ -104,7 +104,7 @@ def _moved_to_worst(alternation: Alternation, run: Run, cluster: int) -> Run | N
         return None
     labels = keep.to(labels.dtype)[labels.long()]
     labels[worst] = cluster
-    return alternation.run(labels[None])[0]
+    return alternation.run(alternation.init(labels[None]))[0]
 
 
 def _proposals(rows: Rows, model: LinearModel, order: Tensor, rng: np.random.RandomState) -> Tensor:

@@ -5,7 +5,7 @@ Shapes: n samples, k clusters, d features, h latent, r starts.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -14,7 +14,7 @@ import torch
 from torch import Tensor
 
 from tensorae.assignment import Rule
-from tensorae.linear.loop import Alternation, Observer, Run
+from tensorae.linear.loop import Alternation, Observer, Run, State
 from tensorae.linear.model import LinearModel
 from tensorae.linear.moments import Moments
 from tensorae.linear.relocation import relocate, rescue
@@ -25,6 +25,8 @@ from tensorae.linear.update import Directions, Estimation, fix_signs
 from tensorae.rows.rows import ACCURATE, LARGE_WIDTH, Rows, cached_rows
 
 __all__ = ["Solution", "SolverOptions", "solve"]
+
+Resume = Callable[[Callable[[Mapping[str, Any]], State], torch.device], State | None]
 
 # Starts that "auto" makes before it moves single clusters of the best one.
 AUTO_STARTS = 10
@@ -108,7 +110,7 @@ def solve(
     known_labels: Tensor | None = None,
     span: Span | None = None,
     observe: Observer | None = None,
-    restored: Mapping[str, Any] | None = None,
+    resume: Resume | None = None,
 ) -> Solution:
     """Fit the linear model.
 
@@ -123,8 +125,9 @@ def solve(
         The plane in whose coordinates ``rows`` are, where wide data was turned.
     observe : callable, optional
         Sees the State of the one run over all rows after every step.
-    restored : dict, optional
-        ``state_dict`` of such a State, to go on from.
+    resume : callable, optional
+        ``resume(restored, device)`` returns such a State to go on from, made by ``restored`` from
+        what an observer kept; None for a fresh start.
 
     Returns
     -------
@@ -132,7 +135,7 @@ def solve(
     """
     if span is None and _is_wide(rows, options.latent_dim):
         return _solve_in_span(
-            rows, options, rng, known_labels=known_labels, observe=observe, restored=restored
+            rows, options, rng, known_labels=known_labels, observe=observe, resume=resume
         )
     n_scores = options.n_clusters * (options.latent_dim + 1)
     itemsize = torch.finfo(rows.dtype).bits // 8
@@ -141,7 +144,7 @@ def solve(
     chance = rng if isinstance(options.init, str) else np.random.RandomState(0)
     with rows.reading():
         search = _Search(rows.centered(), options, chance, span)
-        run = search.best_run(known_labels, observe, restored)
+        run = search.best_run(known_labels, observe, resume)
         run = search.closed(rescue(search.alternation(search.rows), run))
     if known_labels is None and isinstance(options.init, str):
         # Clusters that the user numbered keep their numbers.
@@ -216,14 +219,14 @@ class _Search:
         self,
         known_labels: Tensor | None,
         observe: Observer | None,
-        restored: Mapping[str, Any] | None,
+        resume: Resume | None,
     ) -> Run:
         """Run all starts, on a sample first where the data is large, and keep the best."""
         if known_labels is not None:
             return self._run_all(self.rows, self._labelled_starts(known_labels))[0]
         if isinstance(self.options.init, Tensor):
             centers = self.options.init.to(self.rows.dtype) - self.rows.shift
-            return self._run_one(LinearModel.nearest(centers[None]), observe, restored)
+            return self._run_one(LinearModel.nearest(centers[None]), observe, resume)
         self.n_starts = self.options.n_init or AUTO_STARTS
         starts = [LinearModel.nearest(self._seeds(self.n_starts))]
         if self.options.n_init is not None:
@@ -240,7 +243,7 @@ class _Search:
         order = torch.arange(sample.n, device=sample.device)
         model = self._searched(sample, starts, order).parameters.model
         self.rows.same_in_all(model.centers, model.components, model.latent_penalty)
-        return self._run_one(model, observe, restored)
+        return self._run_one(model, observe, resume)
 
     def _searched(self, rows: Rows, starts: list[LinearModel], order: Tensor) -> Run:
         """Best start, improved by moving single clusters where the starts did not agree."""
@@ -295,11 +298,14 @@ class _Search:
     # Runs -------------------------------------------------------------------------------------
 
     def _run_one(
-        self, model: LinearModel, observe: Observer | None, restored: Mapping[str, Any] | None
+        self, model: LinearModel, observe: Observer | None, resume: Resume | None
     ) -> Run:
         """Run one start over all rows, seen by ``observe``."""
-        labels = cheapest(self.rows, model)[0]
-        return self.alternation(self.rows).run(labels, observe=observe, restored=restored)[0]
+        loop = self.alternation(self.rows)
+        state = None if resume is None else resume(loop.restored, self.rows.device)
+        if state is None:
+            state = loop.init(cheapest(self.rows, model)[0])
+        return loop.run(state, observe)[0]
 
     def _run_all(self, rows: Rows, starts: list[LinearModel]) -> tuple[Run, list[float]]:
         """Run all starts, in batches as large as memory allows: the best, all objectives."""
@@ -310,7 +316,7 @@ class _Search:
         for models in starts:
             for batch in torch.arange(models.centers.shape[0]).split(size):
                 labels = cheapest(rows, models[batch.to(rows.device)])[0]
-                runs = alternation.run(labels)
+                runs = alternation.run(alternation.init(labels))
                 objectives += [run.objective for run in runs]
                 # Only the best keeps its sums, which are the bulk of a run.
                 finalists = [min(finalists + runs, key=lambda run: run.objective)]
