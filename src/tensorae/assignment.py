@@ -1,7 +1,7 @@
 """Costs -> assignments: the paper's three options for S (section 2.3) and EM (section 5).
 
 A rule is a function ``rule(costs, previous, context) -> assignments``. Adding a fifth one is one
-function and one entry in ``RULES``. The policy for clusters that run empty lives here too.
+function and one entry in ``RULES``.
 
 Shapes: n samples, k clusters; "..." are starts fitted side by side.
 """
@@ -14,20 +14,17 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from tensorae.exceptions import unknown_choice
-
 __all__ = [
     "RULES",
     "AssignmentContext",
     "Rule",
     "constrained",
     "em",
-    "find_rule",
     "lloyd",
     "log_evidence",
+    "posterior",
     "project_to_simplex",
     "projected",
-    "worst_explained",
 ]
 
 
@@ -70,15 +67,13 @@ class Rule:
     probabilistic : bool
         True where the rule maximises a likelihood and S stays soft at the optimum. Any other
         rule is closed by exact steps, because S is 0/1 at the optimum (Theorem 2.2).
+    hard : bool
+        True where labels say it all, so that passes need not carry S.
     """
 
     function: RuleFunction
     probabilistic: bool = False
-
-    @property
-    def is_lloyd(self) -> bool:
-        """Whether labels say it all, so that passes need not carry S."""
-        return self.function is lloyd
+    hard: bool = False
 
 
 def lloyd(costs: Tensor, previous: Tensor, context: AssignmentContext) -> Tensor:  # noqa: ARG001
@@ -107,18 +102,11 @@ def em(costs: Tensor, previous: Tensor, context: AssignmentContext) -> Tensor:  
 
 
 RULES: dict[str, Rule] = {
-    "lloyd": Rule(lloyd),
+    "lloyd": Rule(lloyd, hard=True),
     "projected": Rule(projected),
     "constrained": Rule(constrained),
     "em": Rule(em, probabilistic=True),
 }
-
-
-def find_rule(name: object) -> Rule:
-    """Look up a rule by name; a misspelt one gets a suggestion."""
-    if not isinstance(name, str) or name not in RULES:
-        raise unknown_choice("assignment", name, RULES)
-    return RULES[name]
 
 
 def log_evidence(costs: Tensor, context: AssignmentContext) -> Tensor:
@@ -152,26 +140,29 @@ def project_to_simplex(points: Tensor) -> Tensor:
     return (points - threshold).clamp_(min=0)
 
 
-def worst_explained(costs: Tensor, floor: float) -> int | None:
-    """Row that a cluster without members starts from: the most expensive one.
-
-    Giving that row a cluster of its own lowers the loss by its cost. Where no cost is above
-    ``floor`` every row is explained already (fewer different rows than clusters) and there is
-    nothing to gain.
+def posterior(costs: Tensor, log_weights: Tensor, noise_variance: Tensor) -> Tensor:
+    """Probabilities (n, k) of the clusters, given costs (n, k), under the model of section 5.
 
     Parameters
     ----------
-    costs : Tensor of shape (n,)
-        Smallest cost of each sample; zero for samples that must stay.
-    floor : float
-        Costs up to here are rounding.
+    costs : Tensor of shape (n, k)
+    log_weights : Tensor of shape (k,)
+    noise_variance : Tensor of shape ()
+        s²; zero for data without noise.
 
     Returns
     -------
-    int or None
+    Tensor of shape (n, k)
     """
-    row = int(costs.argmax())
-    return row if float(costs[row]) > floor else None
+    tiny = torch.finfo(noise_variance.dtype).tiny
+    context = AssignmentContext(
+        step_size=torch.ones_like(noise_variance),
+        log_weights=log_weights,
+        noise_variance=noise_variance.clamp(min=tiny),
+    )
+    # Only differences count; without noise the absolute costs would overflow.
+    excess = costs - costs.amin(1, keepdim=True)
+    return em(excess, excess, context)
 
 
 def _log_joint(costs: Tensor, context: AssignmentContext) -> Tensor:

@@ -14,7 +14,7 @@ from safetensors import safe_open
 from safetensors.torch import save_file
 
 from tensorae import load
-from tensorae._container import Container, read_container, write_container
+from tensorae.storage.container import Container, read_container, write_container
 from tensorae.exceptions import InvalidParameterError, ModelFileError, TensoraeError
 from tensorae.persistence import read_header
 from tensorae.persistence.models import KIND

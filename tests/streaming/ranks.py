@@ -12,7 +12,7 @@ from tensorae import TAE, Batches, LinearTAE
 from tensorae.datasets import load_iris
 from tensorae.estimators import deep_streaming
 from tensorae.linear import solver
-from tensorae.parallel import joined_by_torchrun
+from tensorae.rows.processes import joined_by_torchrun
 
 
 def rows(n, d, k, dtype="float64", seed=0):

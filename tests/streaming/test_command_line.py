@@ -90,7 +90,7 @@ import os, sys, time, warnings
 import torch
 from tensorae import TAE, Batches
 from tensorae.estimators import deep_streaming
-from tensorae.parallel import joined_by_torchrun
+from tensorae.rows.processes import joined_by_torchrun
 
 warnings.simplefilter("ignore")
 torch.set_num_threads(1)

@@ -9,7 +9,7 @@ from tensorae.datasets import lines_3d, load_iris, load_penguins, triangle
 from tensorae.exceptions import InvalidInputError, InvalidParameterError
 from tensorae.linear import solver
 from tensorae.linear.streams import StreamedRows
-from tensorae.parallel import Processes
+from tensorae.rows.processes import Processes
 
 
 def clustered(n, d, k, dtype, seed=0):

@@ -62,7 +62,7 @@ def fit_streamed(
     import numpy as np
 
     from tensorae import Batches
-    from tensorae.parallel import joined_by_torchrun
+    from tensorae.rows.processes import joined_by_torchrun
     from tensorae.tables.preparation import Preparation
     from tensorae.tables.scaling import Scaling
 

@@ -179,7 +179,7 @@ class Assigner:
         """Assignments of a start, with the centres, scale and λ that follow from them."""
         k, copies, options = self.copies.n_clusters, self.copies, self.options
         nearest = start.costs.topk(min(CANDIDATES, k), dim=1, largest=False)
-        soft = None if options.rule.is_lloyd else _softened(start.labels, k)
+        soft = None if options.rule.hard else _softened(start.labels, k)
         assignments = Assignments(start.labels, soft, nearest.indices)
         copies.share("centers", torch.zeros(k, self.data.rows.d))
         self.place_centers(assignments)

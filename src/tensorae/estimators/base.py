@@ -1,6 +1,6 @@
 """All that follows from costs, codes and decodings: predict, transform, reconstruct.
 
-A subclass hands out a worker that costs, encodes and decodes chunks of rows; the rest is here.
+A subclass hands out a predictor that costs, encodes and decodes chunks of rows; the rest is here.
 
 Shapes: n samples, k clusters, d features, h latent, m rows of a chunk.
 """
@@ -24,26 +24,22 @@ from sklearn.base import (
 from sklearn.utils import Tags
 from torch import Tensor
 
-from tensorae.estimators.streaming import check_batches, is_batches, map_batches
-from tensorae.estimators.validation import (
-    Samples,
-    check_codes,
-    check_fitted,
-    check_labels_of,
-    check_samples,
-)
+from tensorae.estimators.check_data import check_codes, check_fitted, check_labels_of, check_rows
+from tensorae.estimators.check_parameters import check_number, check_seed
+from tensorae.rows import Rows
+from tensorae.storage.checkpoints import Checkpoint, identity_of
 
-__all__ = ["BaseTAE", "Worker"]
+__all__ = ["BaseTAE", "Predictor"]
 
 
-class Worker(Protocol):
+class Predictor(Protocol):
     """A fitted model at work on chunks of rows."""
 
     def costs(self, x: Tensor) -> Tensor:
         """Costs (m, k) of rows (m, d)."""
 
-    def labels(self, x: Tensor) -> Tensor:
-        """Labels (m,) of rows (m, d): the cheapest autoencoder of each."""
+    def cheapest(self, x: Tensor) -> tuple[Tensor, Tensor]:
+        """Label and smallest cost (m,) of rows (m, d)."""
 
     def encode(self, x: Tensor, labels: Tensor) -> Tensor:
         """Codes (m, h) of rows under the named autoencoders."""
@@ -55,7 +51,7 @@ class Worker(Protocol):
         """Probabilities (m, k) of the clusters, given the costs (m, k)."""
 
 
-Step = Callable[[Worker, Tensor], Tensor]
+Step = Callable[[Predictor, Tensor], Tensor]
 
 
 class BaseTAE(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMixin, BaseEstimator, ABC):
@@ -66,10 +62,11 @@ class BaseTAE(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMixin, B
     device: Any
 
     labels_: np.ndarray
+    loss_: float
     cluster_centers_: np.ndarray
 
     @abstractmethod
-    def _worker(self, like: Tensor) -> Worker:
+    def _predictor(self, rows: Rows) -> Predictor:
         """Set up the fitted model for rows like these, on their device."""
 
     def fit_predict(self, X: Any, y: Any = None, **fit_params: Any) -> np.ndarray:
@@ -117,7 +114,7 @@ class BaseTAE(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMixin, B
         ndarray or Tensor of shape (n, k)
             Rows sum to one.
         """
-        return self._map(X, lambda worker, x: worker.posterior(worker.costs(x)))
+        return self._map(X, lambda predictor, x: predictor.posterior(predictor.costs(x)))
 
     def costs(self, X: Any) -> Any:
         """Cost of each sample under each autoencoder (Eq. 3 of the paper).
@@ -131,7 +128,7 @@ class BaseTAE(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMixin, B
         ndarray or Tensor of shape (n, k)
             Squared error summed over features plus λ times the squared norm of the code.
         """
-        return self._map(X, lambda worker, x: worker.costs(x))
+        return self._map(X, lambda predictor, x: predictor.costs(x))
 
     def transform(self, X: Any) -> Any:
         """Embed each sample by the autoencoder of its cluster.
@@ -146,7 +143,7 @@ class BaseTAE(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMixin, B
         -------
         ndarray or Tensor of shape (n, h)
         """
-        return self._map(X, lambda worker, x: worker.encode(x, _labels(worker, x)))
+        return self._map(X, lambda predictor, x: predictor.encode(x, predictor.cheapest(x)[0]))
 
     def inverse_transform(self, Z: Any, labels: Any) -> Any:
         """Decode codes by the named autoencoders.
@@ -163,10 +160,11 @@ class BaseTAE(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMixin, B
         ndarray or Tensor of shape (n, d)
         """
         check_fitted(self)
-        samples = check_codes(Z, self._n_features_out, device=self.device)
-        names = check_labels_of(samples.tensor, labels, len(self.cluster_centers_))
-        points = self._worker(samples.tensor).decode(samples.tensor, names)
-        return self._as_samples(samples.give_back(points.to(samples.tensor.dtype)))
+        codes = check_codes(Z, self._n_features_out, device=self.device)
+        names = check_labels_of(codes, labels, len(self.cluster_centers_))
+        with torch.no_grad():
+            points = self._predictor(codes).decode(codes.data, names)
+        return self._as_samples(codes.give_back(points.to(codes.dtype)))
 
     def reconstruct(self, X: Any) -> Any:
         """Encode, decode and add the centre back: the rank-h picture of each sample.
@@ -192,7 +190,7 @@ class BaseTAE(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMixin, B
         -------
         ndarray or Tensor of shape (n,)
         """
-        return self._map(X, lambda worker, x: -worker.costs(x).amin(1))
+        return self._map(X, lambda predictor, x: -predictor.costs(x).amin(1))
 
     def score(self, X: Any, y: Any = None) -> float:  # noqa: ARG002
         """Mean of ``score_samples``; higher is better.
@@ -347,11 +345,11 @@ class BaseTAE(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMixin, B
 
     @abstractmethod
     def _chunk_rows(self, d: int) -> int:
-        """Rows that the worker takes at a time."""
+        """Rows that the predictor takes at a time."""
 
-    def _check_samples(self, X: Any, *, reset: bool) -> Samples:
+    def _check_rows(self, X: Any, *, reset: bool) -> Rows:
         """Check X and bring it to the device of the computation as rows (n, d)."""
-        return check_samples(self, X, reset=reset, device=self.device)
+        return check_rows(self, X, reset=reset, device=self.device)
 
     def _as_samples(self, points: Any) -> Any:
         """Rows (n, d) in the shape of the samples that were fitted."""
@@ -360,33 +358,62 @@ class BaseTAE(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMixin, B
     def _map(self, X: Any, step: Step) -> Any:
         """Apply ``step`` to chunks of checked rows and give back the kind that came in."""
         check_fitted(self)
-        if is_batches(X):
-            streamed = check_batches(self, X, reset=False, device=self.device)
-            worker = self._worker(streamed.like)
-            return map_batches(streamed, lambda x: self._in_chunks(worker, x, step))
-        samples = self._check_samples(X, reset=False)
-        x = samples.tensor
-        return samples.give_back(self._in_chunks(self._worker(x), x, step))
+        rows = self._check_rows(X, reset=False)
+        predictor = self._predictor(rows)
 
-    def _in_chunks(self, worker: Worker, x: Tensor, step: Step) -> Tensor:
-        """Apply ``step`` to chunks of rows (n, d) and put the results into one tensor."""
-        size = self._chunk_rows(x.shape[1])
-        result: Tensor | None = None
-        with torch.no_grad():
-            for start in range(0, x.shape[0], size):
-                part = step(worker, x[start : start + size])
-                if result is None:
-                    kind = x.dtype if part.is_floating_point() else part.dtype
-                    result = part.new_empty(x.shape[0], *part.shape[1:], dtype=kind)
-                result[start : start + size] = part
-        assert result is not None  # checked data has rows
-        return result
+        def part(x: Tensor) -> Tensor:
+            result = step(predictor, x)
+            return result.to(x.dtype) if result.is_floating_point() else result
+
+        with torch.no_grad(), rows.reading():
+            chunks = rows.in_chunks(self._chunk_rows(rows.d))
+            return rows.give_back(chunks.map(part, device=rows.home or torch.device("cpu")))
+
+    # Fits -------------------------------------------------------------------------------------
+
+    def _checkpoint(
+        self, rows: Rows, path: Any, every: Any
+    ) -> tuple[Checkpoint | None, np.random.RandomState]:
+        """Return the checkpoint of a fit, None without a path, and the generator to fit with.
+
+        A fit without a fixed seed draws one and keeps it beside the checkpoint, so that going on
+        means going on with the same.
+        """
+        parameters = self.get_params(deep=False)
+        rng = check_seed(parameters["random_state"], rows.processes)
+        if path is None:
+            return None, rng
+        seconds = check_number("checkpoint_every", every, low=0)
+        identity = identity_of(type(self).__name__, parameters, rows.fingerprint())
+        checkpoint = Checkpoint(path, seconds, identity, rows.processes)
+        return checkpoint, checkpoint.seeded(rng, fixed=isinstance(parameters["random_state"], int))
+
+    def _assign_once_more(self, rows: Rows) -> Tensor:
+        """Publish labels and loss by the published numbers, so that fit and predict agree.
+
+        Returns the weight (k,) of each cluster.
+        """
+        predictor = self._predictor(rows)
+        labels = np.empty(rows.n, dtype=np.int32)
+        counts = torch.zeros(len(self.cluster_centers_), dtype=torch.float64, device=rows.device)
+        loss = torch.zeros((), dtype=torch.float64, device=rows.device)
+        with torch.no_grad(), rows.reading():
+            for place, x in rows.in_chunks(self._chunk_rows(rows.d)).chunks():
+                best, costs = predictor.cheapest(x)
+                share = rows.weight_of(place)
+                share = torch.ones_like(costs) if share is None else share
+                counts.index_add_(0, best, share.double())
+                loss += share.double() @ costs.double()
+                labels[place] = best.cpu().numpy()
+        rows.add_up(counts, loss)
+        self.labels_, self.loss_ = labels, float(loss)
+        return counts
 
 
-def _labels(worker: Worker, x: Tensor) -> Tensor:
-    return worker.labels(x).to(torch.int32)
+def _labels(predictor: Predictor, x: Tensor) -> Tensor:
+    return predictor.cheapest(x)[0].to(torch.int32)
 
 
-def _reconstruct(worker: Worker, x: Tensor) -> Tensor:
-    labels = _labels(worker, x)
-    return worker.decode(worker.encode(x, labels), labels)
+def _reconstruct(predictor: Predictor, x: Tensor) -> Tensor:
+    labels = predictor.cheapest(x)[0]
+    return predictor.decode(predictor.encode(x, labels), labels)

@@ -1,40 +1,54 @@
-"""LinearTAE: validate -> solve -> publish.
+"""LinearTAE: check -> solve -> publish.
 
 Shapes: n samples, k clusters, d features, h latent.
 """
 
 from __future__ import annotations
 
+import logging
+import warnings
 from os import PathLike
-from typing import TYPE_CHECKING, Any, Self
+from typing import Any, Self
 
 import numpy as np
 import torch
+from sklearn.exceptions import ConvergenceWarning
+from torch import Tensor
 
-from tensorae.estimators.keeping import kept_fit
-from tensorae.estimators.linear_fitted import FittedLinear, as_array
-from tensorae.estimators.options import check_number, check_penalty, check_seed, linear_options
-from tensorae.estimators.streaming import (
-    check_batches,
-    check_streamable,
-    is_batches,
-    refuse,
-    shared_seed,
+from tensorae.estimators.base import BaseTAE, Predictor
+from tensorae.estimators.check_data import (
+    check_fitted,
+    check_known_labels,
+    check_rows,
+    check_sample_weight,
 )
-from tensorae.estimators.validation import check_known_labels, check_sample_weight, check_samples
-from tensorae.exceptions import InvalidParameterError
-from tensorae.linear.incremental import absorb
-from tensorae.linear.rows import default_chunk_rows
-from tensorae.linear.solver import solve, solve_rows
-from tensorae.linear.streams import StreamedRows
-
-if TYPE_CHECKING:
-    from tensorae.batches import Batches
+from tensorae.estimators.check_parameters import (
+    check_auto,
+    check_number,
+    check_penalty,
+    linear_options,
+)
+from tensorae.exceptions import InvalidInputError, InvalidParameterError, unknown_choice
+from tensorae.linear.denoising import Denoiser
+from tensorae.linear.incremental import Sums, absorb
+from tensorae.linear.model import LinearModel, LinearPredictor
+from tensorae.linear.moments import Moments
+from tensorae.linear.search import Solution, solve
+from tensorae.linear.span import Span
+from tensorae.linear.update import Parameters
+from tensorae.rows import Rows
+from tensorae.rows.rows import ACCURATE, cached_rows
 
 __all__ = ["LinearTAE"]
 
+FITTED_ON = ("noisy", "clean")
+# Numbers in the clusters' scatters up to which they are kept as they are.
+LARGEST_MOMENTS = 1 << 24
 
-class LinearTAE(FittedLinear):
+logger = logging.getLogger(__name__)
+
+
+class LinearTAE(BaseTAE):
     """Linear Tensorized Autoencoder: clusters, each with principal directions of its own.
 
     Minimises ``sum_i min_j |x_i - C_j|² - (1-λ) |U_j (x_i - C_j)|²`` over centres C_j and
@@ -134,8 +148,6 @@ class LinearTAE(FittedLinear):
     True
     """
 
-    loss_: float
-
     def __init__(
         self,
         n_clusters: int = 8,
@@ -201,64 +213,26 @@ class LinearTAE(FittedLinear):
         LinearTAE
             Itself.
         """
-        if is_batches(X):
-            refuse("sample_weight", sample_weight)
-            refuse("labels", labels)
-            return self._fit_batches(X, checkpoint, checkpoint_every)
-        samples = check_samples(self, X, reset=True, device=self.device)
-        options = linear_options(self.get_params(deep=False), samples.tensor)
-        weights = check_sample_weight(sample_weight, samples.tensor, options.n_clusters)
-        known = check_known_labels(labels, samples.tensor, options.n_clusters)
-        if known is not None and not isinstance(self.init, str):
-            raise InvalidParameterError(
-                "init must be a name where labels are given, got centres as well; "
-                "leave one of the two out."
-            )
-        seed = check_seed(self.random_state)
-        keeper, seed = kept_fit(self, samples.tensor, checkpoint, checkpoint_every, seed)
+        rows = check_rows(self, X, reset=True, device=self.device)
+        options = linear_options(self.get_params(deep=False), rows)
+        weights = check_sample_weight(sample_weight, rows, options.n_clusters)
+        known = check_known_labels(labels, rows, options.n_clusters, options.init)
+        rows = rows.weighted(weights)
+        kept, rng = self._checkpoint(rows, checkpoint, checkpoint_every)
+        resume = None if kept is None else kept.resume
         with torch.no_grad():
             solution = solve(
-                samples.tensor,
-                options,
-                seed,
-                weights=weights,
-                known_labels=known,
-                chunk_rows=self._checked_batch_size(),
-                checkpoint=keeper,
+                rows, options, rng, known_labels=known, observe=kept, resume=resume
             )
-        self._publish(solution, samples.tensor)
-        self._close([(samples.tensor, weights)], len(samples.tensor))
-        self._keep_moments(solution, self.cluster_centers_.dtype.type)
-        if keeper is not None:
-            keeper.remove()
-        self._say_how_it_went(solution)
-        return self
-
-    def _fit_batches(self, X: Batches, checkpoint: Any, checkpoint_every: float) -> Self:
-        """Fit rows that are read pass by pass, each process of a group its share."""
-        samples = check_batches(self, X, reset=True, device=self.device, shared=True)
-        options = linear_options(self.get_params(deep=False), samples.like)
-        check_streamable(options, samples.shape)
-        n_scores = options.n_clusters * (options.latent_dim + 1)
-        width = samples.like.element_size()
-        with torch.no_grad():
-            rows = StreamedRows(
-                samples.batches,
-                processes=samples.processes,
-                device=samples.device,
-                chunk_rows=self._checked_batch_size()
-                or default_chunk_rows(samples.shape[1], n_scores, width),
-            )
-            seed = shared_seed(self.random_state, samples.processes)
-            keeper, seed = kept_fit(self, samples, checkpoint, checkpoint_every, seed)
-            solution = solve_rows(rows, options, seed, checkpoint=keeper)
-        self._publish(solution, samples.like)
-        chunks = ((x, None) for x in samples.tensors())
-        self._close(chunks, samples.batches.n_rows, samples.processes)
-        self._keep_moments(solution, self.cluster_centers_.dtype.type)
-        if keeper is not None:
-            keeper.remove()
-        self._say_how_it_went(solution)
+        self._publish(solution, rows)
+        if kept is not None:
+            kept.remove()
+        self._warn_if_needed()
+        if self.verbose:
+            logger.info(
+                "%s: loss %.6g after %d iterations, best of %d starts",
+                type(self).__name__, self.loss_, self.n_iter_, solution.n_starts,
+            )  # fmt: skip
         return self
 
     def partial_fit(
@@ -308,27 +282,213 @@ class LinearTAE(FittedLinear):
             self.n_iter_ = 1
             self._kept_sums()  # says at once where it cannot go on
             return self
-        samples = check_samples(self, X, reset=False, device=self.device)
-        x = samples.tensor
-        weights = check_sample_weight(sample_weight, x, 1)
-        sums, parameters, _ = absorb(
-            self._kept_sums().to(x.device).decayed(share),
-            x,
-            weights,
-            torch.as_tensor(self.components_, device=x.device),
+        rows = check_rows(self, X, reset=False, device=self.device)
+        if rows.streamed:
+            raise InvalidInputError(
+                "X must be a table in memory for partial_fit, got Batches; use fit for them, or "
+                "call partial_fit with one batch after the other."
+            )
+        rows = rows.weighted(check_sample_weight(sample_weight, rows, 1))
+        sums, parameters = absorb(
+            self._kept_sums().to(rows.device).decayed(share),
+            rows,
+            torch.as_tensor(self.components_, device=rows.device),
             self.latent_penalty_,
             estimated_penalty=check_penalty(self.latent_penalty) is None,
         )
-        batches = self.n_iter_ + 1
-        self._publish_parameters(parameters[0], parameters.model[0], x)
-        self._close([(x, weights)], len(x))
+        self._publish_parameters(parameters[0], parameters.model[0], rows)
+        self._assign_once_more(rows)
         self._moments = {
-            "counts": as_array(sums.counts),
-            "centers": as_array(sums.centers),
-            "scatters": as_array(sums.scatters).astype(self.components_.dtype),
+            "counts": _as_array(sums.counts),
+            "centers": _as_array(sums.centers),
+            "scatters": _as_array(sums.scatters).astype(self.components_.dtype),
         }
         self._denoiser = None
-        self.n_iter_, self.converged_ = batches, True
+        self.n_iter_, self.converged_ = self.n_iter_ + 1, True
         self.loss_path_ = self.objective_path_ = np.array([self.loss_])
         self.entropy_path_ = np.array([])
         return self
+
+    def denoise(self, X: Any, noise: float | str, *, fitted_on: str = "noisy") -> Any:
+        """Take noise out of samples by shrinking them towards their clusters.
+
+        Where ``reconstruct`` cuts off every direction but h, this shrinks each direction of a
+        cluster by the share of its variance that is noise, averaged over clusters by their
+        probability: the best estimate under one Gaussian per cluster.
+
+        Parameters
+        ----------
+        X : array-like or Tensor of shape (n, d)
+            Samples with noise that is alike on all features.
+        noise : float or "auto"
+            Standard deviation of the noise. "auto" estimates it from the fitted samples: several
+            equal variances at the lower end of their spectrum are taken for noise, with caution,
+            since too little is safe. It finds none in two or fewer features, or where samples
+            are fewer than features, and then nothing changes. Data whose own spread is alike in
+            many directions looks like noise to it: give a number there.
+        fitted_on : {"noisy", "clean"}, default="noisy"
+            Whether the samples that were fitted had this noise too, or none.
+
+        Returns
+        -------
+        ndarray or Tensor of shape (n, d)
+
+        Examples
+        --------
+        >>> from tensorae import LinearTAE
+        >>> from tensorae.datasets import add_noise, lines_3d
+        >>> X, _ = lines_3d(random_state=0)
+        >>> X_noisy = add_noise(X, 0.1, random_state=0)
+        >>> model = LinearTAE(n_clusters=3, latent_dim=1, random_state=0).fit(X_noisy)
+        >>> clean = model.denoise(X_noisy, noise=0.1)
+        >>> bool(((clean - X) ** 2).mean() < 0.7 * ((X_noisy - X) ** 2).mean())
+        True
+        """
+        check_fitted(self)
+        if fitted_on not in FITTED_ON:
+            raise unknown_choice("fitted_on", fitted_on, FITTED_ON)
+        clean = fitted_on == "clean"
+        denoiser = self._fitted_denoiser()
+        if isinstance(noise, str):
+            variance = self._estimated_noise(denoiser, noise, clean=clean)
+        else:
+            variance = min(check_number("noise", noise, low=0), 1e100) ** 2
+        located: dict[torch.device, Denoiser] = {denoiser.centers.device: denoiser}
+
+        def shrink(predictor: Predictor, x: Tensor) -> Tensor:  # noqa: ARG001
+            if x.device not in located:
+                located[x.device] = denoiser.to(x.device)
+            return located[x.device].denoise(x, variance, fitted_on_noisy=not clean)
+
+        return self._map(X, shrink)
+
+    @staticmethod
+    def _estimated_noise(denoiser: Denoiser, noise: str, *, clean: bool) -> float:
+        check_auto("noise", noise, "a number")
+        if clean:
+            raise InvalidParameterError(
+                'noise="auto" is estimated from the fitted samples, but fitted_on="clean" says '
+                "that they have none; give the noise as a number."
+            )
+        return denoiser.noise_variance()
+
+    # Results ----------------------------------------------------------------------------------
+
+    def _publish(self, solution: Solution, rows: Rows) -> None:
+        """Publish a whole fit."""
+        run = solution.run
+        self._publish_parameters(run.parameters[0], solution.model, rows)
+        self.loss_path_ = np.array(run.course.loss)
+        self.objective_path_ = np.array(run.course.objective)
+        self.entropy_path_ = np.array(run.course.entropy)
+        self.n_iter_, self.converged_ = run.n_iter, run.converged
+        self._assign_once_more(rows)
+        self._keep_moments(solution, rows)
+
+    def _publish_parameters(self, parameters: Parameters, model: LinearModel, rows: Rows) -> None:
+        """Publish what was learned; ``model`` is in the coordinates of the data."""
+        kind = np.float32 if rows.dtype == torch.float32 else np.float64
+        counts, traces = _as_array(parameters.counts), _as_array(parameters.traces)
+        scatter = _as_array(parameters.variances)
+        members = np.where(counts > 0, counts, 1)
+        d, h = rows.d, scatter.shape[1]
+        rest = np.clip(traces - scatter.sum(1), 0, None)
+        whole = np.where(traces > 0, traces, 1)
+        self.cluster_centers_ = _as_array(model.centers).astype(kind)
+        self.components_ = _as_array(model.components).astype(kind)
+        self.explained_variance_ = (scatter / members[:, None]).astype(kind)
+        self.explained_variance_ratio_ = (scatter / whole[:, None]).astype(kind)
+        self.noise_variance_ = (rest / (members * max(d - h, 1))).astype(kind)
+        self.weights_ = (counts / counts.sum()).astype(kind)
+        self.latent_penalty_ = float(model.latent_penalty)
+
+    def _keep_moments(self, solution: Solution, rows: Rows) -> None:
+        """Keep what ``denoise`` needs; its decompositions wait until it is called."""
+        moments, span = solution.run.moments, solution.span
+        kind = self.cluster_centers_.dtype
+        self._denoiser: Denoiser | None = None
+        self._moments: dict[str, np.ndarray] | None = None
+        self._frame: tuple[np.ndarray, np.ndarray] | None = None
+        if moments.seconds.numel() > LARGEST_MOMENTS:
+            self._denoiser = Denoiser.from_moments(moments, solution.shift, span=span).to("cpu")
+            return
+        if span is not None:
+            self._frame = _as_array(span.origin).astype(kind), _as_array(span.axes).astype(kind)
+        centers = moments.centers()[0] + solution.shift.to(moments.sums.dtype)
+        # Weights that sum to less than the rows they stand for say nothing about their number.
+        rows_per_weight = max(1.0, rows.n / float(moments.counts.sum()))
+        scatters = moments.scaled_scatters(rows_per_weight)
+        self._moments = {
+            "counts": rows_per_weight * _as_array(moments.counts[0]),
+            "centers": _as_array(centers),
+            "scatters": _as_array(scatters[0]).astype(kind, copy=False),
+        }
+
+    def _kept_sums(self) -> Sums:
+        """Sums of all rows so far."""
+        if self._moments is None or self._frame is not None:
+            raise InvalidInputError(
+                f"partial_fit needs the sums of the clusters, which {self.n_features_in_} features "
+                "make too large, or which the first batch had too few rows for; reduce the "
+                "features first, or give a first batch of more rows than features."
+            )
+        counts, centers, scatters = self._moment_tensors()
+        return Sums(counts, centers, scatters)
+
+    def _fitted_denoiser(self) -> Denoiser:
+        if self._denoiser is None:
+            span = None
+            if self._frame is not None:
+                span = Span(*(torch.as_tensor(part, dtype=ACCURATE) for part in self._frame))
+            moments = Moments.about_means(*(part[None] for part in self._moment_tensors()))
+            origin = torch.zeros_like(moments.references[0, 0])
+            self._denoiser = Denoiser.from_moments(moments, origin, span=span)
+        return self._denoiser
+
+    def _moment_tensors(self) -> list[Tensor]:
+        """Weights (k,), means (k, p) and scatters (k, p, p) that were kept of a fit."""
+        assert self._moments is not None
+        names = ("counts", "centers", "scatters")
+        return [torch.as_tensor(self._moments[name], dtype=ACCURATE) for name in names]
+
+    @property
+    def _n_features_out(self) -> int:
+        return int(self.components_.shape[1])
+
+    def _chunk_rows(self, d: int) -> int:
+        k, h, _ = self.components_.shape
+        return self.batch_size or cached_rows(d, k * (h + 1))
+
+    def _predictor(self, rows: Rows) -> LinearPredictor:
+        return LinearPredictor.of_published(
+            rows.device,
+            centers=self.cluster_centers_,
+            components=self.components_,
+            weights=self.weights_,
+            explained_variance=self.explained_variance_,
+            noise_variance=self.noise_variance_,
+            latent_penalty=self.latent_penalty_,
+        )
+
+    def _warn_if_needed(self) -> None:
+        if not self.converged_:
+            warnings.warn(
+                f"LinearTAE did not converge within max_iter={self.max_iter} iterations; "
+                "raise max_iter or tol.",
+                ConvergenceWarning,
+                stacklevel=3,
+            )
+        n_alive = len(np.unique(self.labels_))
+        if n_alive < self.n_clusters:
+            warnings.warn(
+                f"only {n_alive} of n_clusters={self.n_clusters} clusters have members: X has "
+                "too few different rows for more; lower n_clusters.",
+                ConvergenceWarning,
+                stacklevel=3,
+            )
+
+
+def _as_array(tensor: Tensor) -> np.ndarray:
+    """Return a tensor's numbers as an array on the CPU."""
+    array: np.ndarray = tensor.detach().cpu().numpy()
+    return array

@@ -22,8 +22,8 @@ import torch
 from torch import Tensor
 
 from tensorae.linear.covariances import pooling_strengths, unbiased_spectrum
-from tensorae.linear.frames import Frame
 from tensorae.linear.moments import Moments
+from tensorae.linear.span import Span
 
 __all__ = ["Denoiser"]
 
@@ -70,7 +70,7 @@ class Denoiser:
         moments: Moments,
         shift: Tensor,
         *,
-        frame: Frame | None = None,
+        span: Span | None = None,
         max_directions: int = MAX_DIRECTIONS,
     ) -> Denoiser:
         """Keep what is needed of the sums that closed a fit.
@@ -78,10 +78,10 @@ class Denoiser:
         Parameters
         ----------
         moments : Moments
-            Of one start. The clusters may come in any order.
+            Of one start.
         shift : Tensor of shape (d,)
             What was taken off the data before the sums.
-        frame : Frame, optional
+        span : Span, optional
             The plane in whose coordinates moments and shift are, where data is wide. Directions
             off it share the variance that so few samples were bound to miss.
         max_directions : int
@@ -93,7 +93,7 @@ class Denoiser:
         """
         counts, scatters = moments.counts[0], moments.scatters()[0]
         inside = shift.shape[0]
-        d = inside if frame is None else frame.axes.shape[1]
+        d = inside if span is None else span.axes.shape[1]
         q = min(inside, max_directions)
         dof = _degrees(counts)
         values, vectors = torch.linalg.eigh(scatters.sum(0) / dof.sum().clamp(min=1))
@@ -101,8 +101,8 @@ class Denoiser:
         inner = basis.mT @ scatters @ basis
         outer = _trace(scatters) - _trace(inner)
         centers = moments.centers()[0] + shift.to(scatters.dtype)
-        if frame is not None:
-            centers, basis = frame.origin + centers @ frame.axes, frame.axes.mT @ basis
+        if span is not None:
+            centers, basis = span.origin + centers @ span.axes, span.axes.mT @ basis
         unseen = values.new_zeros(d - inside)
         return cls(
             centers=centers,

@@ -15,10 +15,9 @@ from torch import Tensor
 
 from tensorae.linear.model import LinearModel
 from tensorae.linear.moments import Moments
-from tensorae.linear.parameters import Estimation, Parameters
-from tensorae.linear.passes import cheapest
-from tensorae.linear.rows import ACCURATE, Rows
-from tensorae.linear.subspaces import Fallback, fix_signs
+from tensorae.linear.sweeps import cheapest
+from tensorae.linear.update import Directions, Estimation, Parameters, fix_signs
+from tensorae.rows.rows import ACCURATE, Rows
 
 __all__ = ["Sums", "absorb"]
 
@@ -55,20 +54,19 @@ class Sums:
 
 def absorb(
     sums: Sums,
-    x: Tensor,
-    weights: Tensor | None,
+    rows: Rows,
     components: Tensor,
     latent_penalty: float,
     *,
     estimated_penalty: bool,
-) -> tuple[Sums, Parameters, Tensor]:
+) -> tuple[Sums, Parameters]:
     """Add a batch to the sums and fit the parameters to all of them.
 
     Parameters
     ----------
     sums : Sums
-    x : Tensor of shape (m, d)
-    weights : Tensor of shape (m,), optional
+    rows : Rows
+        The batch, in memory.
     components : Tensor of shape (k, h, d)
     latent_penalty : float
         λ so far.
@@ -80,47 +78,35 @@ def absorb(
     sums : Sums
     parameters : Parameters
         A batch of one start, in the coordinates of the data, signs fixed.
-    labels : Tensor of shape (m,)
-        By the model before the batch.
     """
     # About the present centres' mean, so that nothing is lost to rounding far from zero.
     origin = (sums.counts @ sums.centers) / sums.counts.sum()
-    rows = Rows(x, weights, shift=origin, dtype=ACCURATE)
-    penalty = torch.tensor(latent_penalty, dtype=ACCURATE, device=x.device)
-    model = LinearModel(sums.centers - origin, components.to(ACCURATE), penalty)
-    labels = cheapest(rows, model)[0]
-    moments = Moments.about_means(
-        sums.counts[None].clone(), (sums.centers - origin)[None], sums.scatters[None].clone()
+    rows = rows.moved(origin, dtype=ACCURATE)
+    penalty = torch.tensor([latent_penalty], dtype=ACCURATE, device=rows.device)
+    centers = (sums.centers - origin)[None]
+    model = LinearModel(centers, components.to(ACCURATE)[None], penalty)
+    moments = Moments.about_means(sums.counts[None].clone(), centers, sums.scatters[None].clone())
+    _add(moments, rows, cheapest(rows, model)[0][0])
+    everyone = torch.arange(rows.n, device=rows.device)
+    estimation = Estimation(
+        latent_dim=components.shape[1],
+        n_features=rows.d,
+        latent_penalty=None if estimated_penalty else latent_penalty,
+        directions=Directions(rows.select(everyone), rows.all_weights()),
+        variance_floor=torch.finfo(ACCURATE).tiny ** 0.5,
     )
+    found = estimation.last(moments, model)
+    signed = fix_signs(found.model.components)
+    shaped = replace(found.model, components=signed).shifted(origin)
+    new = Sums(moments.counts[0], shaped.centers[0], moments.scatters()[0])
+    return new, replace(found, model=shaped)
+
+
+def _add(moments: Moments, rows: Rows, labels: Tensor) -> None:
+    """Add all rows to the sums of their clusters."""
     for place, part in rows.chunks():
         shares = rows.weight_of(place)
         flat = torch.ones_like(part[:, 0]) if shares is None else shares
         for j in labels[place].unique().tolist():
             members = labels[place] == j
             moments.add((0, j), part[members], flat[members])
-    estimation = Estimation(
-        latent_dim=components.shape[1],
-        n_features=x.shape[1],
-        latent_penalty=None if estimated_penalty else latent_penalty,
-        fallback=Fallback(rows.select(torch.arange(len(x), device=x.device)), rows.all_weights()),
-        variance_floor=torch.finfo(ACCURATE).tiny ** 0.5,
-    )
-    previous = _parameters(model, moments, x.shape[1])
-    found = estimation.last(moments, previous)
-    centers = found.model.centers[0] + origin
-    shaped = LinearModel(
-        centers[None], fix_signs(found.model.components), found.model.latent_penalty
-    )
-    new = Sums(moments.counts[0], centers, moments.scatters()[0])
-    return new, replace(found, model=shaped), labels
-
-
-def _parameters(model: LinearModel, moments: Moments, d: int) -> Parameters:
-    """Parameters of which only the model counts."""
-    batch = LinearModel(
-        model.centers[None], model.components[None], model.latent_penalty.reshape(1)
-    )
-    h = model.components.shape[-2]
-    zero = moments.counts.new_zeros(1)
-    blank = moments.counts.new_zeros(*moments.counts.shape, h)
-    return Parameters(batch, blank, moments.counts, moments.traces(), zero, zero, d)

@@ -1,4 +1,4 @@
-"""Centres and components -> costs, codes and reconstructions (Eq. 3 of the paper), nothing else.
+"""Centres and components -> costs, codes and reconstructions (Eq. 3 of the paper).
 
 Shapes: n samples, k clusters, d features, h latent; "..." are starts fitted side by side.
 """
@@ -6,11 +6,16 @@ Shapes: n samples, k clusters, d features, h latent; "..." are starts fitted sid
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from functools import cached_property
+from typing import Any
 
 import torch
 from torch import Tensor
 
-__all__ = ["FoldedModel", "LinearModel", "score_errors", "winners"]
+from tensorae.assignment import posterior
+from tensorae.rows.rows import ACCURATE
+
+__all__ = ["FoldedModel", "LinearModel", "LinearPredictor", "score_errors", "winners"]
 
 # Errors of a score, in units of the precision times the squared lengths that went into it.
 ROUNDING = 16
@@ -96,6 +101,14 @@ class LinearModel:
     def __getitem__(self, start: int | Tensor) -> LinearModel:
         return LinearModel(self.centers[start], self.components[start], self.latent_penalty[start])
 
+    def reordered(self, order: Tensor) -> LinearModel:
+        """Number the clusters anew, in all starts: cluster ``order[j]`` becomes j."""
+        return replace(
+            self,
+            centers=self.centers.index_select(-2, order),
+            components=self.components.index_select(-3, order),
+        )
+
 
 @dataclass(frozen=True)
 class FoldedModel:
@@ -123,6 +136,98 @@ class FoldedModel:
     def costs(self, x: Tensor) -> Tensor:
         """Costs (..., n, k) of samples (n, d); see :meth:`LinearModel.costs`."""
         return (x.square().sum(-1) - self.scores(x)).clamp_(min=0).mT
+
+
+@dataclass(frozen=True)
+class LinearPredictor:
+    """A fitted model at work on chunks of rows: about the data's mean, in double precision.
+
+    Labels of rows in single precision are found in that precision first; rows that it cannot
+    decide are looked at again.
+
+    Attributes
+    ----------
+    model : LinearModel
+    folded : FoldedModel
+    shift : Tensor of shape (d,)
+        Mean of the data.
+    log_weights : Tensor of shape (k,)
+    noise_variance : Tensor of shape ()
+        s² of the model of section 5.
+    """
+
+    model: LinearModel
+    folded: FoldedModel
+    shift: Tensor
+    log_weights: Tensor
+    noise_variance: Tensor
+
+    @classmethod
+    def of_published(
+        cls,
+        device: torch.device,
+        *,
+        centers: Any,
+        components: Any,
+        weights: Any,
+        explained_variance: Any,
+        noise_variance: Any,
+        latent_penalty: float,
+    ) -> LinearPredictor:
+        """Set up from the published arrays."""
+        points, axes, shares, spreads, rest, penalty = (
+            torch.as_tensor(values, dtype=ACCURATE, device=device)
+            for values in (
+                centers, components, weights, explained_variance, noise_variance, latent_penalty
+            )
+        )  # fmt: skip
+        mean = shares @ points
+        # A number that single precision has, so that rows of either precision lose nothing by it.
+        rounded = mean.float().to(ACCURATE)
+        shift = torch.where(rounded.isfinite(), rounded, mean)
+        model = LinearModel(points - shift, axes, penalty)
+        # The noise variance of section 5's model is the mean cost per number in X.
+        h, d = axes.shape[-2:]
+        costs = rest * (d - h) + penalty * spreads.sum(1)
+        return cls(model, model.fold(), shift, shares.log(), (shares @ costs) / d)
+
+    def costs(self, x: Tensor) -> Tensor:
+        """Costs (m, k) of rows (m, d)."""
+        return self.folded.costs(x.to(ACCURATE) - self.shift)
+
+    def cheapest(self, x: Tensor) -> tuple[Tensor, Tensor]:
+        """Label and smallest cost (m,) of rows (m, d)."""
+        if x.dtype == ACCURATE:
+            accurate = self.costs(x).min(1)
+            return accurate.indices, accurate.values
+        z = x - self.shift.to(x.dtype)
+        lengths = torch.linalg.vector_norm(z, dim=1)
+        scores = self._single.scores(z)
+        labels, best = winners(scores)
+        costs = lengths.square().sub_(best).clamp_(min=0)
+        reach = self.model.centers.norm(dim=1).amax().to(x.dtype)
+        rivals = scores >= best - 2 * score_errors(lengths, reach)
+        unclear = (rivals.sum(0) > 1).nonzero().squeeze(1)
+        if unclear.numel():
+            exact = self.costs(x[unclear]).min(1)
+            labels[unclear], costs[unclear] = exact.indices, exact.values.to(costs.dtype)
+        return labels, costs
+
+    def encode(self, x: Tensor, labels: Tensor) -> Tensor:
+        """Codes (m, h) of rows (m, d) under the named autoencoders."""
+        return self.model.encode(x.to(ACCURATE) - self.shift, labels)
+
+    def decode(self, codes: Tensor, labels: Tensor) -> Tensor:
+        """Points (m, d) of codes (m, h) under the named autoencoders."""
+        return self.model.decode(codes.to(ACCURATE), labels) + self.shift
+
+    def posterior(self, costs: Tensor) -> Tensor:
+        """Probabilities (m, k) of the clusters, given the costs (m, k)."""
+        return posterior(costs, self.log_weights, self.noise_variance)
+
+    @cached_property
+    def _single(self) -> FoldedModel:
+        return FoldedModel(self.folded.weights.float(), self.folded.offsets.float())
 
 
 def winners(scores: Tensor) -> tuple[Tensor, Tensor]:

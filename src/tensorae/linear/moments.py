@@ -11,7 +11,7 @@ import torch
 from torch import Tensor
 
 from tensorae.exceptions import InvalidInputError
-from tensorae.linear.rows import LARGE_WIDTH, Rows
+from tensorae.rows.rows import LARGE_WIDTH, Rows
 
 __all__ = ["Moments", "Movers", "positive"]
 
@@ -69,12 +69,12 @@ class Moments:
         return cls(means, counts, torch.zeros_like(means), squares, scatters)
 
     def __getitem__(self, starts: Tensor) -> Moments:
+        return Moments(*(part[starts] for part in (self.references, *self.tensors())))
+
+    def reordered(self, order: Tensor) -> Moments:
+        """Number the clusters anew, in all starts: cluster ``order[j]`` becomes j."""
         return Moments(
-            self.references[starts],
-            self.counts[starts],
-            self.sums[starts],
-            self.squares[starts],
-            self.seconds[starts],
+            *(part.index_select(1, order) for part in (self.references, *self.tensors()))
         )
 
     def tensors(self) -> list[Tensor]:
@@ -182,7 +182,11 @@ class Moments:
 
 
 class Movers:
-    """Rows that enter or leave clusters, gathered until it pays to sum them cluster by cluster."""
+    """Rows that enter or leave clusters, gathered until it pays to sum them cluster by cluster.
+
+    Rows that are streamed have to be settled while their chunk, which starts at row ``first``, is
+    there.
+    """
 
     def __init__(self, rows: Rows, moments: Moments) -> None:
         self.rows, self.moments = rows, moments
@@ -191,6 +195,13 @@ class Movers:
         # Buffers of fixed size: many small tensors that outlive a chunk would fragment memory.
         self.noted = torch.empty(2, capacity, dtype=torch.long, device=rows.device)
         self.size = 0
+        self.chunk, self.first = None, 0  # type: tuple[Tensor | None, int]
+
+    def look_up_in(self, chunk: Tensor, first: int) -> None:
+        """Take the values of rows from a chunk, where the rows are not in memory."""
+        if self.rows.streamed:
+            self.settle()
+            self.chunk, self.first = chunk, first
 
     def enter(self, starts: Tensor, rows: Tensor, labels: Tensor) -> None:
         """Note rows (m,) that enter the clusters ``labels`` (m,) of ``starts`` (m,)."""
@@ -231,7 +242,7 @@ class Movers:
         clusters, weights = groups // 2, (1 - 2 * (groups % 2)).to(self.rows.dtype)
         if self.rows.weights is not None:
             weights = weights * self.rows.weights[rows]
-        x = self.values(rows) - self.moments.reference_of(clusters).to(self.rows.dtype)
+        x = self._values(rows) - self.moments.reference_of(clusters).to(self.rows.dtype)
         members = x.new_zeros(self.moments.counts.numel(), rows.numel())
         members[clusters, torch.arange(rows.numel(), device=rows.device)] = weights
         products = (x.unsqueeze(2) * x.unsqueeze(1)).flatten(1)
@@ -243,18 +254,20 @@ class Movers:
         if not few and self.rows.weights is None:
             for members, sign in ((rows[:entering], 1.0), (rows[entering:], -1.0)):
                 if members.numel():
-                    self.moments.add_alike(cluster, self.values(members), sign)
+                    self.moments.add_alike(cluster, self._values(members), sign)
             return
         # For few rows the d x d sums are most of the work: go through them once.
         weights = torch.ones(rows.numel(), dtype=self.rows.dtype, device=rows.device)
         if self.rows.weights is not None:
             weights *= self.rows.weights[rows]
         weights[entering:] *= -1
-        self.moments.add(cluster, self.values(rows), weights)
+        self.moments.add(cluster, self._values(rows), weights)
 
-    def values(self, rows: Tensor) -> Tensor:
+    def _values(self, rows: Tensor) -> Tensor:
         """Values (m, d) of some rows."""
-        return self.rows.select(rows)
+        if self.chunk is None:
+            return self.rows.select(rows)
+        return self.chunk.index_select(0, rows - self.first)
 
     def _note(self, starts: Tensor, rows: Tensor, labels: Tensor, *, leaving: int) -> None:
         groups = 2 * (starts * self.moments.counts.shape[1] + labels) + leaving

@@ -19,8 +19,8 @@ from torch import Tensor
 
 from tensorae.linear.model import LinearModel, score_errors
 from tensorae.linear.moments import Moments, Movers
-from tensorae.linear.passes import ChunkSweep, HardPass
-from tensorae.linear.rows import Rows
+from tensorae.linear.sweeps import Assigned, ChunkSweep
+from tensorae.rows.rows import Rows
 
 __all__ = ["PRUNED_WIDTH", "PrunedSweep"]
 
@@ -141,7 +141,7 @@ class PrunedSweep(ChunkSweep):
         self.bounds = None
         return super().moments(labels, k)
 
-    def hard_pass(self, model: LinearModel, labels: Tensor, moments: Moments) -> HardPass:
+    def hard_pass(self, model: LinearModel, labels: Tensor, moments: Moments) -> Assigned:
         """Give every row to its cheapest autoencoder; sums follow the rows that moved.
 
         ``labels`` and ``moments`` are brought up to date in place.
@@ -166,12 +166,12 @@ class PrunedSweep(ChunkSweep):
         self.bounds = None
         return super().relabel(labels, moments, rows, to)
 
-    def follow(self, starts: Tensor) -> None:
+    def keep_starts(self, starts: Tensor) -> None:
         """Only the starts at these positions go on."""
         if self.bounds is not None:
             self.bounds = self.bounds[starts]
 
-    def state(self) -> dict[str, Tensor]:
+    def state_dict(self) -> dict[str, Tensor]:
         """The bounds: which rows are looked at decides how sums are rounded."""
         state = {"waits": torch.tensor([self.wait, self.next_wait])}
         if self.bounds is not None:
@@ -181,7 +181,7 @@ class PrunedSweep(ChunkSweep):
             state["latent_penalty"] = model.latent_penalty
         return state
 
-    def restore(self, state: dict[str, Tensor]) -> None:
+    def load_state_dict(self, state: dict[str, Tensor]) -> None:
         """Go on with the bounds of an earlier run."""
         self.wait, self.next_wait = state["waits"].tolist()
         if "lower" in state:
@@ -191,7 +191,7 @@ class PrunedSweep(ChunkSweep):
 
     def _partial_pass(
         self, model: LinearModel, labels: Tensor, moments: Moments, open_rows: list[Tensor]
-    ) -> HardPass:
+    ) -> Assigned:
         """Look at some rows of each start only."""
         folded = model.to(self.rows.dtype).fold()
         movers = Movers(self.rows, moments)
@@ -200,11 +200,11 @@ class PrunedSweep(ChunkSweep):
             group = slice(start, start + 1)
             for part in rows.split(self.rows.chunk_rows):
                 x = self.rows.select(part)
-                moved[group] += self._reassign_starts(group, folded, x, part, labels, movers)
+                moved[group] += self._reassign(group, folded, x, part, labels, movers)
         movers.settle()
-        return HardPass(labels, moments, moved)
+        return Assigned(labels, moments, moved)
 
-    def _saw(self, group: slice, rows: slice | Tensor, scores: Tensor, labels: Tensor) -> None:
+    def _learn(self, group: slice, rows: slice | Tensor, scores: Tensor, labels: Tensor) -> None:
         if self.bounds is not None:
             self.bounds.note(group, rows, scores, labels)
 

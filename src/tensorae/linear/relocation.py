@@ -15,37 +15,21 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from tensorae.linear.alternation import Alternation, Run
+from tensorae.linear.loop import Alternation, Run
 from tensorae.linear.model import LinearModel
-from tensorae.linear.rows import Rows
+from tensorae.linear.sweeps import cheapest
+from tensorae.linear.update import RANK_TOLERANCE
+from tensorae.rows.rows import Rows
 
-__all__ = ["found_often", "relocate"]
+__all__ = ["relocate", "rescue"]
 
 # Proposals of a round run side by side for a few passes; only the best one runs to its end.
 PROPOSALS = 8
 TRIAL_PASSES = 8
 MAX_ROUNDS = 16
 PATIENCE = 4
-
-
-def found_often(objectives: list[float], slack: float, share: float) -> bool:
-    """Tell whether so many starts ended near the best optimum that searching on is idle.
-
-    Parameters
-    ----------
-    objectives : list of float
-        Of all starts, at their ends.
-    slack : float
-        Objectives that differ by no more than this are as good as the same.
-    share : float
-        Share of the starts that has to agree.
-
-    Returns
-    -------
-    bool
-    """
-    values = np.array(objectives)
-    return bool((values <= values.min() + slack).mean() >= share)
+# Clusters that may fail to find a better place before the others are left where they are.
+RESCUE_FAILURES = 5
 
 
 def relocate(alternation: Alternation, run: Run, order: Tensor, rng: np.random.RandomState) -> Run:
@@ -57,7 +41,7 @@ def relocate(alternation: Alternation, run: Run, order: Tensor, rng: np.random.R
     run : Run
         The best start so far.
     order : Tensor of shape (m,)
-        Rows in canonical order, from which the new places are drawn.
+        Rows in an order of their own, from which the new places are drawn.
     rng : RandomState
 
     Returns
@@ -70,9 +54,9 @@ def relocate(alternation: Alternation, run: Run, order: Tensor, rng: np.random.R
     for _ in range(MAX_ROUNDS):
         model = run.parameters.model[0]
         labels = _proposals(alternation.rows, model, order, rng)
-        best = min(trial.run(labels), key=lambda candidate: candidate.objective)
+        best = min(trial.run(trial.init(labels)), key=lambda candidate: candidate.objective)
         if not best.converged:
-            best = alternation.run(best.labels[None])[0]
+            best = alternation.run(alternation.init(best.labels[None]))[0]
         if best.objective < run.objective:
             run, failures = best, 0
         else:
@@ -80,6 +64,47 @@ def relocate(alternation: Alternation, run: Run, order: Tensor, rng: np.random.R
         if failures == PATIENCE:
             break
     return run
+
+
+def rescue(alternation: Alternation, run: Run) -> Run:
+    """Try a better place for every cluster with too few points for its subspace.
+
+    Such a cluster is moved to the worst-explained row and the alternation goes on from there; the
+    result is kept only where the objective is lower. Where the model is k-means the subspaces do
+    not matter and nothing is moved.
+    """
+    estimation, k = alternation.estimation, alternation.n_clusters
+    if estimation.latent_penalty == 1 or estimation.latent_dim == alternation.rows.d or k == 1:
+        return run
+    floor = RANK_TOLERANCE * float(run.parameters.traces.sum())
+    failures = 0
+    for cluster in range(k):
+        if failures == RESCUE_FAILURES:
+            break
+        lacking = run.parameters.variances[0, :, -1] <= floor
+        if not bool(lacking[cluster]) or bool(lacking.all()):
+            continue
+        candidate = _moved_to_worst(alternation, run, cluster)
+        if candidate is not None and candidate.objective < run.objective:
+            run = candidate
+        else:
+            failures += 1
+    return run
+
+
+def _moved_to_worst(alternation: Alternation, run: Run, cluster: int) -> Run | None:
+    """The run that follows when ``cluster`` starts again at the worst-explained row."""
+    rows = alternation.rows
+    others = [j for j in range(alternation.n_clusters) if j != cluster]
+    keep = torch.tensor(others, device=run.labels.device)
+    rest = run.parameters.model[0].to(rows.dtype).reordered(keep)
+    labels, costs = cheapest(rows, rest)
+    worst = rows.most_expensive(costs, alternation.estimation.variance_floor * rows.d)
+    if worst is None:
+        return None
+    labels = keep.to(labels.dtype)[labels.long()]
+    labels[worst] = cluster
+    return alternation.run(alternation.init(labels[None]))[0]
 
 
 def _proposals(rows: Rows, model: LinearModel, order: Tensor, rng: np.random.RandomState) -> Tensor:

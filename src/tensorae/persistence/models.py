@@ -14,13 +14,6 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from tensorae._container import (
-    Container,
-    FileKind,
-    damaged,
-    read_container,
-    write_container,
-)
 from tensorae.deep.tensorize import TensorizedAutoencoder
 from tensorae.estimators.base import BaseTAE
 from tensorae.estimators.deep import TAE
@@ -45,6 +38,12 @@ from tensorae.persistence.state import (
     linear_tensors,
     restore_deep,
     restore_linear,
+)
+from tensorae.storage.container import (
+    Container,
+    FileKind,
+    read_container,
+    write_container,
 )
 
 __all__ = ["FORMAT_VERSION", "load", "read_header", "save"]
@@ -136,7 +135,7 @@ def load(
     try:
         return _restored(path, content, architecture=architecture, device=device)
     except MisfitError as error:
-        raise damaged(path, str(error)) from None
+        raise KIND.damaged(path, str(error)) from None
 
 
 def read_header(path: str | os.PathLike[str]) -> dict[str, Any]:
@@ -162,7 +161,7 @@ def read_header(path: str | os.PathLike[str]) -> dict[str, Any]:
     try:
         check_header(content.header)
     except MisfitError as error:
-        raise damaged(path, str(error)) from None
+        raise KIND.damaged(path, str(error)) from None
     return {"format_version": content.version, **content.header}
 
 

@@ -23,11 +23,11 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from tensorae._container import damaged
 from tensorae.deep.architectures import ARCHITECTURES
 from tensorae.estimators.base import BaseTAE
 from tensorae.estimators.options import check_device
 from tensorae.exceptions import InvalidParameterError
+from tensorae.persistence.fields import MisfitError
 
 __all__ = ["name_of_callable", "plain", "read_parameters", "stored_parameters"]
 
@@ -89,7 +89,7 @@ def read_parameters(
     known = set(inspect.signature(kind).parameters) - set(NEVER_STORED)
     if not isinstance(stored, dict) or not set(stored) <= known:
         unknown = ", ".join(sorted(set(stored) - known)) if isinstance(stored, dict) else stored
-        raise damaged(path, f"{kind.__name__} has no such parameters: {str(unknown)[:80]}")
+        raise MisfitError(f"{kind.__name__} has no such parameters: {str(unknown)[:80]}")
     given = dict(stored)
     if given.get("init") == INIT and "init" in tensors:
         given["init"] = tensors["init"].numpy()
@@ -150,7 +150,7 @@ def _device(path: str | os.PathLike[str], stored: Any) -> str | None:
     if stored is None:
         return None
     if not isinstance(stored, str):
-        raise damaged(path, f"device must be text, got {stored!r:.40}")
+        raise MisfitError(f"device must be text, got {stored!r:.40}")
     try:
         check_device(stored, torch.device("cpu"))
     except InvalidParameterError:

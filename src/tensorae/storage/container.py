@@ -28,7 +28,7 @@ from torch import Tensor
 from tensorae._files import open_atomically
 from tensorae.exceptions import ModelFileError
 
-__all__ = ["Container", "FileKind", "damaged", "read_container", "write_container"]
+__all__ = ["Container", "FileKind", "read_container", "write_container"]
 
 ENTRIES = {"format", "format_version", "header", "sha256"}
 # safetensors reads no header above a hundred million bytes; this one is quoted in it, and
@@ -50,7 +50,7 @@ TYPES = {
 
 @dataclass(frozen=True)
 class FileKind:
-    """What a file calls itself.
+    """What a file calls itself, and what to say of one that cannot be used.
 
     Attributes
     ----------
@@ -58,10 +58,23 @@ class FileKind:
         Goes into the metadata as ``format``.
     version : int
         The newest that can be read.
+    error : type
+        To raise.
+    if_foreign, if_damaged : str
+        What to do with such a file.
     """
 
     name: str
     version: int
+    error: type[ModelFileError] = ModelFileError
+    if_foreign: str = "give a file that was written by save, or copy it again"
+    if_damaged: str = "take another copy of the file, or fit and save the model again"
+
+    def damaged(self, path: str | os.PathLike[str], reason: str) -> ModelFileError:
+        """Build the error for a file that is not what its header says."""
+        return self.error(
+            f"{os.fspath(path)!r} is damaged or was changed: {reason}; {self.if_damaged}."
+        )
 
 
 @dataclass(frozen=True)
@@ -84,14 +97,6 @@ class Container:
 
 class _MissingFileError(ModelFileError, FileNotFoundError):
     """No such file; callers expect a FileNotFoundError, too."""
-
-
-def damaged(path: str | os.PathLike[str], reason: str) -> ModelFileError:
-    """Build the error for a file that is not what its header says."""
-    return ModelFileError(
-        f"{os.fspath(path)!r} is damaged or was changed: {reason}; take another copy of the file, "
-        "or fit and save the model again."
-    )
 
 
 def write_container(path: str | os.PathLike[str], kind: FileKind, content: Container) -> None:
@@ -134,13 +139,13 @@ def read_container(path: str | os.PathLike[str], kind: FileKind) -> Container:
     """
     entries, tensors = _read(path, kind)
     if set(entries) != ENTRIES or entries["sha256"] != _checksum(entries, tensors):
-        raise damaged(path, "its checksum does not match its content")
+        raise kind.damaged(path, "its checksum does not match its content")
     try:
         header = json.loads(entries["header"], parse_constant=_refuse_constant)
     except (ValueError, RecursionError):
         header = None
     if not isinstance(header, dict):
-        raise damaged(path, "its header is no JSON object")
+        raise kind.damaged(path, "its header is no JSON object")
     return Container(header, tensors, int(entries["format_version"]))
 
 
@@ -162,9 +167,9 @@ def _as_foreign(path: str | os.PathLike[str], kind: FileKind) -> Iterator[None]:
         raise
     # Whatever a parser says about bytes of unknown origin, it means one thing.
     except Exception as error:
-        raise ModelFileError(
-            f"{os.fspath(path)!r} is no {kind.name} file, or not a whole one ({error}); give a "
-            "file that was written by save, or copy it again."
+        raise kind.error(
+            f"{os.fspath(path)!r} is no {kind.name} file, or not a whole one ({error}); "
+            f"{kind.if_foreign}."
         ) from error
 
 
@@ -181,15 +186,14 @@ def _check_readable(path: str | os.PathLike[str]) -> None:
 def _check_kind(path: str | os.PathLike[str], kind: FileKind, entries: dict[str, str]) -> None:
     name = os.fspath(path)
     if entries.get("format") != kind.name:
-        raise ModelFileError(
-            f"{name!r} is no {kind.name} file, but safetensors of another kind; give a file that "
-            "was written by save."
+        raise kind.error(
+            f"{name!r} is no {kind.name} file, but safetensors of another kind; {kind.if_foreign}."
         )
     version = entries.get("format_version", "")
     if not (version.isascii() and version.isdigit() and len(version) < 10 and int(version)):
-        raise damaged(path, f"its format version is {version[:20]!r}")
+        raise kind.damaged(path, f"its format version is {version[:20]!r}")
     if int(version) > kind.version:
-        raise ModelFileError(
+        raise kind.error(
             f"{name!r} has format version {version}, but this tensorae reads up to version "
             f"{kind.version}; update tensorae."
         )

@@ -1,4 +1,4 @@
-"""What comes in -> tensors, or one clear sentence about what is wrong with it.
+"""What comes in -> Rows on the device of the computation, or one clear sentence about what is wrong.
 
 Shapes: n samples, k clusters, d features.
 """
@@ -8,7 +8,6 @@ from __future__ import annotations
 import numbers
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -18,25 +17,28 @@ from sklearn.base import BaseEstimator
 from sklearn.utils.validation import _check_n_features, check_array, check_is_fitted, validate_data
 from torch import Tensor
 
-from tensorae._arrays import shared_tensor
-from tensorae.estimators.options import check_device
-from tensorae.exceptions import InvalidInputError, TensoraeError
+from tensorae.batches import Batches
+from tensorae.exceptions import InvalidInputError, InvalidParameterError, NotFittedError
+from tensorae.rows import Rows, StreamedRows
+from tensorae.rows.processes import Processes, processes
+from tensorae.rows.rows import shared_tensor
 
 __all__ = [
-    "NotFittedError",
-    "Samples",
     "check_codes",
+    "check_device",
     "check_fitted",
     "check_known_labels",
     "check_labels_of",
+    "check_rows",
     "check_sample_weight",
-    "check_samples",
     "check_targets",
 ]
 
-
-class NotFittedError(TensoraeError, sklearn.exceptions.NotFittedError):
-    """The estimator was asked for results before ``fit``."""
+# Largest entries whose squares can still be summed over many rows.
+LARGEST = {torch.float32: 1e15, torch.float64: 1e140}
+# Weights beyond this or its inverse would vanish or overflow in single precision.
+SMALLEST_WEIGHT = 1e-30
+CPU = torch.device("cpu")
 
 
 def check_fitted(estimator: BaseEstimator) -> None:
@@ -47,112 +49,71 @@ def check_fitted(estimator: BaseEstimator) -> None:
         raise NotFittedError(str(error)) from None
 
 
-# Largest entries whose squares can still be summed over many rows.
-LARGEST = {torch.float32: 1e15, torch.float64: 1e140}
-# Weights beyond this or its inverse would vanish or overflow in single precision.
-SMALLEST_WEIGHT = 1e-30
-
-
-@dataclass(frozen=True)
-class Samples:
-    """Checked data and the way back to the kind that came in.
-
-    Attributes
-    ----------
-    tensor : Tensor of shape (n, d)
-        On the device of the computation.
-    give_back : callable
-        Tensor -> array or tensor, as the data came.
-    """
-
-    tensor: Tensor
-    give_back: Callable[[Tensor], Any]
-
-
-def check_samples(estimator: BaseEstimator, X: Any, *, reset: bool, device: Any = None) -> Samples:
-    """Check data of shape (n, d) and bring it to the device of the computation.
+def check_rows(estimator: Any, X: Any, *, reset: bool, device: Any = None) -> Rows:
+    """Check data of shape (n, d) against an estimator.
 
     Parameters
     ----------
     estimator : BaseEstimator
         Learns (``reset``) or checks the number and names of the features.
-    X : array-like or Tensor of shape (n, d)
+    X : array-like, Tensor or Batches of shape (n, d)
     reset : bool
-        True in ``fit``.
+        True in ``fit``. Of Batches, each process of a group then takes its share of the rows.
     device : torch device or str, optional
         None means the CPU for arrays and the tensor's own device for tensors.
 
     Returns
     -------
-    Samples
+    Rows
     """
+    if isinstance(X, Batches):
+        return _check_batches(estimator, X, reset=reset, device=device)
+
+    def validated(X: Any) -> Any:
+        return validate_data(
+            estimator, X, reset=reset, dtype=[np.float64, np.float32], order="C",
+            ensure_all_finite=False,
+        )  # fmt: skip
+
+    rows = _check_table(X, "X", device, validated)
     if isinstance(X, Tensor):
-        samples = _check_tensor(X, device, "X")
         with _as_input_error():
             _check_n_features(estimator, X, reset=reset)
-        if reset and hasattr(estimator, "feature_names_in_"):
-            del estimator.feature_names_in_  # names of an earlier fit
-        return samples
-    _refuse_what_is_no_table(X, "X")
-    with _as_input_error():
-        array = validate_data(
-            estimator,
-            X,
-            reset=reset,
-            dtype=[np.float64, np.float32],
-            order="C",
-            ensure_all_finite=False,
-        )
-    tensor = shared_tensor(array).to(check_device(device, torch.device("cpu")))
-    _refuse_what_is_not_finite(tensor, "X", getattr(X, "columns", None))
-    return Samples(tensor, lambda result: result.cpu().numpy())
+        if reset:
+            _learn_names(estimator, None)
+    return rows
 
 
-def check_codes(Z: Any, width: int, *, device: Any = None) -> Samples:
+def check_codes(Z: Any, width: int, *, device: Any = None) -> Rows:
     """Check codes of shape (n, h), as ``transform`` gives them."""
-    if isinstance(Z, Tensor):
-        samples = _check_tensor(Z, device, "Z")
-    else:
-        _refuse_what_is_no_table(Z, "Z")
-        with _as_input_error():
-            array = check_array(Z, dtype=[np.float64, np.float32], ensure_all_finite=False)
-        tensor = shared_tensor(array).to(check_device(device, torch.device("cpu")))
-        _refuse_what_is_not_finite(tensor, "Z", getattr(Z, "columns", None))
-        samples = Samples(tensor, lambda result: result.cpu().numpy())
-    if samples.tensor.shape[1] != width:
+    rows = _check_table(Z, "Z", device, _validated_alone)
+    if rows.d != width:
         raise InvalidInputError(
-            f"Z must have latent_dim={width} columns, got {samples.tensor.shape[1]}; "
-            "take it from transform(X)."
+            f"Z must have latent_dim={width} columns, got {rows.d}; take it from transform(X)."
         )
-    return samples
+    return rows
 
 
-def check_targets(clean: Any, like: Tensor) -> Tensor:
-    """Check clean versions (n, d) of the samples ``like`` (n, d) and bring them beside them."""
-    if isinstance(clean, Tensor):
-        tensor = _check_tensor(clean, like.device, "clean").tensor
-    else:
-        _refuse_what_is_no_table(clean, "clean")
-        with _as_input_error():
-            array = check_array(clean, dtype=[np.float64, np.float32], ensure_all_finite=False)
-        tensor = shared_tensor(array).to(like.device)
-        _refuse_what_is_not_finite(tensor, "clean", getattr(clean, "columns", None))
-    if tensor.shape != like.shape:
+def check_targets(clean: Any, rows: Rows) -> Tensor:
+    """Check clean versions (n, d) of samples in memory and bring them beside them."""
+    _refuse_with_batches("clean", clean, rows)
+    targets = _check_table(clean, "clean", rows.device, _validated_alone).data
+    if targets.shape != rows.data.shape:
         raise InvalidInputError(
-            f"clean must have the shape of X, {tuple(like.shape)}, got {tuple(tensor.shape)}; "
-            "give one clean row for each noisy one."
+            f"clean must have the shape of X, {tuple(rows.data.shape)}, got "
+            f"{tuple(targets.shape)}; give one clean row for each noisy one."
         )
-    return tensor.to(like.dtype)
+    return targets.to(rows.dtype)
 
 
-def check_sample_weight(sample_weight: Any, like: Tensor, n_clusters: int) -> Tensor | None:
+def check_sample_weight(sample_weight: Any, rows: Rows, n_clusters: int) -> Tensor | None:
     """Weights of shape (n,), not negative and not all zero; None stays None."""
-    n = like.shape[0]
     if sample_weight is None:
         return None
+    _refuse_with_batches("sample_weight", sample_weight, rows)
     if isinstance(sample_weight, numbers.Real):
-        sample_weight = np.full(n, float(sample_weight))
-    weights = _as_vector(sample_weight, "sample_weight", n, like)
+        sample_weight = np.full(rows.n, float(sample_weight))
+    weights = _as_vector(sample_weight, "sample_weight", rows)
     if not bool(torch.isfinite(weights).all()) or bool((weights < 0).any()):
         raise InvalidInputError(
             "sample_weight must be finite and not negative, "
@@ -178,12 +139,15 @@ def check_sample_weight(sample_weight: Any, like: Tensor, n_clusters: int) -> Te
     return weights
 
 
-def check_known_labels(labels: Any, like: Tensor, n_clusters: int) -> Tensor | None:
+def check_known_labels(
+    labels: Any, rows: Rows, n_clusters: int, init: str | Tensor
+) -> Tensor | None:
     """Known labels of shape (n,) in {-1, 0, .., k-1}; None if nothing is known."""
     if labels is None:
         return None
+    _refuse_with_batches("labels", labels, rows)
     known = _as_whole_numbers(
-        _as_vector(labels, "labels", like.shape[0], like),
+        _as_vector(labels, "labels", rows),
         "-1 for unknown",
         "encode names with sklearn.preprocessing.LabelEncoder",
     )
@@ -193,13 +157,20 @@ def check_known_labels(labels: Any, like: Tensor, n_clusters: int) -> Tensor | N
             f"got values from {int(known.min())} to {int(known.max())}; "
             "raise n_clusters or renumber the labels."
         )
-    return known if bool((known >= 0).any()) else None
+    if not bool((known >= 0).any()):
+        return None
+    if not isinstance(init, str):
+        raise InvalidParameterError(
+            "init must be a name where labels are given, got centres as well; "
+            "leave one of the two out."
+        )
+    return known
 
 
-def check_labels_of(codes: Tensor, labels: Any, n_clusters: int) -> Tensor:
+def check_labels_of(codes: Rows, labels: Any, n_clusters: int) -> Tensor:
     """Labels of shape (n,) that say which autoencoder decodes each code."""
     values = _as_whole_numbers(
-        _as_vector(labels, "labels", codes.shape[0], codes),
+        _as_vector(labels, "labels", codes),
         "one autoencoder for each code",
         "take them from predict(X)",
     )
@@ -210,6 +181,89 @@ def check_labels_of(codes: Tensor, labels: Any, n_clusters: int) -> Tensor:
             "take them from predict(X)."
         )
     return values
+
+
+def _check_batches(estimator: Any, X: Batches, *, reset: bool, device: Any) -> StreamedRows:
+    """Check batches, of which each process takes its share in a fit."""
+    if reset:
+        X.check()
+        estimator.n_features_in_ = X.n_features
+        _learn_names(estimator, X.feature_names)
+    else:
+        _check_features(estimator, X)
+    group = processes() if reset else Processes()
+    share = X if group.alone else X.shard(group.rank, group.size)
+    return StreamedRows(share, group, check_device(device, CPU))
+
+
+def check_device(device: Any, home: torch.device) -> torch.device:
+    """Return where to compute: ``device``, or ``home`` where none is given.
+
+    "auto" is a GPU where there is one.
+    """
+    if device is None:
+        return home
+    if isinstance(device, str) and device == "auto":
+        return torch.device("cuda") if torch.cuda.is_available() else home
+    try:
+        place = torch.device(device)
+        # Sums need double precision, and numbers that can be read back.
+        float(torch.zeros((), dtype=torch.float64, device=place))
+    except (RuntimeError, AssertionError, TypeError, NotImplementedError) as error:
+        reason = str(error).splitlines()[0][:80]
+        raise InvalidParameterError(
+            "device must be one that this machine has and that computes in double precision, "
+            f"such as 'cpu', got {device!r} ({reason}); change device."
+        ) from None
+    return place
+
+
+def _learn_names(estimator: Any, names: list[str] | None) -> None:
+    if names is not None:
+        estimator.feature_names_in_ = np.asarray(names, dtype=object)
+    elif hasattr(estimator, "feature_names_in_"):
+        del estimator.feature_names_in_  # names of an earlier fit
+
+
+def _check_features(estimator: Any, X: Batches) -> None:
+    if X.n_features != estimator.n_features_in_:
+        raise InvalidInputError(
+            f"X must have the {estimator.n_features_in_} features of the fit, got {X.n_features}; "
+            "choose them by Batches(columns=...)."
+        )
+    known = getattr(estimator, "feature_names_in_", None)
+    if X.feature_names is not None and known is not None and list(known) != X.feature_names:
+        raise InvalidInputError(
+            f"X must have the columns of the fit in their order, {list(known)}, got "
+            f"{X.feature_names}; choose them by Batches(columns=...)."
+        )
+
+
+def _refuse_with_batches(name: str, value: object, rows: Rows) -> None:
+    """Refuse an argument of ``fit`` that batches have no place for."""
+    if rows.streamed:
+        raise InvalidParameterError(
+            f"{name} must be left out where X is Batches, got {type(value).__name__}; "
+            "give X as an array for it."
+        )
+
+
+def _check_table(X: Any, name: str, device: Any, validated: Callable[[Any], Any]) -> Rows:
+    """Check a table in memory; arrays go through scikit-learn's checks, ``validated``."""
+    if isinstance(X, Tensor):
+        tensor = _check_tensor(X, device, name)
+        _refuse_what_is_not_finite(tensor, name, None)
+        return Rows(tensor, home=X.device)
+    _refuse_what_is_no_table(X, name)
+    with _as_input_error():
+        array = validated(X)
+    tensor = shared_tensor(array).to(check_device(device, CPU))
+    _refuse_what_is_not_finite(tensor, name, getattr(X, "columns", None))
+    return Rows(tensor)
+
+
+def _validated_alone(X: Any) -> Any:
+    return check_array(X, dtype=[np.float64, np.float32], order="C", ensure_all_finite=False)
 
 
 @contextmanager
@@ -227,7 +281,7 @@ class _InvalidTypeError(InvalidInputError, TypeError):
     """Data of a kind that is no number; scikit-learn asks for a TypeError."""
 
 
-def _check_tensor(X: Tensor, device: Any, name: str) -> Samples:
+def _check_tensor(X: Tensor, device: Any, name: str) -> Tensor:
     if X.is_sparse or X.layout != torch.strided:
         raise InvalidInputError(
             f"{name} must be dense, got a sparse tensor; use {name}.to_dense()."
@@ -237,15 +291,11 @@ def _check_tensor(X: Tensor, device: Any, name: str) -> Samples:
     _check_two_dimensional(tuple(X.shape), name)
     if X.shape[0] == 0 or X.shape[1] == 0:
         raise _nothing_inside(tuple(X.shape), name)
-    home = X.device
-    tensor = X.detach().to(check_device(device, home))
+    tensor = X.detach().to(check_device(device, X.device))
     if tensor.dtype not in (torch.float32, torch.float64):
         # Half precision is too coarse for sums; whole numbers are kept exactly.
         tensor = tensor.to(torch.float32 if tensor.is_floating_point() else torch.float64)
-    tensor = tensor.contiguous()
-    _refuse_what_is_not_finite(tensor, name, None)
-
-    return Samples(tensor, lambda result: result.to(home))
+    return tensor.contiguous()
 
 
 def _refuse_what_is_no_table(X: Any, name: str) -> None:
@@ -381,7 +431,7 @@ def _refuse_what_would_overflow(largest: float, kind: torch.dtype, name: str) ->
         )
 
 
-def _as_vector(values: Any, name: str, n: int, like: Tensor) -> Tensor:
+def _as_vector(values: Any, name: str, rows: Rows) -> Tensor:
     """Numbers of shape (n,) in double precision."""
     try:
         vector = values if isinstance(values, Tensor) else shared_tensor(np.asarray(values, float))
@@ -390,12 +440,12 @@ def _as_vector(values: Any, name: str, n: int, like: Tensor) -> Tensor:
             f"{name} must be numbers, got {type(values).__name__} with other entries; "
             "convert it first."
         ) from None
-    if vector.ndim != 1 or vector.shape[0] != n:
+    if vector.ndim != 1 or vector.shape[0] != rows.n:
         raise InvalidInputError(
-            f"{name} must be 1-D with one entry for each of the {n} rows, "
+            f"{name} must be 1-D with one entry for each of the {rows.n} rows, "
             f"got shape {tuple(vector.shape)}; check that both come from the same table."
         )
-    return vector.detach().to(like.device, torch.float64)
+    return vector.detach().to(rows.device, torch.float64)
 
 
 def _as_whole_numbers(labels: Tensor, meaning: str, remedy: str) -> Tensor:

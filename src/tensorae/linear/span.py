@@ -14,26 +14,20 @@ import torch
 from torch import Tensor
 
 from tensorae.linear.model import LinearModel
-from tensorae.linear.rows import ACCURATE, LARGE_WIDTH
+from tensorae.rows.rows import ACCURATE
 
-__all__ = ["Frame", "needs_frame"]
-
-
-def needs_frame(data: Tensor, at_least: int) -> bool:
-    """Tell whether the rows of ``data`` (n, d) span so little that turning the space pays."""
-    n, d = data.shape
-    return d >= LARGE_WIDTH and d > 2 * max(n, at_least)
+__all__ = ["Span"]
 
 
 @dataclass(frozen=True)
-class Frame:
-    """A plane through ``origin`` (d,) with orthonormal ``axes`` (p, d)."""
+class Span:
+    """The plane through ``origin`` (d,) with orthonormal ``axes`` (p, d) that holds the data."""
 
     origin: Tensor
     axes: Tensor
 
     @classmethod
-    def of(cls, data: Tensor, at_least: int) -> Frame:
+    def of(cls, data: Tensor, at_least: int) -> Span:
         """Plane that holds all rows of ``data`` (n, d), with at least so many directions."""
         x = data.to(ACCURATE)
         origin = x.mean(0)

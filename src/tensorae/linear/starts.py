@@ -1,8 +1,7 @@
-"""X (and a few known labels) -> first centres.
+"""Rows in an order of their own -> first centres of all starts, drawn at once.
 
-All starts are drawn at once. Rows are visited in an order that depends on their values and the
-seed only, so that neither shuffling the rows nor writing a row twice instead of giving it the
-weight two changes the draw.
+The order depends on the rows' values and the seed only (``Rows.sample``), so that neither shuffling
+the rows nor writing a row twice instead of giving it the weight two changes the draw.
 
 Shapes: n samples, k clusters, d features, r starts, t candidates per draw.
 """
@@ -15,47 +14,12 @@ import numpy as np
 import torch
 from torch import Tensor
 
-__all__ = ["canonical_sample", "k_means_plus_plus", "random_rows", "short_k_means"]
+__all__ = ["k_means_plus_plus", "random_rows", "short_k_means"]
 
 # A short run is enough: later passes of k-means change the start hardly at all.
 SHORT_RUN = 10
 # Starts are polished side by side while their scores stay below this many numbers.
 SHORT_RUN_ENTRIES = 2_000_000
-
-
-def canonical_sample(
-    keys: Tensor, weights: Tensor, size: int, offset: float
-) -> tuple[Tensor, Tensor]:
-    """Rows in an order of their own, at most ``size`` of them, with their weights.
-
-    The rows are sorted by a key made from their values; where there are more than ``size``,
-    every (n/size)-th is kept (systematic sampling, each row with probability in proportion to
-    its weight), which represents the data better than independent draws.
-
-    Parameters
-    ----------
-    keys : Tensor of shape (n,)
-        Rows along a random direction.
-    weights : Tensor of shape (n,)
-    size : int
-    offset : float
-        Where the sampling grid starts, in [0, 1).
-
-    Returns
-    -------
-    rows : Tensor of shape (min(n, size),)
-        Indices of rows with a weight above zero.
-    row_weights : Tensor of shape (min(n, size),)
-    """
-    order = keys.argsort(stable=True)
-    order = order[weights[order] > 0]
-    if order.numel() <= size:
-        return order, weights[order]
-    cumulative = weights[order].cumsum(0, dtype=torch.float64)
-    grid = torch.arange(size, device=keys.device, dtype=torch.float64) + offset
-    picks = torch.searchsorted(cumulative, grid * (cumulative[-1] / size), right=True)
-    rows = order[picks.clamp_(max=order.numel() - 1)]
-    return rows, weights.new_full((size,), float(cumulative[-1]) / size)
 
 
 def k_means_plus_plus(

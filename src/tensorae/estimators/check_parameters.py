@@ -1,0 +1,315 @@
+"""Parameters of an estimator -> checked options, or one clear sentence about what is wrong.
+
+Shapes: k clusters, d features.
+"""
+
+from __future__ import annotations
+
+import math
+import numbers
+import warnings
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import torch
+from sklearn.utils import check_random_state
+from torch import Tensor, nn
+
+from tensorae.assignment import RULES, Rule
+from tensorae.deep.architectures import built_in
+from tensorae.deep.schedule import TrainingOptions
+from tensorae.exceptions import InvalidInputError, InvalidParameterError, unknown_choice
+from tensorae.linear.search import SolverOptions
+from tensorae.rows import Rows
+from tensorae.rows.processes import Processes
+from tensorae.rows.rows import ACCURATE
+
+__all__ = [
+    "check_auto",
+    "check_callbacks",
+    "check_input_shape",
+    "check_integer",
+    "check_number",
+    "check_penalty",
+    "check_seed",
+    "deep_options",
+    "linear_options",
+]
+
+LINEAR_STARTS = ("k-means++", "k-means", "random")
+DEEP_STARTS = ("linear", "k-means++", "random")
+
+
+def linear_options(parameters: dict[str, Any], rows: Rows) -> SolverOptions:
+    """Check the parameters of ``LinearTAE`` for its data."""
+    k = _check_n_clusters(parameters["n_clusters"], rows)
+    init = _check_init(parameters["init"], LINEAR_STARTS, (k, rows.d), rows.device)
+    options = SolverOptions(
+        n_clusters=k,
+        latent_dim=_check_latent_dim(parameters["latent_dim"], rows.d),
+        latent_penalty=check_penalty(parameters["latent_penalty"]),
+        rule=_check_rule(parameters["assignment"]),
+        init=init,
+        n_init=_check_n_init(parameters["n_init"], init),
+        max_iter=check_integer("max_iter", parameters["max_iter"], low=1),
+        tol=check_number("tol", parameters["tol"], low=0),
+        chunk_rows=_check_or_none("batch_size", parameters["batch_size"], low=1),
+    )
+    if rows.streamed:
+        _check_streamed_linear(options.rule, rows)
+    return options
+
+
+def deep_options(
+    parameters: dict[str, Any], rows: Rows, input_shape: tuple[int, ...]
+) -> TrainingOptions:
+    """Check the parameters of ``TAE`` for its data, samples of ``input_shape``."""
+    k = _check_n_clusters(parameters["n_clusters"], rows)
+    h = _check_latent_dim(parameters["latent_dim"], rows.d)
+    init = _check_init(parameters["init"], DEEP_STARTS, (k, rows.d), rows.device)
+    options = TrainingOptions(
+        factory=_check_architecture(parameters["architecture"], input_shape, h),
+        n_clusters=k,
+        latent_dim=h,
+        latent_penalty=check_penalty(parameters["latent_penalty"], zero_allowed=True),
+        rule=_check_rule(parameters["assignment"]),
+        init=init,
+        n_init=_check_n_init(parameters["n_init"], init),
+        max_epochs=_check_or_none("max_epochs", parameters["max_epochs"], low=1),
+        batch_size=_check_or_none("batch_size", parameters["batch_size"], low=2),
+        lr=check_number("lr", parameters["lr"], low=0, low_allowed=False),
+        noise=check_number("noise", parameters["noise"], low=0),
+        validation_fraction=_check_fraction(parameters["validation_fraction"]),
+        tol=check_number("tol", parameters["tol"], low=0),
+        patience=check_integer("patience", parameters["patience"], low=0),
+    )
+    check_callbacks(parameters["callbacks"])
+    if rows.streamed:
+        _check_streamed_deep(options)
+    return options
+
+
+def _check_n_clusters(n_clusters: Any, rows: Rows) -> int:
+    """Return k, for which there are enough rows."""
+    k = check_integer("n_clusters", n_clusters, low=1)
+    if rows.count < k:
+        raise InvalidInputError(
+            f"X must have at least n_clusters={k} rows, got n_samples={rows.count}; "
+            "lower n_clusters or add rows."
+        )
+    return k
+
+
+def _check_latent_dim(latent_dim: Any, d: int) -> int:
+    """Return h, at most the number of features."""
+    h = check_integer("latent_dim", latent_dim, low=1)
+    if h > d:
+        raise InvalidParameterError(
+            f"latent_dim must be at most the number of features of X, n_features={d}, "
+            f"got {h}; lower latent_dim."
+        )
+    return h
+
+
+def check_penalty(penalty: Any, *, zero_allowed: bool = False) -> float | None:
+    """Return λ, or None where it is to be estimated."""
+    if isinstance(penalty, str):
+        check_auto("latent_penalty", penalty, f"a number in {'[' if zero_allowed else '('}0, 1]")
+        return None
+    return check_number("latent_penalty", penalty, low=0, high=1, low_allowed=zero_allowed)
+
+
+def _check_n_init(n_init: Any, init: str | Tensor) -> int | None:
+    """Return the number of starts, or None for "auto"."""
+    if isinstance(n_init, str):
+        check_auto("n_init", n_init, "a whole number of at least 1")
+        return None
+    starts = check_integer("n_init", n_init, low=1)
+    if starts > 1 and not isinstance(init, str):
+        warnings.warn(
+            f"init gives the centres of one start, so n_init={starts} makes no further ones; "
+            "leave n_init out.",
+            RuntimeWarning,
+            stacklevel=5,
+        )
+    return starts
+
+
+def check_auto(name: str, value: str, otherwise: str) -> None:
+    """Refuse any word but "auto"; ``otherwise`` says what else would do."""
+    if value == "auto":
+        return
+    quoted = value.replace(".", "", 1).isdigit()
+    remedy = "give a number, without quotes." if quoted else "did you mean 'auto'?"
+    raise InvalidParameterError(f'{name} must be {otherwise} or "auto", got {value!r}; {remedy}')
+
+
+def _check_init(
+    init: Any, names: tuple[str, ...], shape: tuple[int, int], device: torch.device
+) -> str | Tensor:
+    """Return the name of a start, or centres of ``shape`` (k, d)."""
+    if isinstance(init, str):
+        if init not in names:
+            raise unknown_choice("init", init, names)
+        return init
+    try:
+        given = init.detach() if isinstance(init, Tensor) else np.asarray(init)
+        if given.dtype in (np.dtype(complex), torch.complex64, torch.complex128):
+            raise TypeError("complex")
+        centers = torch.as_tensor(
+            given if isinstance(given, Tensor) else given.astype(float), dtype=ACCURATE
+        ).to(device)
+    except (ValueError, TypeError):
+        raise InvalidInputError(
+            f"init must be a name or numbers of shape (n_clusters, n_features) = {shape}, "
+            f"got {type(init).__name__} with other entries; give one centre per cluster."
+        ) from None
+    if tuple(centers.shape) != shape:
+        raise InvalidInputError(
+            f"init must hold n_clusters x n_features = {shape} numbers, "
+            f"got shape {tuple(centers.shape)}; give one centre per cluster."
+        )
+    if not bool(torch.isfinite(centers).all()):
+        raise InvalidInputError("init contains NaN or infinity; give finite centres.")
+    return centers
+
+
+def _check_rule(name: Any) -> Rule:
+    if not isinstance(name, str) or name not in RULES:
+        raise unknown_choice("assignment", name, RULES)
+    return RULES[name]
+
+
+def _check_streamed_linear(rule: Rule, rows: Rows) -> None:
+    """Refuse what a stream cannot give: room for all assignments, more features than rows."""
+    if not (rule.hard or rule.probabilistic):
+        raise InvalidParameterError(
+            'assignment must be "lloyd" or "em" where X is Batches, since the others keep k '
+            "numbers for each row; give X as an array for them."
+        )
+    if rows.d > rows.count:
+        raise InvalidInputError(
+            f"X must have at least as many rows as features where it is Batches, got {rows.count} "
+            f"rows of {rows.d} features; give X as an array."
+        )
+
+
+def _check_streamed_deep(options: TrainingOptions) -> None:
+    """Refuse what training on a stream has no place for."""
+    if not options.rule.hard:
+        raise InvalidParameterError(
+            'assignment must be "lloyd" where X is Batches, since the others keep k numbers for '
+            "each row; give X as an array for them."
+        )
+    if options.validation_fraction:
+        raise InvalidParameterError(
+            f"validation_fraction must be 0 where X is Batches, got {options.validation_fraction}; "
+            "keep some of the data apart, and score it after the fit."
+        )
+
+
+def check_seed(
+    random_state: Any, processes: Processes = Processes()  # noqa: B008 (immutable)
+) -> np.random.RandomState:
+    """Return a generator from a seed, a generator or None, the same in all processes."""
+    try:
+        generator: np.random.RandomState = check_random_state(random_state)
+    except ValueError:
+        raise InvalidParameterError(
+            "random_state must be a whole number from 0 to 2**32-1, a numpy RandomState or None, "
+            f"got {random_state!r}; change random_state."
+        ) from None
+    if processes.alone or isinstance(random_state, int | np.integer):
+        return generator
+    seed = torch.tensor(generator.randint(2**31 - 1))
+    processes.from_first(seed)
+    return np.random.RandomState(int(seed))
+
+
+def check_integer(name: str, value: Any, *, low: int) -> int:
+    """Return a whole number of at least ``low``."""
+    whole = isinstance(value, numbers.Integral) and not isinstance(value, bool | np.bool_)
+    if not whole or int(value) < low:
+        raise InvalidParameterError(
+            f"{name} must be a whole number of at least {low}, got {value!r}; change {name}."
+        )
+    return int(value)
+
+
+def check_number(
+    name: str, value: Any, *, low: float, high: float = float("inf"), low_allowed: bool = True
+) -> float:
+    """Return a real number in [low, high], or in (low, high] if ``low`` is not allowed."""
+    fits = isinstance(value, numbers.Real) and not isinstance(value, bool | np.bool_)
+    if fits:
+        above = low <= value if low_allowed else low < value
+        fits = above and value <= high and value != float("inf")
+    if not fits:
+        opening = "[" if low_allowed else "("
+        closing = ")" if high == float("inf") else "]"
+        raise InvalidParameterError(
+            f"{name} must be a number in {opening}{low:g}, {high:g}{closing}, got {value!r}; "
+            f"change {name}."
+        )
+    return float(value)
+
+
+def check_input_shape(input_shape: Any, d: int) -> tuple[int, ...]:
+    """Return the shape of one sample with ``d`` numbers; flat where none is given."""
+    if input_shape is None:
+        return (d,)
+    sizes = tuple(input_shape) if isinstance(input_shape, list | tuple) else (input_shape,)
+    whole = all(_is_whole(size) and size > 0 for size in sizes)
+    if not whole or math.prod(sizes) != d:
+        raise InvalidParameterError(
+            f"input_shape must be whole numbers whose product is n_features={d}, such as "
+            f"(channels, height, width), got {input_shape!r}; change input_shape."
+        )
+    return tuple(int(size) for size in sizes)
+
+
+def _is_whole(size: Any) -> bool:
+    return isinstance(size, numbers.Integral) and not isinstance(size, bool)
+
+
+def _check_architecture(
+    architecture: Any, input_shape: tuple[int, ...], latent_dim: int
+) -> Callable[[], Any]:
+    if callable(architecture) and not isinstance(architecture, str | nn.Module):
+        made: Callable[[], Any] = architecture
+        return made
+    if isinstance(architecture, nn.Module):
+        raise InvalidParameterError(
+            "architecture must be a function that makes a new autoencoder at each call, got the "
+            f"{type(architecture).__name__} itself; wrap what makes it in a function, such as "
+            "lambda: MyAutoencoder(4, 2)."
+        )
+    return built_in(architecture, input_shape, latent_dim)
+
+
+def _check_or_none(name: str, value: Any, *, low: int) -> int | None:
+    return None if value is None else check_integer(name, value, low=low)
+
+
+def _check_fraction(value: Any) -> float:
+    fraction = check_number("validation_fraction", value, low=0)
+    if fraction >= 1:
+        raise InvalidParameterError(
+            f"validation_fraction must be below 1, got {value!r}; leave rows to train on."
+        )
+    return fraction
+
+
+def check_callbacks(callbacks: Any) -> tuple[Callable[..., Any], ...]:
+    """Return what is to be called after each epoch."""
+    if callbacks is None:
+        return ()
+    given = tuple(callbacks) if isinstance(callbacks, list | tuple) else (callbacks,)
+    for callback in given:
+        if not callable(callback):
+            raise InvalidParameterError(
+                f"callbacks must be functions that take an Epoch, got {callback!r}; "
+                "give a function or a list of functions."
+            )
+    return given

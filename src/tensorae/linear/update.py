@@ -1,0 +1,283 @@
+"""Moments -> parameters: centres, components, λ, noise, and the loss they reach (the M-step).
+
+Shapes: k clusters, d features, h latent, r starts.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, fields, replace
+from functools import cached_property
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from tensorae.assignment import AssignmentContext
+from tensorae.linear.model import LinearModel
+from tensorae.linear.moments import Moments
+from tensorae.linear.subspaces import (
+    Subspaces,
+    converged_subspaces,
+    improved_subspaces,
+    pays_to_converge,
+)
+from tensorae.rows.rows import LARGE_WIDTH
+
+__all__ = ["RANK_TOLERANCE", "Directions", "Estimation", "Parameters", "fix_signs"]
+
+# Eigenvalues below this share of the whole data's scatter are rounding, not variance.
+RANK_TOLERANCE = 1e-12
+# Below this λ the latent directions carry all variance that the arithmetic can see.
+SMALLEST_PENALTY = 1e-8
+# Below this r k d³ the first components are exact, and do not depend on the sample of rows.
+EXACT_WORK = 25_000_000
+# Improvement steps that lead from the whole data's directions to each cluster's own.
+FIRST_STEPS = 3
+
+
+@dataclass(frozen=True)
+class Parameters:
+    """All that a fit learns, for r starts side by side.
+
+    Attributes
+    ----------
+    model : LinearModel
+    variances : Tensor of shape (r, k, h)
+        Scatter along each component.
+    counts : Tensor of shape (r, k)
+        Total weight of each cluster.
+    traces : Tensor of shape (r, k)
+        Whole scatter of each cluster.
+    loss : Tensor of shape (r,)
+        L_λ, the loss that these parameters reach for the assignments they were made from.
+    noise_variance : Tensor of shape (r,)
+        s² of the model of section 5.
+    n_features : int
+        d of the data, which is more than the model's own where wide data was turned.
+    """
+
+    model: LinearModel
+    variances: Tensor
+    counts: Tensor
+    traces: Tensor
+    loss: Tensor
+    noise_variance: Tensor
+    n_features: int
+
+    def __getitem__(self, start: int | Tensor) -> Parameters:
+        rest = {name: part[start] for name, part in self._rest().items()}
+        return replace(self, model=self.model[start], **rest)
+
+    def largest_first(self) -> Tensor:
+        """Order (k,) of the clusters of one start: falling weight, equal ones by their centres."""
+        counts = self.counts[0].cpu().numpy()
+        centers = self.model.centers[0].cpu().numpy()
+        order = np.lexsort((*centers.T[::-1], -counts))
+        return torch.as_tensor(order, device=self.counts.device)
+
+    def reordered(self, order: Tensor) -> Parameters:
+        """Number the clusters anew, in all starts: cluster ``order[j]`` becomes j."""
+        return replace(
+            self,
+            model=self.model.reordered(order),
+            variances=self.variances[:, order],
+            counts=self.counts[:, order],
+            traces=self.traces[:, order],
+        )
+
+    def state_dict(self) -> dict[str, Tensor]:
+        """All tensors by their names."""
+        model = {field.name: getattr(self.model, field.name) for field in fields(LinearModel)}
+        return model | self._rest()
+
+    @classmethod
+    def of_state_dict(cls, state: dict[str, Tensor], n_features: int) -> Parameters:
+        """Put together what ``state_dict`` gave."""
+        rest = dict(state)
+        model = LinearModel(**{field.name: rest.pop(field.name) for field in fields(LinearModel)})
+        return cls(model=model, n_features=n_features, **rest)
+
+    def _rest(self) -> dict[str, Tensor]:
+        names = ("variances", "counts", "traces", "loss", "noise_variance")
+        return {name: getattr(self, name) for name in names}
+
+    def context(self, step: float) -> AssignmentContext:
+        """What an assignment rule needs; ``step`` is in units of one over the mean cost."""
+        weights = self.counts / self.counts.sum(-1, keepdim=True)
+        tiny = torch.finfo(weights.dtype).tiny
+        mean_cost = self.noise_variance * self.n_features
+        return AssignmentContext(
+            step_size=step / mean_cost,
+            log_weights=weights.clamp(min=tiny).log(),
+            noise_variance=self.noise_variance,
+        )
+
+    def log_normalizer(self) -> Tensor:
+        """Log of the Gaussian's normalising constant (r,), the same for every cluster."""
+        h, d = self.model.components.shape[-2], self.n_features
+        return (
+            d * (2 * math.pi * self.noise_variance).log() - h * self.model.latent_penalty.log()
+        ) / 2
+
+    def profile(self) -> Tensor:
+        """Minus the log-likelihood (r,) for given assignments, at the best noise variance."""
+        return self.counts.sum(-1) * (self.log_normalizer() + self.n_features / 2)
+
+
+class Directions:
+    """Main directions of the whole data, worked out only if a cluster needs them.
+
+    Parameters
+    ----------
+    sample : Tensor of shape (m, d)
+        Rows that stand for the data, centred.
+    weights : Tensor of shape (m,)
+    """
+
+    def __init__(self, sample: Tensor, weights: Tensor) -> None:
+        # Only a tie-breaker: a few hundred rows are enough where d is large.
+        step = 1 if sample.shape[1] <= 256 else -(-sample.shape[0] // 256)
+        self.sample = sample[::step] * weights[::step].sqrt().unsqueeze(1)
+
+    @cached_property
+    def main(self) -> Tensor:
+        """Orthonormal rows (at most d, d) in the order of falling variance, signs fixed."""
+        if self.sample.shape[1] <= self.sample.shape[0] or self.sample.shape[1] <= 256:
+            return fix_signs(torch.linalg.eigh(self.sample.mT @ self.sample)[1].flip(-1).mT)
+        return fix_signs(torch.linalg.svd(self.sample, full_matrices=False)[2])
+
+
+@dataclass(frozen=True)
+class Estimation:
+    """How parameters follow from moments.
+
+    Attributes
+    ----------
+    latent_dim : int
+    n_features : int
+        d of the data, which is more than that of the moments where wide data was turned.
+    latent_penalty : float or None
+        λ; None where it is estimated.
+    directions : Directions
+        Stand in for those of clusters that vary in fewer than h.
+    variance_floor : float
+        Smallest noise variance that the arithmetic can tell from zero.
+    """
+
+    latent_dim: int
+    n_features: int
+    latent_penalty: float | None
+    directions: Directions
+    variance_floor: float
+
+    def first(self, moments: Moments) -> Parameters:
+        """Parameters from moments alone."""
+        r, k, d = moments.sums.shape
+        main = self.directions.main[: self.latent_dim]
+        if r * k * d**3 <= EXACT_WORK or self._prefers_exact(d) or len(main) < self.latent_dim:
+            subspaces = self._exact(moments)
+        else:
+            components = main.expand(r, k, -1, -1)
+            for _ in range(FIRST_STEPS):
+                subspaces = self._completed(improved_subspaces(moments, components))
+                components = subspaces.components
+        return self._assemble(moments, subspaces, moments.centers())
+
+    def next(self, moments: Moments, previous: LinearModel) -> Parameters:
+        """Parameters from moments and the previous model; the loss does not rise."""
+        old = previous.components
+        if self._prefers_exact(old.shape[-1]):
+            subspaces = self._exact(moments)
+        else:
+            subspaces = self._completed(improved_subspaces(moments, old))
+        return self._assemble(moments, subspaces, self._centers(moments, previous))
+
+    def last(self, moments: Moments, previous: LinearModel) -> Parameters:
+        """Parameters with components to full precision, which close a fit."""
+        old = previous.components
+        d = old.shape[-1]
+        if d < LARGE_WIDTH or not pays_to_converge(d, self.latent_dim):
+            subspaces = self._exact(moments)
+        else:
+            found = converged_subspaces(moments, old, self.directions.main)
+            subspaces = self._completed(found)
+        return self._assemble(moments, subspaces, self._centers(moments, previous))
+
+    def _prefers_exact(self, d: int) -> bool:
+        """Tell whether a full eigendecomposition is cheaper than an improvement step."""
+        return d <= 24 or 3 * self.latent_dim >= d
+
+    def _exact(self, moments: Moments) -> Subspaces:
+        """Top-h eigenvectors of every scatter by full eigendecomposition (Theorem 2.2)."""
+        h = self.latent_dim
+        values, vectors = torch.linalg.eigh(moments.scatters())
+        components = vectors[..., -h:].flip(-1).mT.contiguous()
+        return self._completed(Subspaces(components, values[..., -h:].flip(-1).clamp(min=0)))
+
+    def _completed(self, found: Subspaces) -> Subspaces:
+        """Replace directions without variance by directions of the whole data.
+
+        An eigensolver's choice inside a null space is arbitrary and differs between equal inputs;
+        the loss does not depend on it, but the labels of new samples do.
+        """
+        floor = RANK_TOLERANCE * found.variances.sum((-2, -1))[..., None, None]
+        lacking = found.variances <= floor
+        if not bool(lacking.any()):
+            return found
+        components = found.components.clone()
+        h = components.shape[-2]
+        for start, j in lacking.any(-1).nonzero().tolist():
+            rank = int((~lacking[start, j]).sum())
+            candidates = torch.cat([components[start, j, :rank], self.directions.main[:h]])
+            components[start, j] = _gram_schmidt(candidates, h)
+        return Subspaces(components, torch.where(lacking, 0, found.variances))
+
+    @staticmethod
+    def _centers(moments: Moments, previous: LinearModel) -> Tensor:
+        """Means; a cluster without members keeps its centre."""
+        alive = (moments.counts > 0).unsqueeze(-1)
+        return torch.where(alive, moments.centers(), previous.centers)
+
+    def _assemble(self, moments: Moments, subspaces: Subspaces, centers: Tensor) -> Parameters:
+        h, d = self.latent_dim, self.n_features
+        traces = moments.traces()
+        total = traces.sum(-1)
+        latent = torch.minimum(subspaces.variances.sum((-2, -1)), total)
+        residual = total - latent
+        penalty = self._penalty(residual, latent, d - h, h)
+        loss = residual + penalty * latent
+        noise = (loss / (moments.counts.sum(-1) * d)).clamp(min=self.variance_floor)
+        model = LinearModel(centers, subspaces.components, penalty)
+        return Parameters(model, subspaces.variances, moments.counts, traces, loss, noise, d)
+
+    def _penalty(self, residual: Tensor, latent: Tensor, rest: int, h: int) -> Tensor:
+        """λ (r,): as given, or where the likelihood of section 5's model is largest."""
+        if self.latent_penalty is not None:
+            return torch.full_like(residual, self.latent_penalty)
+        if rest == 0:
+            return torch.ones_like(residual)
+        best = (residual / rest) / (latent / h).clamp(min=torch.finfo(latent.dtype).tiny)
+        return best.clamp(SMALLEST_PENALTY, 1.0)
+
+
+def fix_signs(components: Tensor) -> Tensor:
+    """Make the largest loading of every component positive, so that signs are not arbitrary."""
+    largest = components.abs().argmax(-1, keepdim=True)
+    signs = components.gather(-1, largest).sign()
+    return components * torch.where(signs == 0, 1, signs)
+
+
+def _gram_schmidt(candidates: Tensor, h: int) -> Tensor:
+    """First h independent directions of the candidates (c, d), orthonormal."""
+    kept = candidates[:0]
+    axes = torch.eye(candidates.shape[1], dtype=candidates.dtype, device=candidates.device)
+    for candidate in torch.cat([candidates, axes]):
+        rest = candidate - (kept @ candidate) @ kept
+        rest = rest - (kept @ rest) @ kept
+        length = rest.norm()
+        if length > 1e-6:
+            kept = torch.cat([kept, (rest / length)[None]])
+        if kept.shape[0] == h:
+            break
+    return kept

@@ -1,0 +1,293 @@
+"""Rows: the data from validation to solver, handed out in chunks, in coordinates of one's choice.
+
+Shapes: n samples, d features, m rows of a chunk.
+"""
+
+from __future__ import annotations
+
+import copy
+import hashlib
+import warnings
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, nullcontext
+from typing import Any, Self
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
+
+from tensorae.rows.processes import Processes
+
+__all__ = ["ACCURATE", "LARGE_WIDTH", "Rows", "cached_rows", "shared_tensor"]
+
+# Precision of sums and parameters.
+ACCURATE = torch.float64
+# Below this many numbers, double precision costs nothing that a user would notice.
+SMALL_DATA = 1 << 18
+# Bytes of scores that stay in the cache between the steps of a chunk.
+CACHED_BYTES = 4_000_000
+# Data whose mean holds more than this share of its squared lengths is moved to the mean.
+FAR_SHARE = 0.75
+# From this many features on, d x d sums are large enough for their precision to cost time.
+LARGE_WIDTH = 256
+
+
+class Rows:
+    """The rows of X with their weights, as (x - shift) / unit, in chunks.
+
+    Parameters
+    ----------
+    data : Tensor of shape (n, d)
+        Never copied as a whole where it is large.
+    weights : Tensor of shape (n,), optional
+    chunk_rows : int, optional
+        Rows per chunk; chosen by the number of features if not given.
+    home : torch.device, optional
+        Where results go, the device of ``data`` by default; None where the data came as an array,
+        and results go back as such.
+    places : Tensor of shape (n,), optional
+        Where these rows are in those that they were drawn from.
+
+    Attributes
+    ----------
+    n, d : int
+        Rows of this process, features.
+    count : int
+        Rows of all processes.
+    total : float
+        Weight of all of them.
+    weights : Tensor of shape (n,) or None
+        None where all rows count once.
+    shift : Tensor of shape (d,)
+    unit : float
+    dtype : torch.dtype
+        Precision of the chunks.
+    """
+
+    streamed = False
+    # Whether other processes have a share of the rows.
+    shared = False
+    processes = Processes()
+
+    def __init__(
+        self,
+        data: Tensor,
+        weights: Tensor | None = None,
+        *,
+        chunk_rows: int | None = None,
+        home: torch.device | None = None,
+        places: Tensor | None = None,
+    ) -> None:
+        self.data, self.home, self.places = data, home, places
+        self.device, self.dtype = data.device, data.dtype
+        self.n, self.d = data.shape
+        self.count = self.n
+        self.chunk_rows = chunk_rows or cached_rows(self.d)
+        self.shift, self.unit = data.new_zeros(()).expand(self.d), 1.0
+        self._ready: Tensor | None = data
+        self._set_weights(weights)
+
+    def _set_weights(self, weights: Tensor | None) -> None:
+        # Sums of rows that all count once need fewer products.
+        counted = weights is None or bool((weights == 1).all())
+        self.weights = None if counted or weights is None else weights.to(self.dtype)
+        self.total = float(self.count) if weights is None else float(weights.double().sum())
+
+    # The same rows, seen otherwise ----------------------------------------------------------------
+
+    def weighted(self, weights: Tensor | None) -> Self:
+        """Return the same rows with weights (n,), or None for one each."""
+        rows = copy.copy(self)
+        rows._set_weights(weights)
+        return rows
+
+    def in_chunks(self, chunk_rows: int) -> Self:
+        """Return the same rows, so many at a time."""
+        rows = copy.copy(self)
+        rows.chunk_rows = chunk_rows
+        return rows
+
+    def moved(self, shift: Tensor, unit: float = 1.0, *, dtype: torch.dtype | None = None) -> Self:
+        """Return the same rows as (x - shift) / unit; small data is moved once, large in chunks."""
+        rows = copy.copy(self)
+        rows.dtype = dtype or self.dtype
+        rows.shift, rows.unit = shift.to(self.device, rows.dtype), unit
+        rows.weights = None if self.weights is None else self.weights.to(rows.dtype)
+        rows._ready = rows._moved_at_once()
+        return rows
+
+    def centered(self) -> Self:
+        """Return the rows about their mean, in the precision of a solver.
+
+        Small data goes to double precision. Large data stays where it is if moving it would gain
+        no accuracy: it would cost a copy of every chunk in every pass.
+        """
+        small = self.count * self.d <= SMALL_DATA
+        dtype = ACCURATE if small else self.dtype
+        origin = torch.zeros(self.d, dtype=dtype, device=self.device)
+        mean, mean_squares = self.moved(origin, dtype=dtype).means()
+        near = bool(mean.square().sum() <= FAR_SHARE * mean_squares.sum())
+        return self.moved(origin if near and not small else mean, dtype=dtype)
+
+    def accurate_if_small(self) -> Self:
+        """Return the rows as they are, small data in double precision."""
+        small = self.count * self.d <= SMALL_DATA
+        return self.moved(self.shift, self.unit, dtype=ACCURATE if small else self.dtype)
+
+    def collected(self, most: int) -> Rows:  # noqa: ARG002
+        """Return all rows of all processes in memory where they are no more than ``most``."""
+        return self
+
+    def sample(self, direction: Tensor, size: int, offset: float) -> Rows:
+        """At most ``size`` rows that stand for all, in an order made from their values.
+
+        They are sorted along a direction (d,); where there are more than ``size``, every
+        (n/size)-th is kept (systematic sampling, each row with probability in proportion to its
+        weight), which represents the data better than independent draws. So neither shuffling the
+        rows nor writing one twice instead of giving it the weight two changes the sample.
+        ``offset`` in [0, 1) is where the grid starts.
+        """
+        keys = self.map(lambda x: x.to(ACCURATE) @ direction.to(ACCURATE))
+        weights = self.all_weights()
+        order = keys.argsort(stable=True)
+        order = order[weights[order] > 0]
+        if order.numel() <= size:
+            return Rows(self.select(order), weights[order], places=order)
+        cumulative = weights[order].cumsum(0, dtype=torch.float64)
+        grid = torch.arange(size, device=self.device, dtype=torch.float64) + offset
+        picks = torch.searchsorted(cumulative, grid * (cumulative[-1] / size), right=True)
+        places = order[picks.clamp_(max=order.numel() - 1)]
+        share = weights.new_full((size,), float(cumulative[-1]) / size)
+        return Rows(self.select(places), share, places=places)
+
+    # Passes ---------------------------------------------------------------------------------------
+
+    def chunks(self) -> Iterator[tuple[slice, Tensor]]:
+        """Yield ``(slice, x (m, d))``."""
+        for start in range(0, self.n, self.chunk_rows):
+            place = slice(start, min(start + self.chunk_rows, self.n))
+            if self._ready is None:
+                yield place, self._as_moved(self.data[place])
+            else:
+                yield place, self._ready[place]
+
+    def map(
+        self, function: Callable[[Tensor], Tensor], device: torch.device | None = None
+    ) -> Tensor:
+        """Results (n, ...) of ``function`` for all chunks x (m, d), in one tensor on ``device``.
+
+        Parts that outlive their chunk would fragment memory.
+        """
+        result: Tensor | None = None
+        for place, x in self.chunks():
+            part = function(x)
+            if result is None:
+                result = part.new_empty(self.n, *part.shape[1:], device=device or part.device)
+            result[place] = part
+        if result is None:
+            return torch.empty(0, dtype=ACCURATE, device=self.device)
+        return result
+
+    def means(self) -> tuple[Tensor, Tensor]:
+        """Mean and mean square (d,) of the features, by weight."""
+        total = torch.zeros(self.d, dtype=ACCURATE, device=self.device)
+        squares = torch.zeros_like(total)
+        for place, x in self.chunks():
+            weighted = x if self.weights is None else x * self.weights[place, None]
+            total += weighted.sum(0)
+            squares += (weighted * x).sum(0)
+        self.add_up(total, squares)
+        return total / self.total, squares / self.total
+
+    def select(self, indices: Tensor) -> Tensor:
+        """Some rows (m, d)."""
+        # Several times faster than indexing by a tensor.
+        if self._ready is not None:
+            return self._ready.index_select(0, indices)
+        return self._as_moved(self.data.index_select(0, indices))
+
+    def most_expensive(self, costs: Tensor, floor: float) -> Tensor | None:
+        """Indices of the row with the largest cost of (n,) and of all rows with its values.
+
+        None where no cost is above ``floor``. Rows without weight do not count.
+        """
+        if self.weights is not None:
+            costs = torch.where(self.weights > 0, costs, 0)
+        row = int(costs.argmax())
+        if float(costs[row]) <= floor:
+            return None
+        parts = [
+            (self.data[start : start + self.chunk_rows] == self.data[row]).all(1).nonzero() + start
+            for start in range(0, self.n, self.chunk_rows)
+        ]
+        return torch.cat(parts).squeeze(1)
+
+    def reading(self) -> AbstractContextManager[object]:
+        """Context of passes over these rows; those in memory need nothing."""
+        return nullcontext()
+
+    # Weights, processes, results ------------------------------------------------------------------
+
+    def weight_of(self, place: Tensor | slice) -> Tensor | None:
+        """Weights (m,) of some rows, or None where all rows count once."""
+        return None if self.weights is None else self.weights[place]
+
+    def all_weights(self) -> Tensor:
+        """Weights (n,) of all rows."""
+        if self.weights is None:
+            return torch.ones(self.n, dtype=self.dtype, device=self.device)
+        return self.weights
+
+    def add_up(self, *sums: Tensor) -> None:
+        """Add the sums of all processes that share the rows, in place."""
+
+    def same_in_all(self, *tensors: Tensor) -> None:
+        """Take over the first process's values, in place: rounding may differ between machines."""
+
+    def own(self, values: Tensor) -> Tensor:
+        """Of numbers (count, ...) for the rows of all processes those of this one."""
+        return values
+
+    def give_back(self, result: Tensor) -> Any:
+        """Return a result for the user: an array for an array, a tensor for a tensor."""
+        return result.cpu().numpy() if self.home is None else result.to(self.home)
+
+    def fingerprint(self) -> str:
+        """Tell these rows from all others, weights included."""
+        content = hashlib.sha256(str((self.n, self.d, self.data.dtype)).encode())
+        for start in range(0, self.n, self.chunk_rows):
+            content.update(self.data[start : start + self.chunk_rows].cpu().numpy().data)
+        if self.weights is not None:
+            content.update(self.weights.cpu().numpy().data)
+        return content.hexdigest()[:32]
+
+    def _as_moved(self, x: Tensor) -> Tensor:
+        x = x.to(self.dtype) - self.shift
+        return x if self.unit == 1.0 else x.div_(self.unit)
+
+    def _moved_at_once(self) -> Tensor | None:
+        """All rows as they are handed out, where that is no copy or a small one."""
+        if self.n * self.d <= SMALL_DATA:
+            return self._as_moved(self.data)
+        unmoved = self.unit == 1.0 and not bool(self.shift.any())
+        return self.data if unmoved and self.data.dtype == self.dtype else None
+
+
+def cached_rows(d: int, scores: int = 1, itemsize: int = 8) -> int:
+    """Rows of a chunk such that ``scores`` numbers per row stay in the cache."""
+    most = 24576 if d < LARGE_WIDTH else 4096
+    return int(min(max(CACHED_BYTES // (scores * itemsize), 1024), most))
+
+
+def shared_tensor(array: NDArray[Any]) -> Tensor:
+    """Share the memory of an array; nothing here writes to it, so read-only ones are fine."""
+    if not array.dtype.isnative:
+        array = array.astype(array.dtype.newbyteorder("="))
+    if any(stride < 0 for stride in array.strides):
+        array = np.ascontiguousarray(array)
+    if array.flags.writeable:
+        return torch.from_numpy(array)
+    with warnings.catch_warnings():
+        warnings.filterwarnings("ignore", message="The given NumPy array is not writable")
+        return torch.from_numpy(array)

@@ -1,0 +1,240 @@
+"""Rows that are read from batches, pass by pass, by one process or by many.
+
+A pass reads every batch once; what passes sum is added up over all processes at their ends.
+
+Shapes: n rows of this process, d features, m rows of a chunk, q wanted numbers.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import AbstractContextManager, nullcontext
+from typing import Any, Protocol
+
+import numpy as np
+import torch
+from threadpoolctl import ThreadpoolController
+from torch import Tensor
+
+from tensorae.exceptions import InvalidInputError
+from tensorae.rows.processes import Processes
+from tensorae.rows.rows import ACCURATE, Rows, cached_rows, shared_tensor
+
+__all__ = ["BatchSource", "StreamedRows"]
+
+
+class BatchSource(Protocol):
+    """What is streamed: batches that come in the same order at every pass."""
+
+    @property
+    def n_rows(self) -> int:
+        """Rows of this process."""
+
+    @property
+    def n_features(self) -> int:
+        """Columns."""
+
+    @property
+    def dtype(self) -> np.dtype[Any]:
+        """Precision of the rows."""
+
+    @property
+    def prefetch(self) -> int:
+        """Batches that are read ahead in the background."""
+
+    def __iter__(self) -> Iterator[np.ndarray]:
+        """Yield arrays (m, d)."""
+
+    def fingerprint(self) -> str:
+        """Tell these rows from all others."""
+
+
+class StreamedRows(Rows):
+    """The rows of this process, read anew in every pass.
+
+    Parameters
+    ----------
+    source : BatchSource
+        The rows of this process.
+    processes : Processes
+    device : torch.device
+    """
+
+    streamed = True
+
+    def __init__(self, source: BatchSource, processes: Processes, device: torch.device) -> None:
+        self.source, self.processes, self.device = source, processes, device
+        self.shared = not processes.alone
+        self.home = self.places = None
+        self.n, self.d = source.n_rows, source.n_features
+        self.count = int(processes.of_each(self.n, device).sum())
+        self.dtype = torch.float32 if source.dtype == np.float32 else ACCURATE
+        self.chunk_rows = cached_rows(self.d)
+        self.shift, self.unit = torch.zeros(self.d, dtype=self.dtype, device=device), 1.0
+        self._ready = None
+        self._set_weights(None)
+
+    def chunks(self) -> Iterator[tuple[slice, Tensor]]:
+        """Yield ``(slice, x (m, d))``."""
+        start = 0
+        unmoved = self.unit == 1.0 and not bool(self.shift.any())
+        for batch in self.source:
+            for part in shared_tensor(batch).split(self.chunk_rows):
+                x = part.to(self.device, self.dtype)
+                stop = start + part.shape[0]
+                if stop > self.n:
+                    break
+                yield slice(start, stop), x if unmoved else self._as_moved(x)
+                start = stop
+        if start != self.n:
+            raise InvalidInputError(
+                f"batches must give the same rows in every pass: expected {self.n}, got "
+                f"{'more' if start > self.n else start}; do not change the data during a fit."
+            )
+
+    def select(self, indices: Tensor) -> Tensor:
+        """Some rows (m, d); takes a pass."""
+        order = indices.argsort()
+        wanted = indices[order].contiguous()
+        found = torch.empty(len(indices), self.d, dtype=self.dtype, device=self.device)
+        for place, x in self.chunks():
+            bounds = torch.tensor([place.start, place.stop], device=self.device)
+            first, last = torch.searchsorted(wanted, bounds).tolist()
+            found[order[first:last]] = x[wanted[first:last] - place.start]
+        return found
+
+    def most_expensive(self, costs: Tensor, floor: float) -> Tensor | None:
+        """Indices here of all rows with the values of the most expensive row of all processes."""
+        row = int(costs.argmax()) if self.n else -1
+        largest = self.processes.of_each(float(costs[row]) if self.n else 0.0, self.device)
+        if float(largest.max()) <= floor:
+            return None
+        values = torch.zeros(self.d, dtype=self.dtype, device=self.device)
+        if self.processes.rank == int(largest.argmax()):
+            values += self.select(torch.tensor([row], device=self.device))[0]
+        self.add_up(values)
+        parts = [
+            (x == values).all(1).nonzero().squeeze(1) + place.start for place, x in self.chunks()
+        ]
+        return torch.cat(parts) if parts else torch.empty(0, dtype=torch.long, device=self.device)
+
+    def sample(self, direction: Tensor, size: int, offset: float) -> Rows:
+        """``size`` rows of all processes in the order of their values, each equally likely.
+
+        Systematic sampling along a direction, as in memory: a reservoir would depend on the order
+        of the rows and on who has which.
+        """
+        keys = self.map(lambda x: x.to(ACCURATE) @ direction.to(ACCURATE))
+        grid = torch.arange(size, device=self.device, dtype=torch.float64) + offset
+        ranks = (grid * (self.count / size)).long().clamp(max=self.count - 1)
+        places, owned = order_statistics(keys, ranks, self.processes)
+        x = torch.zeros(size, self.d, dtype=self.dtype, device=self.device)
+        x[owned] = self.select(places)
+        self.add_up(x)
+        return Rows(x, torch.full((size,), self.count / size, dtype=self.dtype, device=self.device))
+
+    def collected(self, most: int) -> Rows:
+        """All rows of all processes in memory, where they are no more than ``most``."""
+        if self.count > most:
+            return self
+        x = torch.zeros(self.count, self.d, dtype=self.dtype, device=self.device)
+        mine = self.own(x)
+        for place, part in self.chunks():
+            mine[place] = part
+        self.add_up(x)
+        return Rows(x, chunk_rows=self.chunk_rows)
+
+    def own(self, values: Tensor) -> Tensor:
+        """Of numbers for the rows of all processes, one after another, those of this one."""
+        sizes = self.processes.of_each(self.n, self.device).long()
+        first = int(sizes[: self.processes.rank].sum())
+        return values[first : first + self.n]
+
+    def add_up(self, *sums: Tensor) -> None:
+        """Add the sums of all processes, in place."""
+        self.processes.all_sums(*sums)
+
+    def same_in_all(self, *tensors: Tensor) -> None:
+        """Take over the first process's values, in place."""
+        self.processes.from_first(*tensors)
+
+    def fingerprint(self) -> str:
+        """Tell these rows from all others."""
+        return f"{(self.count, self.d)} {self.source.fingerprint()}"
+
+    def reading(self) -> AbstractContextManager[object]:
+        """Leave one thread to a source that reads ahead, while in this context.
+
+        The threads of a product wait for each other: one that has to share its core with the
+        reader holds up all of them (a pass over Parquet files on two cores takes half as long
+        again). OpenMP keeps this number by thread, so that no other thread's is changed.
+        """
+        threads = torch.get_num_threads()
+        if self.source.prefetch == 0 or threads == 1:
+            return nullcontext()
+        limited: AbstractContextManager[object] = ThreadpoolController().limit(
+            limits=threads - 1, user_api="openmp"
+        )
+        return limited
+
+    def _moved_at_once(self) -> None:
+        return None
+
+
+def order_statistics(keys: Tensor, ranks: Tensor, processes: Processes) -> tuple[Tensor, Tensor]:
+    """Find who holds the numbers at the given ranks of those of all processes, sorted.
+
+    By bisection on the numbers' bits: 64 rounds, each of which sums q counts over the processes.
+
+    Parameters
+    ----------
+    keys : Tensor of shape (n,)
+        The numbers of this process, float64.
+    ranks : Tensor of shape (q,)
+        Places in the order of the numbers of all processes, from 0.
+    processes : Processes
+
+    Returns
+    -------
+    places : Tensor of shape (m,)
+        Indices into ``keys`` of the wanted numbers that are taken from here.
+    owned : Tensor of shape (m,)
+        Which of the q they are. Every wanted number is taken from exactly one process.
+    """
+    order = keys.argsort(stable=True)
+    if processes.alone:
+        return order[ranks], torch.arange(len(ranks), device=ranks.device)
+    ordered = _as_integers(keys[order])
+    wanted = _bisect(ordered, ranks, processes)
+    positions = torch.searchsorted(ordered, wanted)
+    here = positions < len(ordered)
+    here[here.clone()] = ordered[positions[here]] == wanted[here]
+    # Equal numbers may be in several processes: the first one gives its own.
+    holders = torch.zeros(processes.size, len(ranks), dtype=torch.long, device=keys.device)
+    holders[processes.rank] = here
+    processes.all_sum(holders)
+    mine = here & (holders[: processes.rank].sum(0) == 0)
+    owned = mine.nonzero().squeeze(1)
+    return order[positions[owned]], owned
+
+
+def _bisect(ordered: Tensor, ranks: Tensor, processes: Processes) -> Tensor:
+    """Smallest integers (q,) that more than ``ranks`` of all numbers do not exceed."""
+    low = torch.full_like(ranks, torch.iinfo(torch.int64).min)
+    high = torch.full_like(ranks, torch.iinfo(torch.int64).max)
+    for _ in range(64):
+        # The mean of two integers without overflow, rounded down.
+        middle = (low & high) + ((low ^ high) >> 1)
+        counts = torch.searchsorted(ordered, middle, right=True)
+        processes.all_sum(counts)
+        enough = counts > ranks
+        high = torch.where(enough, middle, high)
+        low = torch.where(enough, low, middle + 1)
+        low = torch.minimum(low, high)
+    return high
+
+
+def _as_integers(keys: Tensor) -> Tensor:
+    """Integers in the order of the numbers (float64)."""
+    bits = (keys + 0.0).view(torch.int64)  # minus zero becomes zero
+    return torch.where(bits >= 0, bits, torch.iinfo(torch.int64).min - bits)
