@@ -264,6 +264,7 @@ class DeepLoop:
             blend = fit_blend(self.data, state.copies, noise, self.generator)
         copies = state.copies.first()
         assignments = replace(self._assigner(copies).hardened(best.assignments), changed=0.0)
+        more = state.ended_by in ("budget", "patience") and self.schedule.closing_epochs > 0
         return replace(
             state,
             copies=copies,
@@ -271,7 +272,7 @@ class DeepLoop:
             best=_best(copies, assignments, best.epoch, best.loss),
             blend=blend,
             learned=state.epoch,
-            phase="close" if state.ended_by in ("budget", "patience") else "settle",
+            phase="close" if more else "settle",
         )
 
     def _close(self, state: State) -> State:

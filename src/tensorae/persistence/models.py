@@ -14,7 +14,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from tensorae.deep.tensorize import TensorizedAutoencoder
+from tensorae.deep.module import TensorizedAutoencoder
 from tensorae.estimators.base import BaseTAE
 from tensorae.estimators.deep import TAE
 from tensorae.estimators.deep_options import check_input_shape, deep_options
