@@ -316,7 +316,9 @@ class Assigner:
         """Zeros for the sums of ``_center_sums`` and of ``Copies.own_sums``."""
         k, d = self.copies.flat_centers().shape
         options = {"dtype": torch.float64, "device": self.data.rows.device}
-        return torch.zeros(k, d + 1, **options), torch.zeros(3, len(self.copies.modules), k, **options)
+        return torch.zeros(k, d + 1, **options), torch.zeros(
+            3, len(self.copies.modules), k, **options
+        )
 
     def _candidates(self, now: Assignments, place: slice, *, everyone: bool) -> Tensor:
         # Soft rules need all costs; for a label the nearest clusters are enough.

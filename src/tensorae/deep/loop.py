@@ -162,9 +162,7 @@ class DeepLoop:
     ) -> None:
         self.data, self.options, self.schedule = data, options, schedule
         self.generator = generator
-        self.copies = (
-            Copies.of(module, data.rows.n, generator) if cross_fit else Copies((module,))
-        )
+        self.copies = Copies.of(module, data.rows.n, generator) if cross_fit else Copies((module,))
         self.steps = Steps(
             self.copies,
             data,

@@ -20,7 +20,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from tensorae.deep.autoencoders import make_autoencoders
+from tensorae.deep.architectures import make_autoencoders
 
 __all__ = ["TensorizedAutoencoder", "costs_from_parts", "members", "tensorize"]
 
@@ -100,9 +100,7 @@ class TensorizedAutoencoder(nn.Module):
     def costs_of(self, j: int, x: Tensor, target: Tensor | None = None) -> Tensor:
         """Cost (m,) of rows under autoencoder j alone."""
         errors, codes, _ = self.parts_of(j, x, target)
-        return costs_from_parts(
-            errors, codes, self.scale, self.code_scales[j], self.latent_penalty
-        )
+        return costs_from_parts(errors, codes, self.scale, self.code_scales[j], self.latent_penalty)
 
     def parts_of(
         self, j: int, x: Tensor, target: Tensor | None = None

@@ -98,9 +98,7 @@ class Steps:
         self.optimizers = [
             _optimizer([copies.network(*member) for member in group], lr) for group in self.groups
         ]
-        wanted = max(
-            BUFFER_ENTRIES // data.rows.d, BUFFER_BATCHES * copies.n_clusters * batch_size
-        )
+        wanted = max(BUFFER_ENTRIES // data.rows.d, BUFFER_BATCHES * copies.n_clusters * batch_size)
         self.buffer_rows = max(1, min(wanted, data.rows.n))
 
     def epoch(

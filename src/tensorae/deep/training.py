@@ -20,7 +20,7 @@ import torch
 from torch import Tensor
 
 from tensorae.deep.assignments import Assigner, TrainingData
-from tensorae.deep.autoencoders import check_autoencoder
+from tensorae.deep.architectures import check_autoencoder
 from tensorae.deep.cross_fit import chunk_rows
 from tensorae.deep.loop import DeepLoop, State, run
 from tensorae.deep.module import TensorizedAutoencoder, tensorize

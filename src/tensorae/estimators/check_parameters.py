@@ -210,7 +210,8 @@ def _check_streamed_deep(options: TrainingOptions) -> None:
 
 
 def check_seed(
-    random_state: Any, processes: Processes = Processes()  # noqa: B008 (immutable)
+    random_state: Any,
+    processes: Processes = Processes(),  # noqa: B008 (immutable)
 ) -> np.random.RandomState:
     """Return a generator from a seed, a generator or None, the same in all processes."""
     try:
