@@ -6,7 +6,7 @@ Shapes: n samples, k clusters, d features, h latent, r starts.
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import torch
 from torch import Tensor
@@ -16,7 +16,9 @@ from tensorae.linear.moments import Moments
 from tensorae.linear.parameters import Estimation, Parameters
 from tensorae.linear.passes import ChunkSweep, HardPass, TableSweep, cheapest, choose_sweep
 from tensorae.linear.rows import Rows
-from tensorae.storage.checkpoints import Checkpoint
+
+if TYPE_CHECKING:
+    from tensorae.storage.checkpoints import Checkpoint
 
 __all__ = ["Alternation", "Run"]
 

@@ -6,7 +6,7 @@ Shapes: n samples, k clusters, d features, h latent, r starts.
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import torch
@@ -27,7 +27,9 @@ from tensorae.linear.passes import ChunkSweep, cheapest, choose_sweep, fits_tabl
 from tensorae.linear.relocation import found_often, relocate
 from tensorae.linear.rows import ACCURATE, Rows, default_chunk_rows
 from tensorae.linear.subspaces import RANK_TOLERANCE, Fallback, fix_signs
-from tensorae.storage.checkpoints import Checkpoint
+
+if TYPE_CHECKING:
+    from tensorae.storage.checkpoints import Checkpoint
 
 __all__ = ["Solution", "SolverOptions", "solve", "solve_rows"]
 

@@ -26,8 +26,14 @@ from torch import Tensor
 from tensorae._files import write_atomically
 from tensorae.exceptions import CheckpointError, InvalidParameterError, TensoraeError
 from tensorae.parallel import Processes
-from tensorae.storage.container import Container, FileKind, read_container, write_container
-from tensorae.storage.trees import join_tree, split_tree
+from tensorae.storage.container import (
+    Container,
+    FileKind,
+    join_tree,
+    read_container,
+    split_tree,
+    write_container,
+)
 
 __all__ = ["Checkpoint", "State", "identity_of", "sample_fingerprint"]
 
@@ -114,7 +120,8 @@ class Checkpoint:
             return None
         position = steps.index(newest)
         self._turn = 1 - position
-        return _moved(found[position], device)
+        state_dict: dict[str, Any] = _moved(found[position], device)
+        return state_dict
 
     def resume(self, restored: Callable[[dict[str, Any]], T], device: torch.device) -> T | None:
         """Make a State of what was kept by ``restored``, or return None for a fresh start.

@@ -7,7 +7,7 @@ import pandas as pd
 import pytest
 
 from tensorae import TAE, LinearTAE, load
-from tensorae.persistence import read_header
+from tensorae.storage import read_header
 
 FOLDER = Path(__file__).with_name("fixtures")
 FILES = sorted(FOLDER.glob("*.tae"))
