@@ -60,18 +60,9 @@ TYPES = {
 
 @dataclass(frozen=True)
 class FileKind:
-    """What a file calls itself, and what to say of one that cannot be used.
+    """What a file calls itself, the newest version that can be read, and what to do if it cannot.
 
-    Attributes
-    ----------
-    name : str
-        Goes into the metadata as ``format``.
-    version : int
-        The newest that can be read.
-    error : type
-        To raise.
-    if_foreign, if_damaged : str
-        What to do with such a file.
+    The name goes into the metadata as ``format``; ``error`` is what is raised.
     """
 
     name: str
@@ -89,16 +80,7 @@ class FileKind:
 
 @dataclass(frozen=True)
 class Container:
-    """What is in a file.
-
-    Attributes
-    ----------
-    header : dict
-        Only what JSON knows.
-    tensors : dict of Tensor
-    version : int
-        Of the file's format.
-    """
+    """What is in a file: a header of what JSON knows, tensors, and the version of the format."""
 
     header: dict[str, Any]
     tensors: dict[str, Tensor]
@@ -114,14 +96,7 @@ class _MissingFileError(ModelFileError, FileNotFoundError):
 
 
 def write_container(path: str | os.PathLike[str], kind: FileKind, content: Container) -> None:
-    """Write a file as a whole or not at all.
-
-    Parameters
-    ----------
-    path : path-like
-    kind : FileKind
-    content : Container
-    """
+    """Write a file as a whole or not at all."""
     header = json.dumps(content.header, sort_keys=True, allow_nan=False)
     if len(header) > LARGEST_HEADER:
         raise ModelFileError(
@@ -140,17 +115,7 @@ def write_container(path: str | os.PathLike[str], kind: FileKind, content: Conta
 
 
 def read_container(path: str | os.PathLike[str], kind: FileKind) -> Container:
-    """Read a file, or say in one sentence why it cannot be read.
-
-    Parameters
-    ----------
-    path : path-like
-    kind : FileKind
-
-    Returns
-    -------
-    Container
-    """
+    """Read a file, or say in one sentence why it cannot be read."""
     entries, tensors = _read(path, kind)
     if set(entries) != ENTRIES or entries["sha256"] != _checksum(entries, tensors):
         raise kind.damaged(path, "its checksum does not match its content")
@@ -282,15 +247,7 @@ MARK = "$"
 
 
 def split_tree(tree: Any) -> tuple[Any, dict[str, Tensor]]:
-    """Take the tensors out of a tree; what is left is JSON.
-
-    Parameters
-    ----------
-    tree : dict, list, Tensor or value of JSON
-
-    Returns
-    -------
-    object, dict of Tensor
+    """Take the tensors out of dicts and lists; what is left is JSON, in which tuples are lists.
 
     Examples
     --------
@@ -307,13 +264,7 @@ def split_tree(tree: Any) -> tuple[Any, dict[str, Tensor]]:
 
 
 def join_tree(values: Any, tensors: Mapping[str, Tensor]) -> Any:
-    """Put the tensors back into the tree that ``split_tree`` took them from.
-
-    Raises
-    ------
-    KeyError, TypeError, ValueError
-        The values are not what ``split_tree`` gives.
-    """
+    """Put the tensors back; KeyError, TypeError or ValueError where that is not possible."""
     if isinstance(values, list):
         return [join_tree(value, tensors) for value in values]
     if not isinstance(values, dict):

@@ -26,7 +26,8 @@ from tensorae.storage.networks import module_state, sample_costs
 
 __all__ = ["CODECS", "Codec"]
 
-Packed = tuple[dict[str, Tensor], dict[str, Any]]
+Tensors = Mapping[str, Tensor]
+Packed = tuple[dict[str, Any], dict[str, Any]]
 
 FLOATS = (torch.float32, torch.float64)
 DOUBLE = (torch.float64,)
@@ -39,16 +40,7 @@ LABELS = (torch.int32,)
 
 @dataclass(frozen=True)
 class Field:
-    """What is expected of one tensor.
-
-    Attributes
-    ----------
-    shape : str
-        Letters, separated by blanks.
-    types : tuple of dtype
-    finite : bool
-        Whether NaN and infinity are errors.
-    """
+    """What is expected of one tensor: letters of its sizes, its types, no NaN or infinity."""
 
     shape: str
     types: tuple[torch.dtype, ...] = FLOATS
@@ -113,25 +105,17 @@ HISTORY = {
 
 
 def _pack_linear(model: Any) -> Packed:
-    """All fitted numbers of a LinearTAE."""
-    tensors = _packed(vars(model), LINEAR)
+    tree = _packed(vars(model), LINEAR)
     if model._frame is not None:
-        frame = dict(zip(FRAME, model._frame, strict=True))
-        tensors |= _prefixed("frame", _packed(frame, FRAME))
+        tree["frame"] = _packed(dict(zip(FRAME, model._frame, strict=True)), FRAME)
     if model._moments is not None:
-        tensors |= _prefixed("moments", _packed(model._moments, MOMENTS))
+        tree["moments"] = _packed(model._moments, MOMENTS)
     else:
-        tensors |= _prefixed("denoiser", _packed(vars(model._denoiser), DENOISER))
-    return tensors, {}
+        tree["denoiser"] = _packed(vars(model._denoiser), DENOISER)
+    return tree, {}
 
 
-def _restore_linear(
-    model: Any,
-    tensors: Mapping[str, Tensor],
-    details: Any,
-    sizes: dict[str, int],  # noqa: ARG001
-) -> None:
-    """Give a LinearTAE its fitted attributes."""
+def _restore_linear(model: Any, tensors: Tensors, _details: Any, sizes: dict[str, int]) -> None:
     _restore(model, tensors, LINEAR, sizes)
     frame, moments = part(tensors, "frame"), part(tensors, "moments")
     model._frame = model._moments = model._denoiser = None
@@ -147,35 +131,28 @@ def _restore_linear(
 
 
 def _pack_deep(model: Any) -> Packed:
-    """All that is fitted in a TAE; details are shapes of samples and phases of the training."""
-    k = len(model.cluster_centers_)
-    history = {name: torch.tensor(model.history_[name], dtype=HISTORY[name].types[0])
-               for name in HISTORY}  # fmt: skip
-    history["sizes"] = history["sizes"].reshape(-1, k)
-    tensors = _packed(vars(model), DEEP)
-    tensors |= _prefixed("history", history)
-    tensors |= _prefixed("module", module_state(model.module_))
+    history = _packed(model.history_, HISTORY)
+    history["sizes"] = history["sizes"].reshape(-1, len(model.cluster_centers_))
+    tree = _packed(vars(model), DEEP)
+    tree |= {"history": history, "module": module_state(model.module_)}
     if model._blend is not None:
-        tensors |= _prefixed("blend", _packed(vars(model._blend), BLEND))
+        tree["blend"] = _packed(vars(model._blend), BLEND)
         if model._blend.denoiser is not None:
-            denoiser = _packed(vars(model._blend.denoiser), DENOISER)
-            tensors |= _prefixed("blend.denoiser", denoiser)
+            tree["blend"]["denoiser"] = _packed(vars(model._blend.denoiser), DENOISER)
     costs = sample_costs(model.module_)
     if costs is not None:
-        tensors["sample_costs"] = costs
+        tree["sample_costs"] = costs
     details = {
         "input_shape": model.input_shape_,
         "sample_shape": model._sample_shape,
         "image_shape": model._images,
         "phases": model.history_["phase"],
     }
-    return tensors, details
+    return tree, details
 
 
-def _restore_deep(
-    model: Any, tensors: Mapping[str, Tensor], details: Any, sizes: dict[str, int]
-) -> None:
-    """Give a TAE its fitted attributes, all but its module."""
+def _restore_deep(model: Any, tensors: Tensors, details: Any, sizes: dict[str, int]) -> None:
+    """All but the module, which needs the rest of the model to be checked."""
     _restore(model, tensors, DEEP, sizes)
     if not isinstance(details, dict):
         raise MisfitError("its shapes are missing")
@@ -201,13 +178,13 @@ class Codec:
     Attributes
     ----------
     pack : callable
-        Takes a fitted model; returns tensors, and what is fitted and is no number.
+        Takes a fitted model; returns a tree of tensors, and details, which are no numbers.
     restore : callable
-        Takes a model, tensors, the rest, and sizes by their letters, which learns new ones.
+        Takes a model, tensors, details, and sizes by their letters, to which it adds.
     """
 
     pack: Callable[[Any], Packed]
-    restore: Callable[[Any, Mapping[str, Tensor], Any, dict[str, int]], None]
+    restore: Callable[[Any, Tensors, Any, dict[str, int]], None]
 
 
 # The only classes that a file can name.
@@ -219,9 +196,7 @@ CODECS = {
 # Parts ----------------------------------------------------------------------------------------
 
 
-def _check_fields(
-    tensors: Mapping[str, Tensor], table: Mapping[str, Field], sizes: dict[str, int]
-) -> None:
+def _check_fields(tensors: Tensors, table: Mapping[str, Field], sizes: dict[str, int]) -> None:
     """Check that all tensors of a table are there and fit; ``sizes`` learns new letters."""
     for name, field in table.items():
         if name not in tensors:
@@ -245,51 +220,40 @@ def _check_field(name: str, tensor: Tensor, field: Field, sizes: dict[str, int])
         raise MisfitError(f"{name} contains NaN or infinity")
 
 
-def _as_tensor(value: Any, types: tuple[torch.dtype, ...] | None = None) -> Tensor:
+def _packed(values: Mapping[str, Any], table: Mapping[str, Field]) -> dict[str, Any]:
+    return {name: _as_tensor(values[name], field.types[0]) for name, field in table.items()}
+
+
+def _as_tensor(value: Any, kind: torch.dtype) -> Tensor:
     """Array, tensor, number or list -> a tensor on the CPU, sharing memory where that is safe."""
     if isinstance(value, Tensor):
         return value.detach().cpu()
     if isinstance(value, np.ndarray):
         return torch.from_numpy(np.require(value, requirements=["C", "W", "A"]))
-    return torch.tensor(value, dtype=types[0] if types else None)
-
-
-def _as_value(tensor: Tensor) -> Any:
-    """Tensor -> what the attribute was: a number, or an array."""
-    return tensor.item() if tensor.ndim == 0 else tensor.numpy()
-
-
-def _packed(values: Mapping[str, Any], table: Mapping[str, Field]) -> dict[str, Tensor]:
-    return {name: _as_tensor(values[name], field.types) for name, field in table.items()}
-
-
-def _prefixed(prefix: str, tensors: Mapping[str, Tensor]) -> dict[str, Tensor]:
-    return {f"{prefix}.{name}": tensor for name, tensor in tensors.items()}
+    return torch.tensor(value, dtype=kind)
 
 
 def _restore(
-    model: Any,
-    tensors: Mapping[str, Tensor],
-    table: Mapping[str, Field],
-    sizes: dict[str, int],
+    model: Any, tensors: Tensors, table: Mapping[str, Field], sizes: dict[str, int]
 ) -> None:
     _check_fields(tensors, table, sizes)
     low, high = (int(end) for end in tensors["labels_"].aminmax())
     if not 0 <= low <= high < sizes["k"]:
         raise MisfitError(f"labels_ must lie between 0 and {sizes['k'] - 1}, got {low} to {high}")
     for name in table:
-        setattr(model, name, _as_value(tensors[name]))
+        tensor = tensors[name]
+        setattr(model, name, tensor.item() if tensor.ndim == 0 else tensor.numpy())
     model.n_features_in_ = sizes["d"]
 
 
-def _denoiser(tensors: Mapping[str, Tensor], sizes: dict[str, int]) -> Denoiser:
+def _denoiser(tensors: Tensors, sizes: dict[str, int]) -> Denoiser:
     _check_fields(tensors, DENOISER, sizes)
     if sizes["q"] > sizes["d"]:
         raise MisfitError(f"a denoiser of {sizes['d']} features has {sizes['q']} directions")
     return Denoiser(*(tensors[field.name] for field in fields_of(Denoiser)))
 
 
-def _blend(tensors: Mapping[str, Tensor], sizes: dict[str, int]) -> Blend | None:
+def _blend(tensors: Tensors, sizes: dict[str, int]) -> Blend | None:
     if not tensors:
         return None
     inner = part(tensors, "denoiser")
@@ -304,9 +268,7 @@ def _blend(tensors: Mapping[str, Tensor], sizes: dict[str, int]) -> Blend | None
     )
 
 
-def _history(
-    tensors: Mapping[str, Tensor], phases: Any, sizes: dict[str, int]
-) -> dict[str, list[Any]]:
+def _history(tensors: Tensors, phases: Any, sizes: dict[str, int]) -> dict[str, list[Any]]:
     _check_fields(tensors, HISTORY, sizes)
     if not isinstance(phases, list) or not all(isinstance(phase, str) for phase in phases):
         raise MisfitError("the phases of the training are missing")

@@ -56,23 +56,7 @@ def new_header(
     details: Mapping[str, Any],
     preprocessing: Mapping[str, Any] | None,
 ) -> dict[str, Any]:
-    """Describe a fitted model.
-
-    Parameters
-    ----------
-    model : LinearTAE or TAE
-    parameters : dict
-        Those of the constructor, as they are stored.
-    details : dict
-        What is fitted and is no number.
-    preprocessing : dict or None
-        As the caller of ``save`` gave it.
-
-    Returns
-    -------
-    dict
-        Only what JSON knows.
-    """
+    """Describe a fitted model in what JSON knows; ``details`` are fitted and no numbers."""
     names = getattr(model, "feature_names_in_", None)
     header = {
         "class": type(model).__name__,
@@ -84,7 +68,7 @@ def new_header(
         "versions": _versions(),
         "created": datetime.now(UTC).isoformat(timespec="seconds"),
     }
-    return {name: plain(value, name) for name, value in header.items()}
+    return {name: _plain(value, name) for name, value in header.items()}
 
 
 def check_header(header: Mapping[str, Any], classes: Collection[str]) -> None:
@@ -152,9 +136,9 @@ def stored_parameters(model: Any) -> tuple[dict[str, Any], dict[str, Tensor]]:
         elif name == "device":
             stored[name] = None if value is None else str(value)
         elif name == "architecture" and not isinstance(value, str):
-            stored[name] = {"custom": name_of_callable(value)}
+            stored[name] = {"custom": _name_of_callable(value)}
         else:
-            stored[name] = plain(value, name)
+            stored[name] = _plain(value, name)
     return stored, tensors
 
 
@@ -169,21 +153,7 @@ def read_parameters(
 ) -> dict[str, Any]:
     """Turn stored parameters into those of the constructor of ``kind``.
 
-    Parameters
-    ----------
-    path : path-like
-        For messages.
-    kind : class
-    stored : dict
-        As ``stored_parameters`` gave it.
-    tensors : dict of Tensor
-        Of the file.
-    architecture, device : object, optional
-        As ``load`` was given them.
-
-    Returns
-    -------
-    dict
+    ``architecture`` and ``device`` are those that ``load`` was given; the path is for messages.
     """
     known = set(inspect.signature(kind).parameters) - set(NEVER_STORED)
     if not isinstance(stored, dict) or not set(stored) <= known:
@@ -204,19 +174,8 @@ def read_parameters(
     return given
 
 
-def plain(value: Any, where: str) -> Any:
-    """Value with JSON's own kinds only: numbers of NumPy become Python's, arrays become lists.
-
-    Parameters
-    ----------
-    value : object
-    where : str
-        What to call it in an error.
-
-    Returns
-    -------
-    object
-    """
+def _plain(value: Any, where: str) -> Any:
+    """Value with JSON's own types only; ``where`` is what an error calls it."""
     if isinstance(value, np.ndarray | np.generic):
         value = value.tolist()
     if value is None or isinstance(value, bool | int | str):
@@ -224,16 +183,16 @@ def plain(value: Any, where: str) -> Any:
     if isinstance(value, float) and math.isfinite(value):
         return float(value)
     if isinstance(value, list | tuple):
-        return [plain(entry, f"{where}[{i}]") for i, entry in enumerate(value)]
+        return [_plain(entry, f"{where}[{i}]") for i, entry in enumerate(value)]
     if isinstance(value, dict) and all(isinstance(key, str) for key in value):
-        return {key: plain(entry, f"{where}[{key!r}]") for key, entry in value.items()}
+        return {key: _plain(entry, f"{where}[{key!r}]") for key, entry in value.items()}
     raise InvalidParameterError(
         f"{where} must be made of text, finite numbers, lists and dicts with text as keys to be "
         f"saved, got {value!r:.60}; convert it."
     )
 
 
-def name_of_callable(function: Any) -> str:
+def _name_of_callable(function: Any) -> str:
     """Qualified name of a function, of what a partial calls, or of the class of an object."""
     while hasattr(function, "func"):
         function = function.func

@@ -24,6 +24,7 @@ from tensorae.storage.container import (
     FileKind,
     MisfitError,
     read_container,
+    split_tree,
     write_container,
 )
 from tensorae.storage.fitted import CODECS
@@ -181,11 +182,11 @@ def read_header(path: str | os.PathLike[str]) -> dict[str, Any]:
 def _packed(model: StoredModel, preprocessing: Mapping[str, Any] | None) -> Container:
     parameters, tensors = stored_parameters(model)
     try:
-        fitted, details = CODECS[type(model).__name__].pack(model)
+        tree, details = CODECS[type(model).__name__].pack(model)
     except (AttributeError, KeyError) as error:
         raise MisfitError(f"an attribute of the fit is missing ({error})") from None
     header = new_header(model, parameters, details, preprocessing)
-    return Container(header, tensors | fitted, FORMAT_VERSION)
+    return Container(header, tensors | split_tree(tree)[1], FORMAT_VERSION)
 
 
 def _restored(
