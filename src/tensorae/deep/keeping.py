@@ -6,7 +6,7 @@ Shapes: n samples, k clusters.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import torch
 from torch import Tensor
@@ -15,7 +15,9 @@ from tensorae.deep.history import History
 from tensorae.deep.membership import Membership, TrainingData
 from tensorae.deep.scoring import Twins
 from tensorae.deep.steps import Steps
-from tensorae.storage.checkpoints import Checkpoint
+
+if TYPE_CHECKING:
+    from tensorae.storage.checkpoints import Checkpoint
 
 __all__ = [
     "Keeping",

@@ -19,7 +19,7 @@ import math
 import time
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
 import torch
 from torch import Tensor, nn
@@ -35,7 +35,9 @@ from tensorae.deep.scoring import chunk_rows
 from tensorae.deep.tensorize import TensorizedAutoencoder
 from tensorae.deep.training import TrainingOptions
 from tensorae.rows.processes import Processes
-from tensorae.storage.checkpoints import Checkpoint
+
+if TYPE_CHECKING:
+    from tensorae.storage.checkpoints import Checkpoint
 
 __all__ = ["StreamedTraining", "UnitRows"]
 

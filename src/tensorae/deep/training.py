@@ -19,7 +19,7 @@ import math
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import torch
 from torch import Tensor
@@ -33,7 +33,9 @@ from tensorae.deep.scoring import Twins
 from tensorae.deep.start import Start, principal_directions
 from tensorae.deep.steps import DivergedError, Steps
 from tensorae.deep.tensorize import TensorizedAutoencoder
-from tensorae.storage.checkpoints import Checkpoint
+
+if TYPE_CHECKING:
+    from tensorae.storage.checkpoints import Checkpoint
 
 __all__ = ["Outcome", "TrainingOptions", "train"]
 

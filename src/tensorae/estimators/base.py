@@ -24,9 +24,16 @@ from sklearn.base import (
 from sklearn.utils import Tags
 from torch import Tensor
 
-from tensorae.estimators.check_data import check_codes, check_fitted, check_labels_of, check_rows
+from tensorae.estimators.check_data import (
+    check_codes,
+    check_device,
+    check_fitted,
+    check_labels_of,
+    check_rows,
+)
 from tensorae.estimators.check_parameters import check_number
 from tensorae.rows import Rows
+from tensorae.storage import save
 from tensorae.storage.checkpoints import Checkpoint, identity_of
 
 __all__ = ["BaseTAE", "Predictor"]
@@ -67,6 +74,7 @@ class BaseTAE(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMixin, B
 
     labels_: np.ndarray
     loss_: float
+    n_features_in_: int
     cluster_centers_: np.ndarray
 
     @abstractmethod
@@ -229,10 +237,9 @@ class BaseTAE(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMixin, B
         preprocessing : dict, optional
             What was done to the data before the fit, such as names, order and scaling of
             columns: text, numbers, lists and dicts. It goes into the header of the file, from
-            where ``tensorae.persistence.read_header`` reads it.
+            where ``tensorae.storage.read_header`` reads it.
         """
-        from tensorae.persistence import save  # it imports the estimators
-
+        check_fitted(self)
         save(self, path, preprocessing=preprocessing)
 
     def plot(
@@ -346,6 +353,17 @@ class BaseTAE(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMixin, B
     @abstractmethod
     def _n_features_out(self) -> int:
         """Length h of a fitted code."""
+
+    @abstractmethod
+    def _check_parameters(self) -> None:
+        """Refuse parameters that ``fit`` would refuse for the data that was fitted."""
+
+    def _checked_device(self) -> torch.device:
+        return check_device(self.device, torch.device("cpu"))
+
+    def _fitted_rows(self) -> Rows:
+        """Rows (n, d), as many as were fitted, with no memory behind them."""
+        return Rows(torch.zeros(1, 1).expand(len(self.labels_), self.n_features_in_))
 
     def _check_rows(self, X: Any, *, reset: bool) -> Rows:
         """Check X and bring it to the device of the computation as rows (n, d)."""

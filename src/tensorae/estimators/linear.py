@@ -39,6 +39,7 @@ from tensorae.linear.span import Span
 from tensorae.linear.update import Parameters
 from tensorae.rows import Rows
 from tensorae.rows.rows import ACCURATE
+from tensorae.storage import register
 
 __all__ = ["LinearTAE"]
 
@@ -49,6 +50,7 @@ LARGEST_MOMENTS = 1 << 24
 logger = logging.getLogger(__name__)
 
 
+@register
 class LinearTAE(BaseTAE):
     """Linear Tensorized Autoencoder: clusters, each with principal directions of its own.
 
@@ -237,6 +239,10 @@ class LinearTAE(BaseTAE):
                 type(self).__name__, self.loss_, self.n_iter_, solution.n_starts,
             )  # fmt: skip
         return self
+
+    def _check_parameters(self) -> None:
+        check_seed(self.random_state)
+        linear_options(self.get_params(deep=False), self._fitted_rows())
 
     def partial_fit(
         self,
