@@ -188,21 +188,21 @@ class Estimation:
         r, k, d = moments.sums.shape
         main = self.directions.main[: self.latent_dim]
         found = _Means(moments.centers(), moments.traces())
-        if r * k * d**3 <= EXACT_WORK or self._prefers_exact(d) or len(main) < self.latent_dim:
-            return self._assemble(moments, found, self._exact(moments))
+        if r * k * d**3 <= EXACT_WORK or self.prefers_exact(d) or len(main) < self.latent_dim:
+            return self._assemble(moments, found, self.exact(moments))
         components = main.expand(r, k, -1, -1)
         for _ in range(FIRST_STEPS):
-            subspaces = self._completed(improved_subspaces(moments, components))
+            subspaces = self.improved(moments, components)
             components = subspaces.components
         return self._assemble(moments, found, subspaces)
 
     def next(self, moments: Moments, previous: LinearModel) -> Parameters:
         """Parameters from moments and the previous model; the loss does not rise."""
         found = self._means(moments, previous)
-        if self._prefers_exact(previous.centers.shape[-1]):
-            subspaces = self._exact(moments)
+        if self.prefers_exact(previous.centers.shape[-1]):
+            subspaces = self.exact(moments)
         else:
-            subspaces = self._completed(improved_subspaces(moments, previous.components))
+            subspaces = self.improved(moments, previous.components)
         return self._assemble(moments, found, subspaces)
 
     def last(self, moments: Moments, previous: LinearModel) -> Parameters:
@@ -210,22 +210,29 @@ class Estimation:
         found = self._means(moments, previous)
         d = previous.centers.shape[-1]
         if d < LARGE_WIDTH or not pays_to_converge(d, self.latent_dim):
-            subspaces = self._exact(moments)
+            subspaces = self.exact(moments)
         else:
-            main = self.directions.main
-            subspaces = self._completed(converged_subspaces(moments, previous.components, main))
+            subspaces = self.converged(moments, previous.components)
         return self._assemble(moments, found, subspaces)
 
-    def _prefers_exact(self, d: int) -> bool:
+    def prefers_exact(self, d: int) -> bool:
         """Tell whether a full eigendecomposition is cheaper than an improvement step."""
         return d <= 24 or 3 * self.latent_dim >= d
 
-    def _exact(self, moments: Moments) -> Subspaces:
+    def exact(self, moments: Moments) -> Subspaces:
         """Top-h eigenvectors of every scatter by full eigendecomposition (Theorem 2.2)."""
         h = self.latent_dim
         values, vectors = torch.linalg.eigh(moments.scatters())
         components = vectors[..., -h:].flip(-1).mT.contiguous()
         return self._completed(Subspaces(components, values[..., -h:].flip(-1).clamp(min=0)))
+
+    def improved(self, moments: Moments, components: Tensor) -> Subspaces:
+        """One step from components (r, k, h, d) towards the top-h eigenvectors."""
+        return self._completed(improved_subspaces(moments, components))
+
+    def converged(self, moments: Moments, components: Tensor) -> Subspaces:
+        """Top-h eigenvectors to full precision, from components (r, k, h, d) near them."""
+        return self._completed(converged_subspaces(moments, components, self.directions.main))
 
     def _completed(self, found: Subspaces) -> Subspaces:
         """Replace directions without variance by directions of the whole data.
