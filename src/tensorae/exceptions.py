@@ -61,9 +61,8 @@ class MissingDependencyError(TensoraeError, ImportError):
 
 
 if TYPE_CHECKING:
-    from sklearn.exceptions import NotFittedError as _SklearnNotFittedError
 
-    class NotFittedError(TensoraeError, _SklearnNotFittedError):
+    class NotFittedError(TensoraeError, ValueError, AttributeError):
         """The estimator was asked for results before ``fit``."""
 
 

@@ -8,7 +8,7 @@ import pytest
 from pyarrow import csv
 
 from tensorae import LinearTAE, load
-from tensorae.persistence import read_header
+from tensorae.storage import read_header
 from tensorae.tables import Preparation, read_data
 
 COLUMNS = ["bill_length_mm", "bill_depth_mm", "flipper_length_mm", "body_mass_g"]

@@ -9,11 +9,10 @@ from hypothesis import strategies as st
 from tensorae import LinearTAE
 from tensorae.assignment import RULES
 from tensorae.datasets import lines_3d, orthogonal_lines, parallel_lines, triangle
-from tensorae.linear import parameters as parameters_module
-from tensorae.linear.parameters import Estimation
-from tensorae.linear.passes import ChunkSweep, TableSweep
-from tensorae.linear.rows import Rows
-from tensorae.linear.subspaces import Fallback
+from tensorae.linear import update as update_module
+from tensorae.linear.update import Directions, Estimation
+from tensorae.linear.sweeps import ChunkSweep, TableSweep
+from tensorae.rows import Rows
 
 law = settings(max_examples=20, deadline=None, derandomize=True, database=None)
 seeds = st.integers(0, 2**31 - 1)
@@ -37,10 +36,10 @@ def loss_by_hand(X, assignments, model):
 
 def set_up(X, h, penalty, sweep_type):
     """Return a sweep over X (about its mean), X as the sweep sees it, and the estimation."""
-    rows = Rows(torch.as_tensor(X), chunk_rows=16)
+    rows = Rows(torch.as_tensor(X), chunk_rows=16).centered()
     centered = X - X.mean(axis=0)
-    fallback = Fallback(torch.as_tensor(centered), torch.ones(len(X), dtype=torch.float64))
-    return sweep_type(rows), centered, Estimation(h, rows.d, penalty, fallback, 1e-12)
+    directions = Directions(torch.as_tensor(centered), torch.ones(len(X), dtype=torch.float64))
+    return sweep_type(rows), centered, Estimation(h, rows.d, penalty, directions, 1e-12)
 
 
 def one_hot(labels, k):
@@ -67,14 +66,14 @@ def test_loss_never_rises_after_any_half_step(
     sweep, X, estimation = set_up(sample.X, h, penalty, sweep_type)
     labels = torch.as_tensor(sample.rng.randint(k, size=(1, n)), dtype=torch.int32)
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(parameters_module, "prefers_exact", lambda d, h: exact)
+        patch.setattr(update_module, "prefers_exact", lambda d, h: exact)
         moments = sweep.moments(labels, k)
         parameters = estimation.first(moments)
         loss = loss_by_hand(X, one_hot(labels, k), parameters.model)
         slack = 1e-10 * loss
         for _ in range(6):
             step = sweep.hard_pass(parameters.model, labels.clone(), moments)
-            labels, moments = step.labels, step.moments
+            labels, moments = step.members, step.moments
             after_assignment = loss_by_hand(X, one_hot(labels, k), parameters.model)
             assert after_assignment <= loss + slack
             parameters = estimation.next(moments, parameters)

@@ -10,13 +10,13 @@ from hypothesis import strategies as st
 from torch import Tensor
 
 from tensorae.linear.denoising import Denoiser
-from tensorae.linear.passes import choose_sweep
-from tensorae.linear.rows import Rows
+from tensorae.linear.sweeps import ChunkSweep
+from tensorae.rows import Rows
 
 
 def denoiser_of(x: Tensor, labels: Tensor, k: int, **options: int) -> Denoiser:
-    rows = Rows(x)
-    moments = choose_sweep(rows, 1, k).moments(labels[None], k)
+    rows = Rows(x).centered()
+    moments = ChunkSweep(rows).moments(labels[None], k)
     return Denoiser.from_moments(moments, rows.shift, **options)
 
 

@@ -7,9 +7,9 @@ import torch
 from tensorae import LinearTAE
 from tensorae.linear import pruning
 from tensorae.linear.model import LinearModel, winners
-from tensorae.linear.passes import ChunkSweep, choose_sweep
+from tensorae.linear.sweeps import ChunkSweep
 from tensorae.linear.pruning import PrunedSweep
-from tensorae.linear.rows import Rows
+from tensorae.rows import Rows
 
 K, H, D = 4, 2, 30
 
@@ -17,15 +17,15 @@ K, H, D = 4, 2, 30
 def drifting_models(rng, *, starts=2, steps=12, penalties=None):
     """Yield models that move less and less, as those of a fit do."""
     centers = rng.randn(starts, K, D)
-    frames = rng.randn(starts, K, D, H)
+    spans = rng.randn(starts, K, D, H)
     for step in range(steps):
         size = 0.3 * 0.6**step
         centers = centers + size * rng.randn(*centers.shape) / 5
-        frames = frames + size * rng.randn(*frames.shape) / 3
+        spans = spans + size * rng.randn(*spans.shape) / 3
         penalty = 0.1 if penalties is None else penalties[step]
         yield LinearModel(
             torch.tensor(centers),
-            torch.tensor(np.linalg.qr(frames)[0]).mT.contiguous(),
+            torch.tensor(np.linalg.qr(spans)[0]).mT.contiguous(),
             torch.full((starts,), penalty, dtype=torch.float64),
         )
 
@@ -33,7 +33,8 @@ def drifting_models(rng, *, starts=2, steps=12, penalties=None):
 def drawn_rows(rng, dtype, *, weighted=False, n=600):
     x = rng.randn(n, D) + 2 * rng.randn(K, D)[rng.randint(K, size=n)]
     weights = torch.tensor(rng.uniform(size=n)) if weighted else None
-    return Rows(torch.tensor(x).to(dtype), weights, chunk_rows=128, dtype=dtype)
+    rows = Rows(torch.tensor(x).to(dtype), weights, chunk_rows=128)
+    return rows.moved(rows.means()[0])
 
 
 @pytest.fixture
@@ -82,7 +83,7 @@ def test_labels_and_sums_are_those_of_full_passes(partial_passes, seed, weighted
 def test_bounds_hold_while_the_model_moves(penalty):
     rng = np.random.RandomState(1)
     rows = drawn_rows(rng, torch.float64)
-    x = next(iter(Rows(rows.data, shift=rows.shift, chunk_rows=rows.n).chunks()))[1]
+    x = next(iter(rows.in_chunks(rows.n).chunks()))[1].double()
     first, *later = drifting_models(rng, steps=8, penalties=[penalty] * 8)
     scores = first.fold().scores(x)
     labels = winners(scores)[0]
@@ -163,7 +164,7 @@ def test_many_features_in_memory_are_pruned_and_fits_agree(monkeypatch, partial_
     rng = np.random.RandomState(6)
     X = rng.randn(4000, 80) + 0.4 * rng.randn(5, 80)[rng.randint(5, size=4000)]
     X = X.astype(np.float32)
-    assert isinstance(choose_sweep(Rows(torch.tensor(X)), 1, 5), PrunedSweep)
+    assert PrunedSweep.pays(Rows(torch.tensor(X)), 1, 5)
     pruned = LinearTAE(5, 3, random_state=0, n_init=1).fit(X)
     assert partial_passes
     monkeypatch.setattr(pruning, "PRUNED_WIDTH", 10**9)

@@ -6,12 +6,14 @@ import numpy as np
 import pytest
 import torch
 
-from tensorae import LinearTAE
+from tensorae import TAE, Batches, LinearTAE
+from tensorae.datasets import load_iris
 from tensorae.exceptions import CheckpointError, InvalidParameterError, ModelFileError
 from tensorae.rows.processes import Processes
 from tensorae.storage.checkpoints import KIND, Checkpoint, identity_of, sample_fingerprint
 from tensorae.storage.container import Container, FileKind, read_container, write_container
 
+IRIS = load_iris().data
 CPU = torch.device("cpu")
 IDENTITY = {"class": "Sum", "data": "[3, 2] abc", "n_clusters": 3}
 
@@ -54,6 +56,7 @@ def test_nested_states_come_back_as_they_were(checkpoint):
         "0": {"weight": torch.ones(1)},
         "module.0": {"weight": torch.ones(2)},
         "$tensor": "a name like any other",
+        "nested": {"$items": [1, (2, 3)]},
     }
     checkpoint().write(state)
     again = checkpoint().restore(CPU)
@@ -63,6 +66,7 @@ def test_nested_states_come_back_as_they_were(checkpoint):
     assert torch.equal(again["module.0"]["weight"], torch.ones(2))
     assert again["labels"].dtype == torch.int32
     np.testing.assert_array_equal(again["path"], state["path"])
+    assert again["nested"] == {"$items": [1, [2, 3]]}
     for name in ("phase", "best", "settled", "step", "$tensor"):
         assert again[name] == state[name]
 
@@ -285,11 +289,12 @@ def test_a_checkpoint_of_the_first_version_is_to_be_finished_with_it(checkpoint,
     [
         lambda header: header.pop("state"),
         lambda header: header.pop("identity"),
-        lambda header: header["state"].pop("step"),
-        lambda header: header.update(state=[]),
-        lambda header: header["state"].update(step="three"),
-        lambda header: header["state"].update(step=-1),
-        lambda header: header["state"].update(step=True),
+        lambda header: header.pop("step"),
+        lambda header: header.update(step="three"),
+        lambda header: header.update(step=-1),
+        lambda header: header.update(step=True),
+        lambda header: header.update(state=None),
+        lambda header: header.update(state=[1]),
         lambda header: header["state"].update(totals={"$tensor": "elsewhere"}),
         lambda header: header["state"].update(totals={"$tensor": []}),
         lambda header: header["state"].update(best={"$float": "large"}),
@@ -320,6 +325,46 @@ def test_a_state_that_the_loop_cannot_use_is_to_be_removed(checkpoint, restored)
     checkpoint()(Counted(3))
     with pytest.raises(CheckpointError, match=r"run\.ckpt.*remove the file"):
         checkpoint().resume(restored, CPU)
+
+
+@pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
+@pytest.mark.parametrize(
+    ("model", "data"),
+    [
+        (LinearTAE(3, 1, init=IRIS[:3]), IRIS),
+        (LinearTAE(3, 1, init=IRIS[:3]), Batches(IRIS)),
+        (LinearTAE(3, 1, init=IRIS[:3], assignment="em"), IRIS),
+        (TAE(3, 1, max_epochs=20, random_state=0), IRIS),
+    ],
+    ids=["linear", "streamed", "soft", "deep"],
+)
+def test_a_fit_that_misses_a_name_says_what_to_do(model, data, tmp_path, monkeypatch):
+    class KilledError(Exception):
+        pass
+
+    def kill(self):
+        raise KilledError
+
+    file = tmp_path / "run.ckpt"
+    with monkeypatch.context() as patch:
+        # The second state is due, but the fit does not live to write it.
+        patch.setattr(Checkpoint, "due", lambda self: not file.exists() or kill(self))
+        with pytest.raises(KilledError):
+            model.fit(data, checkpoint=file, checkpoint_every=0)
+    content = read_container(file, KIND)
+    names = [name for name in content.header["state"] if not name.startswith("optimizer")]
+    tried, messages = names[:: max(1, len(names) // 12)], []
+    for name in tried:
+        left = {key: value for key, value in content.header["state"].items() if key != name}
+        changed = replace(content, header=content.header | {"state": left})
+        write_container(file, KIND, changed)
+        try:
+            model.fit(data, checkpoint=file)
+        except CheckpointError as error:
+            messages.append(str(error))
+    # A name or two may say what others say as well.
+    assert len(messages) >= len(tried) / 2
+    assert all("run.ckpt" in text and "remove the file" in text for text in messages)
 
 
 def test_the_loop_makes_its_state_of_what_was_kept(checkpoint):

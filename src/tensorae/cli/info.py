@@ -18,7 +18,7 @@ WIDTH = 14
 @with_options
 def info(model_file: MODEL_FILE, voice: VoiceOptions) -> None:
     """Show what is in a model file."""
-    from tensorae.persistence import read_header
+    from tensorae.storage import read_header
     from tensorae.tables import Preparation
 
     speaker = Voice(voice)

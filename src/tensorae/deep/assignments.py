@@ -208,7 +208,7 @@ class Assigner:
         """
         rows = self.data.rows
         labels, soft = torch.empty_like(now.labels), now.soft
-        lowest = torch.empty(rows.n, device=rows.device)
+        lowest = torch.empty(rows.n, dtype=torch.float32, device=rows.device)
         centers, own = self._no_sums()
         for place, chunk in rows.chunks():
             x = chunk.float()
@@ -415,7 +415,7 @@ class Assigner:
     def _cut(self, labels: Tensor, parent: int) -> tuple[Tensor, Tensor, Tensor]:
         """Mean, main direction and median along it of a cluster, by the process with most of it."""
         rows = self.data.rows
-        cut = torch.zeros(3, rows.d, device=rows.device)
+        cut = torch.zeros(3, rows.d, dtype=torch.float32, device=rows.device)
         counts = rows.processes.of_each(int((labels == parent).sum()), rows.device)
         if rows.processes.rank == int(counts.argmax()) and counts.max() > 0:
             found: list[Tensor] = []

@@ -247,7 +247,7 @@ class Steps:
         rows = self.data.rows
         # Even batches are up to half as long again as asked for.
         size = max(min(rows.n * rows.d, NOISE_ENTRIES), 2 * self.batch_size * rows.d)
-        bank = torch.empty(size, device=rows.device)
+        bank = torch.empty(size, dtype=torch.float32, device=rows.device)
         return _Noise(bank.normal_(std=level, generator=self.generator))
 
 
@@ -272,7 +272,7 @@ def _buffers(rows: Rows, size: int) -> Iterator[tuple[slice, Tensor]]:
                 yield slice(start, start + held), torch.cat(waiting)
                 start, held, done, waiting = start + held, 0, done + 1, []
     for _ in range(done, most):
-        yield slice(start, start), torch.empty(0, rows.d, device=rows.device)
+        yield slice(start, start), torch.empty(0, rows.d, dtype=torch.float32, device=rows.device)
 
 
 def _groups(copies: Copies) -> list[list[tuple[int, int]]]:

@@ -24,9 +24,16 @@ from sklearn.base import (
 from sklearn.utils import Tags
 from torch import Tensor
 
-from tensorae.estimators.check_data import check_codes, check_fitted, check_labels_of, check_rows
-from tensorae.estimators.check_parameters import check_number, check_seed
+from tensorae.estimators.check_data import (
+    check_codes,
+    check_device,
+    check_fitted,
+    check_labels_of,
+    check_rows,
+)
+from tensorae.estimators.check_parameters import check_number
 from tensorae.rows import Rows
+from tensorae.storage import save
 from tensorae.storage.checkpoints import Checkpoint, identity_of
 
 __all__ = ["BaseTAE", "Predictor"]
@@ -34,6 +41,10 @@ __all__ = ["BaseTAE", "Predictor"]
 
 class Predictor(Protocol):
     """A fitted model at work on chunks of rows."""
+
+    @property
+    def chunk_rows(self) -> int:
+        """Rows to be asked about at a time."""
 
     def costs(self, x: Tensor) -> Tensor:
         """Costs (m, k) of rows (m, d)."""
@@ -63,6 +74,7 @@ class BaseTAE(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMixin, B
 
     labels_: np.ndarray
     loss_: float
+    n_features_in_: int
     cluster_centers_: np.ndarray
 
     @abstractmethod
@@ -100,7 +112,7 @@ class BaseTAE(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMixin, B
         -------
         ndarray or Tensor of shape (n,)
         """
-        return self._map(X, _labels)
+        return self._map(X, lambda predictor, x: predictor.cheapest(x)[0].to(torch.int32))
 
     def predict_proba(self, X: Any) -> Any:
         """Posterior of the clusters under the Gaussian model of section 5 of the paper.
@@ -164,7 +176,7 @@ class BaseTAE(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMixin, B
         names = check_labels_of(codes, labels, len(self.cluster_centers_))
         with torch.no_grad():
             points = self._predictor(codes).decode(codes.data, names)
-        return self._as_samples(codes.give_back(points.to(codes.dtype)))
+        return self._as_samples(codes.as_given(points))
 
     def reconstruct(self, X: Any) -> Any:
         """Encode, decode and add the centre back: the rank-h picture of each sample.
@@ -225,10 +237,9 @@ class BaseTAE(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMixin, B
         preprocessing : dict, optional
             What was done to the data before the fit, such as names, order and scaling of
             columns: text, numbers, lists and dicts. It goes into the header of the file, from
-            where ``tensorae.persistence.read_header`` reads it.
+            where ``tensorae.storage.read_header`` reads it.
         """
-        from tensorae.persistence import save  # it imports the estimators
-
+        check_fitted(self)
         save(self, path, preprocessing=preprocessing)
 
     def plot(
@@ -344,8 +355,15 @@ class BaseTAE(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMixin, B
         """Length h of a fitted code."""
 
     @abstractmethod
-    def _chunk_rows(self, d: int) -> int:
-        """Rows that the predictor takes at a time."""
+    def _check_parameters(self) -> None:
+        """Refuse parameters that ``fit`` would refuse for the data that was fitted."""
+
+    def _checked_device(self) -> torch.device:
+        return check_device(self.device, torch.device("cpu"))
+
+    def _fitted_rows(self) -> Rows:
+        """Rows (n, d), as many as were fitted, with no memory behind them."""
+        return Rows(torch.zeros(1, 1).expand(len(self.labels_), self.n_features_in_))
 
     def _check_rows(self, X: Any, *, reset: bool) -> Rows:
         """Check X and bring it to the device of the computation as rows (n, d)."""
@@ -357,33 +375,24 @@ class BaseTAE(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMixin, B
 
     def _map(self, X: Any, step: Step) -> Any:
         """Apply ``step`` to chunks of checked rows and give back the kind that came in."""
-        check_fitted(self)
         rows = self._check_rows(X, reset=False)
         predictor = self._predictor(rows)
-
-        def part(x: Tensor) -> Tensor:
-            result = step(predictor, x)
-            return result.to(x.dtype) if result.is_floating_point() else result
-
         with torch.no_grad(), rows.reading():
-            chunks = rows.in_chunks(self._chunk_rows(rows.d))
-            return rows.give_back(chunks.map(part, device=rows.home or torch.device("cpu")))
+            chunks = rows.in_chunks(predictor.chunk_rows)
+            return chunks.results(lambda x: step(predictor, x))
 
     # Fits -------------------------------------------------------------------------------------
 
     def _checkpoint(
-        self, rows: Rows, path: Any, every: Any
-    ) -> tuple[Checkpoint | None, np.random.RandomState]:
-        """Return the checkpoint of a fit, None without a path, and the generator to fit with.
+        self, rows: Rows, path: Any, every: Any, rng: np.random.RandomState
+    ) -> tuple[Checkpoint, np.random.RandomState]:
+        """Return the checkpoint of a fit and the generator to fit with.
 
         A fit without a fixed seed draws one and keeps it beside the checkpoint, so that going on
         means going on with the same.
         """
-        parameters = self.get_params(deep=False)
-        rng = check_seed(parameters["random_state"], rows.processes)
-        if path is None:
-            return None, rng
         seconds = check_number("checkpoint_every", every, low=0)
+        parameters = self.get_params(deep=False)
         identity = identity_of(type(self).__name__, parameters, rows.fingerprint())
         checkpoint = Checkpoint(path, seconds, identity, rows.processes)
         return checkpoint, checkpoint.seeded(rng, fixed=isinstance(parameters["random_state"], int))
@@ -398,20 +407,17 @@ class BaseTAE(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMixin, B
         counts = torch.zeros(len(self.cluster_centers_), dtype=torch.float64, device=rows.device)
         loss = torch.zeros((), dtype=torch.float64, device=rows.device)
         with torch.no_grad(), rows.reading():
-            for place, x in rows.in_chunks(self._chunk_rows(rows.d)).chunks():
+            for place, x in rows.in_chunks(predictor.chunk_rows).chunks():
                 best, costs = predictor.cheapest(x)
-                share = rows.weight_of(place)
-                share = torch.ones_like(costs) if share is None else share
-                counts.index_add_(0, best, share.double())
-                loss += share.double() @ costs.double()
+                lowest = costs.double()
+                ones = torch.ones_like(lowest)
+                share = ones if rows.weights is None else rows.weights[place].double()
+                counts.index_add_(0, best, share)
+                loss += share @ lowest
                 labels[place] = best.cpu().numpy()
         rows.add_up(counts, loss)
         self.labels_, self.loss_ = labels, float(loss)
         return counts
-
-
-def _labels(predictor: Predictor, x: Tensor) -> Tensor:
-    return predictor.cheapest(x)[0].to(torch.int32)
 
 
 def _reconstruct(predictor: Predictor, x: Tensor) -> Tensor:

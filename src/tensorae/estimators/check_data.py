@@ -5,6 +5,7 @@ Shapes: n samples, k clusters, d features.
 
 from __future__ import annotations
 
+import math
 import numbers
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -35,7 +36,7 @@ __all__ = [
 ]
 
 # Largest entries whose squares can still be summed over many rows.
-LARGEST = {torch.float32: 1e15, torch.float64: 1e140}
+LARGEST = {"float32": 1e15, "float64": 1e140}
 # Weights beyond this or its inverse would vanish or overflow in single precision.
 SMALLEST_WEIGHT = 1e-30
 CPU = torch.device("cpu")
@@ -66,6 +67,8 @@ def check_rows(estimator: Any, X: Any, *, reset: bool, device: Any = None) -> Ro
     -------
     Rows
     """
+    if not reset:
+        check_fitted(estimator)
     if isinstance(X, Batches):
         return _check_batches(estimator, X, reset=reset, device=device)
 
@@ -106,10 +109,8 @@ def check_targets(clean: Any, rows: Rows) -> Tensor:
     return targets.to(rows.dtype)
 
 
-def check_sample_weight(sample_weight: Any, rows: Rows, n_clusters: int) -> Tensor | None:
-    """Weights of shape (n,), not negative and not all zero; None stays None."""
-    if sample_weight is None:
-        return None
+def check_sample_weight(sample_weight: Any, rows: Rows, n_clusters: int) -> Tensor:
+    """Weights of shape (n,), not negative and not all zero."""
     _refuse_with_batches("sample_weight", sample_weight, rows)
     if isinstance(sample_weight, numbers.Real):
         sample_weight = np.full(rows.n, float(sample_weight))
@@ -143,8 +144,6 @@ def check_known_labels(
     labels: Any, rows: Rows, n_clusters: int, init: str | Tensor
 ) -> Tensor | None:
     """Known labels of shape (n,) in {-1, 0, .., k-1}; None if nothing is known."""
-    if labels is None:
-        return None
     _refuse_with_batches("labels", labels, rows)
     known = _as_whole_numbers(
         _as_vector(labels, "labels", rows),
@@ -251,15 +250,15 @@ def _refuse_with_batches(name: str, value: object, rows: Rows) -> None:
 def _check_table(X: Any, name: str, device: Any, validated: Callable[[Any], Any]) -> Rows:
     """Check a table in memory; arrays go through scikit-learn's checks, ``validated``."""
     if isinstance(X, Tensor):
-        tensor = _check_tensor(X, device, name)
+        tensor = _check_tensor(X, name).to(check_device(device, X.device))
         _refuse_what_is_not_finite(tensor, name, None)
         return Rows(tensor, home=X.device)
     _refuse_what_is_no_table(X, name)
     with _as_input_error():
         array = validated(X)
-    tensor = shared_tensor(array).to(check_device(device, CPU))
-    _refuse_what_is_not_finite(tensor, name, getattr(X, "columns", None))
-    return Rows(tensor)
+    _refuse_what_is_not_finite(array, name, getattr(X, "columns", None))
+    place = check_device(device, CPU)
+    return Rows(shared_tensor(array).to(place))
 
 
 def _validated_alone(X: Any) -> Any:
@@ -281,7 +280,7 @@ class _InvalidTypeError(InvalidInputError, TypeError):
     """Data of a kind that is no number; scikit-learn asks for a TypeError."""
 
 
-def _check_tensor(X: Tensor, device: Any, name: str) -> Tensor:
+def _check_tensor(X: Tensor, name: str) -> Tensor:
     if X.is_sparse or X.layout != torch.strided:
         raise InvalidInputError(
             f"{name} must be dense, got a sparse tensor; use {name}.to_dense()."
@@ -291,7 +290,7 @@ def _check_tensor(X: Tensor, device: Any, name: str) -> Tensor:
     _check_two_dimensional(tuple(X.shape), name)
     if X.shape[0] == 0 or X.shape[1] == 0:
         raise _nothing_inside(tuple(X.shape), name)
-    tensor = X.detach().to(check_device(device, X.device))
+    tensor = X.detach()
     if tensor.dtype not in (torch.float32, torch.float64):
         # Half precision is too coarse for sums; whole numbers are kept exactly.
         tensor = tensor.to(torch.float32 if tensor.is_floating_point() else torch.float64)
@@ -403,32 +402,30 @@ def _is_numeric(column: Any) -> bool:
     return True
 
 
-def _refuse_what_is_not_finite(tensor: Tensor, name: str, columns: Any) -> None:
+def _refuse_what_is_not_finite(values: Any, name: str, columns: Any) -> None:
+    """Refuse an array or a tensor (n, d) with NaN or infinity, or whose squares would overflow."""
     # The extremes are NaN or infinite if any entry is, and need no second copy of the data.
-    low, high = tensor.aminmax()
-    if bool(torch.isfinite(low)) and bool(torch.isfinite(high)):
-        _refuse_what_would_overflow(float(torch.maximum(-low, high)), tensor.dtype, name)
-        return
-    for column in range(tensor.shape[1]):
-        bad = ~torch.isfinite(tensor[:, column])
-        if bool(bad.any()):
-            value = "NaN" if bool(torch.isnan(tensor[bad, column]).any()) else "infinity (inf)"
-            label = repr(str(columns[column])) if columns is not None else str(column)
-            count = int(bad.sum())
+    low, high = float(values.min()), float(values.max())
+    if math.isfinite(low) and math.isfinite(high):
+        largest, limit = max(-low, high), LARGEST[str(values.dtype).removeprefix("torch.")]
+        if largest > limit:
             raise InvalidInputError(
-                f"{name} contains {value} in column {label} ({count} row{'s' * (count > 1)}, "
-                f"the first is row {int(bad.nonzero()[0])}); "
+                f"{name} must stay below {limit:.0e} in {values.dtype}, because its squares are "
+                f"summed, got {largest:.3g}; divide it by a constant first."
+            )
+        return
+    for column in range(values.shape[1]):
+        entries = values[:, column]
+        entries = entries.cpu().numpy() if isinstance(entries, Tensor) else entries
+        bad = np.flatnonzero(~np.isfinite(entries))
+        if len(bad):
+            value = "NaN" if np.isnan(entries[bad]).any() else "infinity (inf)"
+            label = repr(str(columns[column])) if columns is not None else str(column)
+            raise InvalidInputError(
+                f"{name} contains {value} in column {label} ({len(bad)} "
+                f"row{'s' * (len(bad) > 1)}, the first is row {bad[0]}); "
                 "NaN and inf must be dropped or imputed first."
             )
-
-
-def _refuse_what_would_overflow(largest: float, kind: torch.dtype, name: str) -> None:
-    limit = LARGEST[kind]
-    if largest > limit:
-        raise InvalidInputError(
-            f"{name} must stay below {limit:.0e} in {kind}, because its squares are summed, got "
-            f"{largest:.3g}; divide it by a constant first."
-        )
 
 
 def _as_vector(values: Any, name: str, rows: Rows) -> Tensor:

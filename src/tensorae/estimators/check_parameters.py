@@ -221,7 +221,7 @@ def check_seed(
             "random_state must be a whole number from 0 to 2**32-1, a numpy RandomState or None, "
             f"got {random_state!r}; change random_state."
         ) from None
-    if processes.alone or isinstance(random_state, int | np.integer):
+    if processes.size == 1 or isinstance(random_state, int | np.integer):
         return generator
     seed = torch.tensor(generator.randint(2**31 - 1))
     processes.from_first(seed)

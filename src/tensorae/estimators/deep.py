@@ -32,14 +32,21 @@ from tensorae.estimators.check_data import (
     check_sample_weight,
     check_targets,
 )
-from tensorae.estimators.check_parameters import check_callbacks, check_input_shape, deep_options
+from tensorae.estimators.check_parameters import (
+    check_callbacks,
+    check_input_shape,
+    check_seed,
+    deep_options,
+)
 from tensorae.exceptions import InvalidParameterError
 from tensorae.rows import Rows
 from tensorae.rows.images import as_rows, sample_shape, with_channels
+from tensorae.storage import register
 
 __all__ = ["TAE"]
 
 
+@register
 class TAE(BaseTAE):
     """Tensorized Autoencoder: k autoencoders, trained together with who belongs to which.
 
@@ -234,15 +241,19 @@ class TAE(BaseTAE):
             Itself.
         """
         rows = self._check_rows(X, reset=True)
-        shape = self._checked_shape(X, rows.d)
+        shape, images = self._checked_shapes(X, rows.d)
         options = deep_options(self.get_params(deep=False), rows, shape)
-        weights = check_sample_weight(sample_weight, rows, options.n_clusters)
-        known = check_known_labels(labels, rows, options.n_clusters, options.init)
-        images = _image_shape(X, shape)
-        target = self._checked_clean(clean, rows, images)
+        rng = check_seed(self.random_state, rows.processes)
+        known = target = kept = None
+        if sample_weight is not None:
+            rows = rows.weighted(check_sample_weight(sample_weight, rows, options.n_clusters))
+        if labels is not None:
+            known = check_known_labels(labels, rows, options.n_clusters, options.init)
+        if clean is not None:
+            target = self._checked_clean(clean, rows, images)
+        if checkpoint is not None:
+            kept, rng = self._checkpoint(rows, checkpoint, checkpoint_every, rng)
         announcer = Announcer(check_callbacks(self.callbacks), verbose=bool(self.verbose))
-        rows = rows.weighted(weights)
-        kept, rng = self._checkpoint(rows, checkpoint, checkpoint_every)
 
         def observe(state: State) -> bool:
             stop = announcer(state)
@@ -332,23 +343,27 @@ class TAE(BaseTAE):
         wanted = None if reset else self._images
         return check_rows(self, as_rows(X, "X", wanted), reset=reset, device=self.device)
 
-    def _checked_shape(self, X: Any, d: int) -> tuple[int, ...]:
-        """Shape of one sample as the autoencoders take it: as given, that of images, or flat."""
+    def _checked_shapes(
+        self, X: Any, d: int
+    ) -> tuple[tuple[int, ...], tuple[int, int, int] | None]:
+        """Shape of one sample as the autoencoders take it, and (c, h, w) that images must have.
+
+        The first is as given, that of images, or flat.
+        """
         given, seen = check_input_shape(self.input_shape, d), sample_shape(X)
-        if seen is not None and given not in ((d,), seen, with_channels(seen)):
+        flat = isinstance(self.architecture, str) and self.architecture != "conv"
+        if seen is None:
+            shape = (d,) if flat else given
+            return shape, shape if len(shape) == 3 else None
+        images = with_channels(seen)
+        if given not in ((d,), seen, images):
             raise InvalidParameterError(
-                f"input_shape must be that of the images in X, {with_channels(seen)}, got "
+                f"input_shape must be that of the images in X, {images}, got "
                 f"{self.input_shape!r}; leave it out."
             )
-        if isinstance(self.architecture, str) and self.architecture != "conv":
-            return (d,)
-        return given if seen is None or self.input_shape is not None else with_channels(seen)
+        return (d,) if flat else images if self.input_shape is None else given, images
 
-    def _checked_clean(
-        self, clean: Any, rows: Rows, images: tuple[int, ...] | None
-    ) -> Tensor | None:
-        if clean is None:
-            return None
+    def _checked_clean(self, clean: Any, rows: Rows, images: tuple[int, ...] | None) -> Tensor:
         target = check_targets(as_rows(clean, "clean", images), rows)
         if self.noise:
             raise InvalidParameterError(
@@ -356,6 +371,11 @@ class TAE(BaseTAE):
                 "leave one of the two out."
             )
         return target
+
+    def _check_parameters(self) -> None:
+        check_seed(self.random_state)
+        check_input_shape(self.input_shape, self.n_features_in_)
+        deep_options(self.get_params(deep=False), self._fitted_rows(), self.input_shape_)
 
     # The fitted model -----------------------------------------------------------------------------
 
@@ -379,9 +399,6 @@ class TAE(BaseTAE):
     def _n_features_out(self) -> int:
         return self._code_length
 
-    def _chunk_rows(self, d: int) -> int:
-        return chunk_rows(d)
-
     def _as_samples(self, points: Any) -> Any:
         if self._sample_shape is None:
             return points
@@ -398,6 +415,7 @@ class TAE(BaseTAE):
             module.eval(),
             shares.clamp(min=torch.finfo(kind).tiny).log(),
             torch.tensor(self._noise_variance, dtype=kind, device=rows.device),
+            chunk_rows(rows.d),
         )
 
     def _warn_if_needed(self, problem: str) -> None:
@@ -425,6 +443,7 @@ class _DeepPredictor:
     module: TensorizedAutoencoder
     log_weights: Tensor
     noise_variance: Tensor
+    chunk_rows: int
 
     def costs(self, x: Tensor) -> Tensor:
         """Costs (m, k) of rows (m, d)."""
@@ -447,14 +466,6 @@ class _DeepPredictor:
     def posterior(self, costs: Tensor) -> Tensor:
         """Probabilities (m, k) of the clusters, given the costs (m, k)."""
         return posterior(costs, self.log_weights, self.noise_variance)
-
-
-def _image_shape(X: Any, shape: tuple[int, ...]) -> tuple[int, ...] | None:
-    """Shape (c, h, w) that images must have from now on, or None."""
-    seen = sample_shape(X)
-    if seen is not None:
-        return with_channels(seen)
-    return shape if len(shape) == 3 else None
 
 
 def _shaped_like(X: Any, rows: Any) -> Any:

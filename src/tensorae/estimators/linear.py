@@ -26,6 +26,7 @@ from tensorae.estimators.check_parameters import (
     check_auto,
     check_number,
     check_penalty,
+    check_seed,
     linear_options,
 )
 from tensorae.exceptions import InvalidInputError, InvalidParameterError, unknown_choice
@@ -37,7 +38,8 @@ from tensorae.linear.search import Solution, solve
 from tensorae.linear.span import Span
 from tensorae.linear.update import Parameters
 from tensorae.rows import Rows
-from tensorae.rows.rows import ACCURATE, cached_rows
+from tensorae.rows.rows import ACCURATE
+from tensorae.storage import register
 
 __all__ = ["LinearTAE"]
 
@@ -48,6 +50,7 @@ LARGEST_MOMENTS = 1 << 24
 logger = logging.getLogger(__name__)
 
 
+@register
 class LinearTAE(BaseTAE):
     """Linear Tensorized Autoencoder: clusters, each with principal directions of its own.
 
@@ -215,15 +218,17 @@ class LinearTAE(BaseTAE):
         """
         rows = check_rows(self, X, reset=True, device=self.device)
         options = linear_options(self.get_params(deep=False), rows)
-        weights = check_sample_weight(sample_weight, rows, options.n_clusters)
-        known = check_known_labels(labels, rows, options.n_clusters, options.init)
-        rows = rows.weighted(weights)
-        kept, rng = self._checkpoint(rows, checkpoint, checkpoint_every)
-        resume = None if kept is None else kept.resume
+        rng = check_seed(self.random_state, rows.processes)
+        known = kept = None
+        if sample_weight is not None:
+            rows = rows.weighted(check_sample_weight(sample_weight, rows, options.n_clusters))
+        if labels is not None:
+            known = check_known_labels(labels, rows, options.n_clusters, options.init)
+        if checkpoint is not None:
+            kept, rng = self._checkpoint(rows, checkpoint, checkpoint_every, rng)
         with torch.no_grad():
-            solution = solve(
-                rows, options, rng, known_labels=known, observe=kept, resume=resume
-            )
+            resume = None if kept is None else kept.resume
+            solution = solve(rows, options, rng, known_labels=known, observe=kept, resume=resume)
         self._publish(solution, rows)
         if kept is not None:
             kept.remove()
@@ -234,6 +239,10 @@ class LinearTAE(BaseTAE):
                 type(self).__name__, self.loss_, self.n_iter_, solution.n_starts,
             )  # fmt: skip
         return self
+
+    def _check_parameters(self) -> None:
+        check_seed(self.random_state)
+        linear_options(self.get_params(deep=False), self._fitted_rows())
 
     def partial_fit(
         self,
@@ -288,7 +297,8 @@ class LinearTAE(BaseTAE):
                 "X must be a table in memory for partial_fit, got Batches; use fit for them, or "
                 "call partial_fit with one batch after the other."
             )
-        rows = rows.weighted(check_sample_weight(sample_weight, rows, 1))
+        if sample_weight is not None:
+            rows = rows.weighted(check_sample_weight(sample_weight, rows, 1))
         sums, parameters = absorb(
             self._kept_sums().to(rows.device).decayed(share),
             rows,
@@ -382,8 +392,8 @@ class LinearTAE(BaseTAE):
         self.objective_path_ = np.array(run.course.objective)
         self.entropy_path_ = np.array(run.course.entropy)
         self.n_iter_, self.converged_ = run.n_iter, run.converged
-        self._assign_once_more(rows)
         self._keep_moments(solution, rows)
+        self._assign_once_more(rows)
 
     def _publish_parameters(self, parameters: Parameters, model: LinearModel, rows: Rows) -> None:
         """Publish what was learned; ``model`` is in the coordinates of the data."""
@@ -455,10 +465,6 @@ class LinearTAE(BaseTAE):
     def _n_features_out(self) -> int:
         return int(self.components_.shape[1])
 
-    def _chunk_rows(self, d: int) -> int:
-        k, h, _ = self.components_.shape
-        return self.batch_size or cached_rows(d, k * (h + 1))
-
     def _predictor(self, rows: Rows) -> LinearPredictor:
         return LinearPredictor.of_published(
             rows.device,
@@ -468,6 +474,7 @@ class LinearTAE(BaseTAE):
             explained_variance=self.explained_variance_,
             noise_variance=self.noise_variance_,
             latent_penalty=self.latent_penalty_,
+            chunk_rows=self.batch_size,
         )
 
     def _warn_if_needed(self) -> None:

@@ -105,8 +105,7 @@ def absorb(
 def _add(moments: Moments, rows: Rows, labels: Tensor) -> None:
     """Add all rows to the sums of their clusters."""
     for place, part in rows.chunks():
-        shares = rows.weight_of(place)
-        flat = torch.ones_like(part[:, 0]) if shares is None else shares
+        flat = torch.ones_like(part[:, 0]) if rows.weights is None else rows.weights[place]
         for j in labels[place].unique().tolist():
             members = labels[place] == j
             moments.add((0, j), part[members], flat[members])

@@ -92,8 +92,8 @@ class Run:
         """Number the clusters anew: cluster ``order[j]`` becomes j, in all that there is."""
         return replace(
             self,
-            parameters=self.parameters.reordered(order),
             moments=self.moments.reordered(order),
+            parameters=self.parameters.reordered(order),
             labels=order.argsort().to(self.labels.dtype)[self.labels.long()],
         )
 
@@ -249,7 +249,7 @@ class Alternation:
         """Assign, update; starts that have settled end."""
         before = state.parameters
         assigned = self._assigned(state)
-        if self.rule.hard:
+        if self.rule.hard and bool(self._empty(assigned.moments).any()):
             assigned = self._refilled(state.sweep, assigned, before)
         parameters = self._shared(self.estimation.next(assigned.moments, before.model))
         objective = self._objective(assigned, parameters, before)
@@ -293,10 +293,7 @@ class Alternation:
         That lowers the loss by its cost. Where no row costs anything, there are fewer different
         rows than clusters and nothing to gain.
         """
-        empty = self._empty(assigned.moments)
-        if not bool(empty.any()):
-            return assigned
-        moments = assigned.moments
+        moments, empty = assigned.moments, self._empty(assigned.moments)
         for start in _positions(empty.any(1)):
             costs = cheapest(self.rows, before.model[start])[1]
             for cluster in _positions(empty[start]):

@@ -13,7 +13,7 @@ import torch
 from torch import Tensor
 
 from tensorae.assignment import posterior
-from tensorae.rows.rows import ACCURATE
+from tensorae.rows.rows import ACCURATE, cached_rows
 
 __all__ = ["FoldedModel", "LinearModel", "LinearPredictor", "score_errors", "winners"]
 
@@ -154,6 +154,8 @@ class LinearPredictor:
     log_weights : Tensor of shape (k,)
     noise_variance : Tensor of shape ()
         s² of the model of section 5.
+    chunk_rows : int
+        Rows to be asked about at a time.
     """
 
     model: LinearModel
@@ -161,6 +163,7 @@ class LinearPredictor:
     shift: Tensor
     log_weights: Tensor
     noise_variance: Tensor
+    chunk_rows: int
 
     @classmethod
     def of_published(
@@ -173,6 +176,7 @@ class LinearPredictor:
         explained_variance: Any,
         noise_variance: Any,
         latent_penalty: float,
+        chunk_rows: int | None,
     ) -> LinearPredictor:
         """Set up from the published arrays."""
         points, axes, shares, spreads, rest, penalty = (
@@ -189,7 +193,14 @@ class LinearPredictor:
         # The noise variance of section 5's model is the mean cost per number in X.
         h, d = axes.shape[-2:]
         costs = rest * (d - h) + penalty * spreads.sum(1)
-        return cls(model, model.fold(), shift, shares.log(), (shares @ costs) / d)
+        return cls(
+            model=model,
+            folded=model.fold(),
+            shift=shift,
+            log_weights=shares.log(),
+            noise_variance=(shares @ costs) / d,
+            chunk_rows=chunk_rows or cached_rows(d, len(points) * (h + 1)),
+        )
 
     def costs(self, x: Tensor) -> Tensor:
         """Costs (m, k) of rows (m, d)."""

@@ -70,15 +70,11 @@ def rescue(alternation: Alternation, run: Run) -> Run:
     """Try a better place for every cluster with too few points for its subspace.
 
     Such a cluster is moved to the worst-explained row and the alternation goes on from there; the
-    result is kept only where the objective is lower. Where the model is k-means the subspaces do
-    not matter and nothing is moved.
+    result is kept only where the objective is lower.
     """
-    estimation, k = alternation.estimation, alternation.n_clusters
-    if estimation.latent_penalty == 1 or estimation.latent_dim == alternation.rows.d or k == 1:
-        return run
     floor = RANK_TOLERANCE * float(run.parameters.traces.sum())
     failures = 0
-    for cluster in range(k):
+    for cluster in range(alternation.n_clusters):
         if failures == RESCUE_FAILURES:
             break
         lacking = run.parameters.variances[0, :, -1] <= floor

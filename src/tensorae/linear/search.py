@@ -21,7 +21,7 @@ from tensorae.linear.relocation import relocate, rescue
 from tensorae.linear.span import Span
 from tensorae.linear.starts import k_means_plus_plus, random_rows, short_k_means
 from tensorae.linear.sweeps import ChunkSweep, cheapest, fits_table
-from tensorae.linear.update import Directions, Estimation, fix_signs
+from tensorae.linear.update import RANK_TOLERANCE, Directions, Estimation, fix_signs
 from tensorae.rows.rows import ACCURATE, LARGE_WIDTH, Rows, cached_rows
 
 __all__ = ["Solution", "SolverOptions", "solve"]
@@ -137,15 +137,12 @@ def solve(
         return _solve_in_span(
             rows, options, rng, known_labels=known_labels, observe=observe, resume=resume
         )
-    n_scores = options.n_clusters * (options.latent_dim + 1)
-    itemsize = torch.finfo(rows.dtype).bits // 8
-    rows = rows.in_chunks(options.chunk_rows or cached_rows(rows.d, n_scores, itemsize))
     # A start that is given leaves nothing to chance.
     chance = rng if isinstance(options.init, str) else np.random.RandomState(0)
     with rows.reading():
-        search = _Search(rows.centered(), options, chance, span)
+        search = _Search(rows, options, chance, span)
         run = search.best_run(known_labels, observe, resume)
-        run = search.closed(rescue(search.alternation(search.rows), run))
+        run = search.closed(run)
     if known_labels is None and isinstance(options.init, str):
         # Clusters that the user numbered keep their numbers.
         run = run.reordered(run.parameters.largest_first())
@@ -176,7 +173,7 @@ def _solve_in_span(
 
 
 class _Search:
-    """One fit: its centred rows, its options and a sample of rows in an order of their own."""
+    """One fit: its rows about their mean, and a sample of them in an order of their own."""
 
     def __init__(
         self,
@@ -185,8 +182,11 @@ class _Search:
         rng: np.random.RandomState,
         span: Span | None = None,
     ) -> None:
-        self.rows, self.options, self.rng = rows, options, rng
-        self.n_starts = 1
+        self.options, self.rng, self.n_starts = options, rng, 1
+        n_scores = options.n_clusters * (options.latent_dim + 1)
+        itemsize = torch.finfo(rows.dtype).bits // 8
+        chunk_rows = options.chunk_rows or cached_rows(rows.d, n_scores, itemsize)
+        self.rows = rows = rows.in_chunks(chunk_rows).centered()
         n_features = rows.d if span is None else span.axes.shape[1]
         wanted = min(SAMPLE_ROWS_PER_CLUSTER * options.n_clusters, SAMPLE_ENTRIES // rows.d)
         size = min(max(wanted, SAMPLE_ROWS[0]), SAMPLE_ROWS[1])
@@ -204,7 +204,7 @@ class _Search:
             latent_dim=options.latent_dim,
             n_features=n_features,
             latent_penalty=options.latent_penalty,
-            directions=Directions(x.to(ACCURATE), weights.to(ACCURATE)),
+            directions=Directions(x, weights),
             variance_floor=floor,
         )
 
@@ -223,21 +223,19 @@ class _Search:
     ) -> Run:
         """Run all starts, on a sample first where the data is large, and keep the best."""
         if known_labels is not None:
-            return self._run_all(self.rows, self._labelled_starts(known_labels))[0]
+            return self._run_all(self.rows, *self._labelled_starts(known_labels))[0]
         if isinstance(self.options.init, Tensor):
             centers = self.options.init.to(self.rows.dtype) - self.rows.shift
             return self._run_one(LinearModel.nearest(centers[None]), observe, resume)
         self.n_starts = self.options.n_init or AUTO_STARTS
-        starts = [LinearModel.nearest(self._seeds(self.n_starts))]
+        starts = self._seeds(self.n_starts)
         if self.options.n_init is not None:
             return self._run_all(self.rows, starts)[0]
         if not self.in_memory.streamed and self.in_memory.n <= 2 * self.sample.n:
             places = self.sample.places
             assert places is not None  # rows in memory know
             best = self._searched(self.in_memory, starts, places)
-            parts = [*best.parameters.state_dict().values(), *best.moments.tensors()]
-            self.rows.same_in_all(best.labels, *parts)
-            return replace(best, labels=self.rows.own(best.labels))
+            return self._as_own(best) if self.rows.streamed else best
         # Starts choose among basins; a sample is enough to tell them apart.
         sample = self.sample.in_chunks(self.rows.chunk_rows).accurate_if_small()
         order = torch.arange(sample.n, device=sample.device)
@@ -245,7 +243,13 @@ class _Search:
         self.rows.same_in_all(model.centers, model.components, model.latent_penalty)
         return self._run_one(model, observe, resume)
 
-    def _searched(self, rows: Rows, starts: list[LinearModel], order: Tensor) -> Run:
+    def _as_own(self, run: Run) -> Run:
+        """The first process's run over all rows as that of the rows here."""
+        parts = [*run.parameters.state_dict().values(), *run.moments.tensors()]
+        self.rows.same_in_all(run.labels, *parts)
+        return replace(run, labels=self.rows.own(run.labels))
+
+    def _searched(self, rows: Rows, starts: Tensor, order: Tensor) -> Run:
         """Best start, improved by moving single clusters where the starts did not agree."""
         best, objectives = self._run_all(rows, starts)
         if self.options.n_clusters == 1 or self._agree(rows, np.array(objectives)):
@@ -272,16 +276,17 @@ class _Search:
         polished = n_starts if o.init == "k-means" else (n_starts + 1) // 2
         return torch.cat([short_k_means(x, weights, seeds[:polished]), seeds[polished:]])
 
-    def _labelled_starts(self, labels: Tensor) -> list[LinearModel]:
-        """Starts from the rows with a known label; cluster j keeps the label j.
+    def _labelled_starts(self, labels: Tensor) -> list[Tensor | LinearModel]:
+        """Centres, and a model, from the rows with a known label; cluster j keeps the label j.
 
-        Two are made from the same rows: their means alone, and their means with the directions
+        Two starts are made from the same rows: their means alone, and their means with the directions
         in which they vary, which is better where clusters are long and the labels not too few.
         """
         k = self.options.n_clusters
         names = labels[labels >= 0].unique()
         known = (labels >= 0).nonzero().squeeze(1)
-        labelled = Rows(self.rows.select(known), self.rows.weight_of(known))
+        weights = None if self.rows.weights is None else self.rows.weights[known]
+        labelled = Rows(self.rows.select(known), weights)
         moments = ChunkSweep(labelled.accurate_if_small()).moments(labels[known][None], k)
         parameters = self.estimation.first(moments)
         centers = parameters.model.centers.to(self.rows.dtype)
@@ -292,8 +297,8 @@ class _Search:
             missing = torch.ones(k, dtype=torch.bool, device=labels.device)
             missing[names] = False
             complete[:, missing] = seeds[:, names.numel() :]
-            return [LinearModel.nearest(complete)]
-        return [LinearModel.nearest(centers), parameters.model.to(self.rows.dtype)]
+            return [complete]
+        return [centers, parameters.model.to(self.rows.dtype)]
 
     # Runs -------------------------------------------------------------------------------------
 
@@ -307,13 +312,17 @@ class _Search:
             state = loop.init(cheapest(self.rows, model)[0])
         return loop.run(state, observe)[0]
 
-    def _run_all(self, rows: Rows, starts: list[LinearModel]) -> tuple[Run, list[float]]:
-        """Run all starts, in batches as large as memory allows: the best, all objectives."""
+    def _run_all(self, rows: Rows, *starts: Tensor | LinearModel) -> tuple[Run, list[float]]:
+        """Run starts, models or centres (r, k, d) of such: the best run, all objectives.
+
+        They run in batches as large as memory allows.
+        """
         alternation = self.alternation(rows)
         size = max(1, BATCH_BYTES // self._bytes_per_start(rows))
         finalists: list[Run] = []
         objectives: list[float] = []
-        for models in starts:
+        for start in starts:
+            models = start if isinstance(start, LinearModel) else LinearModel.nearest(start)
             for batch in torch.arange(models.centers.shape[0]).split(size):
                 labels = cheapest(rows, models[batch.to(rows.device)])[0]
                 runs = alternation.run(alternation.init(labels))
@@ -333,10 +342,23 @@ class _Search:
 
     def closed(self, run: Run) -> Run:
         """Sums about the clusters' own means, components to full precision, signs fixed."""
+        if self._lacks_points(run):
+            run = rescue(self.alternation(self.rows), run)
         moments = self._exact_moments(run)
         parameters = self.estimation.last(moments, run.parameters.model)
         model = replace(parameters.model, components=fix_signs(parameters.model.components))
         return replace(run, moments=moments, parameters=replace(parameters, model=model))
+
+    def _lacks_points(self, run: Run) -> bool:
+        """Tell whether a cluster has too few points for its subspace, and others have enough.
+
+        Where the model is k-means the subspaces do not matter.
+        """
+        if self.options.latent_penalty == 1 or self.options.latent_dim == self.rows.d:
+            return False
+        smallest = run.parameters.variances[0, :, -1]
+        lacking = smallest <= RANK_TOLERANCE * run.parameters.traces.sum()
+        return bool(lacking.any()) and not bool(lacking.all())
 
     def _exact_moments(self, run: Run) -> Moments:
         """Sums about the clusters' own means, also where tabulated ones are about the data's."""

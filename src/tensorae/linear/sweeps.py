@@ -211,8 +211,8 @@ class ChunkSweep(_WithoutMemory):
             # Where there is no room for S, the rule is one that needs no previous one.
             old = assignments[:, place] if kept else costs
             new, entropies, log_density = _updated(rule, costs, old, context.to(x.dtype))
-            weights = self.rows.weight_of(place)
-            flat = x.new_ones(x.shape[0]) if weights is None else weights
+            weights = self.rows.weights
+            flat = x.new_ones(x.shape[0]) if weights is None else weights[place]
             change = torch.maximum(change, (new - old).abs().amax((-2, -1)))
             entropy += entropies @ flat / self.rows.total
             evidence += log_density @ flat
@@ -284,9 +284,8 @@ class ChunkSweep(_WithoutMemory):
         clusters = torch.arange(k, device=labels.device)[:, None]
         for place, x in self.rows.chunks():
             members = (labels[:, None, place] == clusters).to(x.dtype)
-            weights = self.rows.weight_of(place)
-            if weights is not None:
-                members = members * weights
+            if self.rows.weights is not None:
+                members = members * self.rows.weights[place]
             counts += members.sum(-1)
             sums += (members.view(r * k, -1) @ x).view(r, k, -1)
         self.rows.add_up(sums, counts)

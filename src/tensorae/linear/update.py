@@ -8,6 +8,7 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass, fields, replace
 from functools import cached_property
+from typing import NamedTuple
 
 import numpy as np
 import torch
@@ -22,7 +23,7 @@ from tensorae.linear.subspaces import (
     improved_subspaces,
     pays_to_converge,
 )
-from tensorae.rows.rows import LARGE_WIDTH
+from tensorae.rows.rows import ACCURATE, LARGE_WIDTH
 
 __all__ = ["RANK_TOLERANCE", "Directions", "Estimation", "Parameters", "fix_signs"]
 
@@ -125,27 +126,38 @@ class Parameters:
         return self.counts.sum(-1) * (self.log_normalizer() + self.n_features / 2)
 
 
+@dataclass(frozen=True)
 class Directions:
     """Main directions of the whole data, worked out only if a cluster needs them.
 
-    Parameters
+    Attributes
     ----------
     sample : Tensor of shape (m, d)
         Rows that stand for the data, centred.
     weights : Tensor of shape (m,)
     """
 
-    def __init__(self, sample: Tensor, weights: Tensor) -> None:
-        # Only a tie-breaker: a few hundred rows are enough where d is large.
-        step = 1 if sample.shape[1] <= 256 else -(-sample.shape[0] // 256)
-        self.sample = sample[::step] * weights[::step].sqrt().unsqueeze(1)
+    sample: Tensor
+    weights: Tensor
 
     @cached_property
     def main(self) -> Tensor:
         """Orthonormal rows (at most d, d) in the order of falling variance, signs fixed."""
-        if self.sample.shape[1] <= self.sample.shape[0] or self.sample.shape[1] <= 256:
-            return fix_signs(torch.linalg.eigh(self.sample.mT @ self.sample)[1].flip(-1).mT)
-        return fix_signs(torch.linalg.svd(self.sample, full_matrices=False)[2])
+        m, d = self.sample.shape
+        # Only a tie-breaker: a few hundred rows are enough where d is large.
+        step = 1 if d <= 256 else -(-m // 256)
+        weights = self.weights[::step].to(ACCURATE)
+        x = self.sample[::step].to(ACCURATE) * weights.sqrt().unsqueeze(1)
+        if d <= max(256, len(x)):
+            return fix_signs(torch.linalg.eigh(x.mT @ x)[1].flip(-1).mT)
+        return fix_signs(torch.linalg.svd(x, full_matrices=False)[2])
+
+
+class _Means(NamedTuple):
+    """Means (r, k, d) of the clusters and the traces (r, k) of their scatters."""
+
+    centers: Tensor
+    traces: Tensor
 
 
 @dataclass(frozen=True)
@@ -175,45 +187,52 @@ class Estimation:
         """Parameters from moments alone."""
         r, k, d = moments.sums.shape
         main = self.directions.main[: self.latent_dim]
-        if r * k * d**3 <= EXACT_WORK or self._prefers_exact(d) or len(main) < self.latent_dim:
-            subspaces = self._exact(moments)
-        else:
-            components = main.expand(r, k, -1, -1)
-            for _ in range(FIRST_STEPS):
-                subspaces = self._completed(improved_subspaces(moments, components))
-                components = subspaces.components
-        return self._assemble(moments, subspaces, moments.centers())
+        found = _Means(moments.centers(), moments.traces())
+        if r * k * d**3 <= EXACT_WORK or self.prefers_exact(d) or len(main) < self.latent_dim:
+            return self._assemble(moments, found, self.exact(moments))
+        components = main.expand(r, k, -1, -1)
+        for _ in range(FIRST_STEPS):
+            subspaces = self.improved(moments, components)
+            components = subspaces.components
+        return self._assemble(moments, found, subspaces)
 
     def next(self, moments: Moments, previous: LinearModel) -> Parameters:
         """Parameters from moments and the previous model; the loss does not rise."""
-        old = previous.components
-        if self._prefers_exact(old.shape[-1]):
-            subspaces = self._exact(moments)
+        found = self._means(moments, previous)
+        if self.prefers_exact(previous.centers.shape[-1]):
+            subspaces = self.exact(moments)
         else:
-            subspaces = self._completed(improved_subspaces(moments, old))
-        return self._assemble(moments, subspaces, self._centers(moments, previous))
+            subspaces = self.improved(moments, previous.components)
+        return self._assemble(moments, found, subspaces)
 
     def last(self, moments: Moments, previous: LinearModel) -> Parameters:
         """Parameters with components to full precision, which close a fit."""
-        old = previous.components
-        d = old.shape[-1]
+        found = self._means(moments, previous)
+        d = previous.centers.shape[-1]
         if d < LARGE_WIDTH or not pays_to_converge(d, self.latent_dim):
-            subspaces = self._exact(moments)
+            subspaces = self.exact(moments)
         else:
-            found = converged_subspaces(moments, old, self.directions.main)
-            subspaces = self._completed(found)
-        return self._assemble(moments, subspaces, self._centers(moments, previous))
+            subspaces = self.converged(moments, previous.components)
+        return self._assemble(moments, found, subspaces)
 
-    def _prefers_exact(self, d: int) -> bool:
+    def prefers_exact(self, d: int) -> bool:
         """Tell whether a full eigendecomposition is cheaper than an improvement step."""
         return d <= 24 or 3 * self.latent_dim >= d
 
-    def _exact(self, moments: Moments) -> Subspaces:
+    def exact(self, moments: Moments) -> Subspaces:
         """Top-h eigenvectors of every scatter by full eigendecomposition (Theorem 2.2)."""
         h = self.latent_dim
         values, vectors = torch.linalg.eigh(moments.scatters())
         components = vectors[..., -h:].flip(-1).mT.contiguous()
         return self._completed(Subspaces(components, values[..., -h:].flip(-1).clamp(min=0)))
+
+    def improved(self, moments: Moments, components: Tensor) -> Subspaces:
+        """One step from components (r, k, h, d) towards the top-h eigenvectors."""
+        return self._completed(improved_subspaces(moments, components))
+
+    def converged(self, moments: Moments, components: Tensor) -> Subspaces:
+        """Top-h eigenvectors to full precision, from components (r, k, h, d) near them."""
+        return self._completed(converged_subspaces(moments, components, self.directions.main))
 
     def _completed(self, found: Subspaces) -> Subspaces:
         """Replace directions without variance by directions of the whole data.
@@ -234,22 +253,29 @@ class Estimation:
         return Subspaces(components, torch.where(lacking, 0, found.variances))
 
     @staticmethod
-    def _centers(moments: Moments, previous: LinearModel) -> Tensor:
-        """Means; a cluster without members keeps its centre."""
+    def _means(moments: Moments, previous: LinearModel) -> _Means:
+        """Means and scatters; a cluster without members keeps its centre."""
         alive = (moments.counts > 0).unsqueeze(-1)
-        return torch.where(alive, moments.centers(), previous.centers)
+        centers = torch.where(alive, moments.centers(), previous.centers)
+        return _Means(centers, moments.traces())
 
-    def _assemble(self, moments: Moments, subspaces: Subspaces, centers: Tensor) -> Parameters:
+    def _assemble(self, moments: Moments, found: _Means, subspaces: Subspaces) -> Parameters:
         h, d = self.latent_dim, self.n_features
-        traces = moments.traces()
-        total = traces.sum(-1)
+        total = found.traces.sum(-1)
         latent = torch.minimum(subspaces.variances.sum((-2, -1)), total)
         residual = total - latent
         penalty = self._penalty(residual, latent, d - h, h)
         loss = residual + penalty * latent
         noise = (loss / (moments.counts.sum(-1) * d)).clamp(min=self.variance_floor)
-        model = LinearModel(centers, subspaces.components, penalty)
-        return Parameters(model, subspaces.variances, moments.counts, traces, loss, noise, d)
+        return Parameters(
+            model=LinearModel(found.centers, subspaces.components, penalty),
+            variances=subspaces.variances,
+            counts=moments.counts,
+            traces=found.traces,
+            loss=loss,
+            noise_variance=noise,
+            n_features=d,
+        )
 
     def _penalty(self, residual: Tensor, latent: Tensor, rest: int, h: int) -> Tensor:
         """λ (r,): as given, or where the likelihood of section 5's model is largest."""

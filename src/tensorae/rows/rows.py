@@ -173,21 +173,38 @@ class Rows:
                 yield place, self._ready[place]
 
     def map(
-        self, function: Callable[[Tensor], Tensor], device: torch.device | None = None
+        self,
+        function: Callable[[Tensor], Tensor],
+        *,
+        dtype: torch.dtype | None = None,
+        device: torch.device | None = None,
     ) -> Tensor:
-        """Results (n, ...) of ``function`` for all chunks x (m, d), in one tensor on ``device``.
+        """Results (n, ...) of ``function`` for all chunks x (m, d), in one tensor.
 
-        Parts that outlive their chunk would fragment memory.
+        Parts that outlive their chunk would fragment memory. Numbers go to ``dtype``, labels stay
+        labels; ``device`` is that of the parts if not given.
         """
         result: Tensor | None = None
         for place, x in self.chunks():
             part = function(x)
             if result is None:
-                result = part.new_empty(self.n, *part.shape[1:], device=device or part.device)
+                kind = dtype if dtype and part.is_floating_point() else part.dtype
+                shape = (self.n, *part.shape[1:])
+                result = torch.empty(shape, dtype=kind, device=device or part.device)
             result[place] = part
         if result is None:
             return torch.empty(0, dtype=ACCURATE, device=self.device)
         return result
+
+    def results(self, function: Callable[[Tensor], Tensor]) -> Any:
+        """Results (n, ...) for the user: arrays for arrays, tensors for tensors."""
+        result = self.map(function, dtype=self.dtype, device=self.home or torch.device("cpu"))
+        return result.numpy() if self.home is None else result
+
+    def as_given(self, points: Tensor) -> Any:
+        """Numbers in the precision and of the kind that the rows came in."""
+        points = points.to(self.dtype)
+        return points.cpu().numpy() if self.home is None else points.to(self.home)
 
     def means(self) -> tuple[Tensor, Tensor]:
         """Mean and mean square (d,) of the features, by weight."""
@@ -229,10 +246,6 @@ class Rows:
 
     # Weights, processes, results ------------------------------------------------------------------
 
-    def weight_of(self, place: Tensor | slice) -> Tensor | None:
-        """Weights (m,) of some rows, or None where all rows count once."""
-        return None if self.weights is None else self.weights[place]
-
     def all_weights(self) -> Tensor:
         """Weights (n,) of all rows."""
         if self.weights is None:
@@ -248,10 +261,6 @@ class Rows:
     def own(self, values: Tensor) -> Tensor:
         """Of numbers (count, ...) for the rows of all processes those of this one."""
         return values
-
-    def give_back(self, result: Tensor) -> Any:
-        """Return a result for the user: an array for an array, a tensor for a tensor."""
-        return result.cpu().numpy() if self.home is None else result.to(self.home)
 
     def fingerprint(self) -> str:
         """Tell these rows from all others, weights included."""

@@ -26,8 +26,14 @@ from torch import Tensor
 from tensorae._files import write_atomically
 from tensorae.exceptions import CheckpointError, InvalidParameterError, TensoraeError
 from tensorae.rows.processes import Processes
-from tensorae.storage.container import Container, FileKind, read_container, write_container
-from tensorae.storage.trees import join_tree, split_tree
+from tensorae.storage.container import (
+    Container,
+    FileKind,
+    join_tree,
+    read_container,
+    split_tree,
+    write_container,
+)
 
 __all__ = ["Checkpoint", "State", "identity_of", "sample_fingerprint"]
 
@@ -100,21 +106,21 @@ class Checkpoint:
     def write(self, state_dict: Mapping[str, Any]) -> None:
         """Write what a state names over the older one of two files."""
         values, tensors = split_tree(dict(state_dict))
-        header = {"identity": self.identity, "state": values}
+        header = {"identity": self.identity, "step": state_dict["step"], "state": values}
         write_container(self.files[self._turn], KIND, Container(header, tensors, KIND.version))
         self._turn = 1 - self._turn
         self._written_at = time.monotonic()
 
     def restore(self, device: torch.device) -> dict[str, Any] | None:
         """Return the newest state_dict that all processes have, or None for a fresh start."""
-        found = [self._read(file) for file in self.files]
-        steps = [-1 if state is None else int(state["step"]) for state in found]
+        found = {i: content for i, content in enumerate(map(self._read, self.files)) if content}
+        steps = [found[i].header["step"] if i in found else -1 for i in range(2)]
         newest = self._newest_of_all(steps)
         if newest is None:
             return None
         position = steps.index(newest)
         self._turn = 1 - position
-        return _moved(found[position], device)
+        return self._joined(self.files[position], found[position], device)
 
     def resume(self, restored: Callable[[dict[str, Any]], T], device: torch.device) -> T | None:
         """Make a State of what was kept by ``restored``, or return None for a fresh start.
@@ -131,8 +137,8 @@ class Checkpoint:
             raise
         except Exception as error:
             file = self.files[1 - self._turn]
-            reason = f"its state is not one of this fit ({type(error).__name__}: {error})"
-            raise KIND.damaged(file, reason) from error
+            cause = " ".join(f"{type(error).__name__}: {error}".split())[:200]
+            raise KIND.damaged(file, f"its state is not one of this fit ({cause})") from error
 
     def seeded(self, rng: np.random.RandomState, *, fixed: bool) -> np.random.RandomState:
         """Return the generator of the fit; a seed that is not fixed is kept in a file."""
@@ -174,8 +180,8 @@ class Checkpoint:
             raise KIND.damaged(self._seed_file, "it holds no seed")
         return int(text)
 
-    def _read(self, file: Path) -> dict[str, Any] | None:
-        """Return the state_dict in a file of this fit, None where there is no file."""
+    def _read(self, file: Path) -> Container | None:
+        """Return the content of a file of this fit, None where there is no file."""
         if not file.exists():
             return None
         content = read_container(file, KIND)
@@ -186,13 +192,17 @@ class Checkpoint:
                 "the file."
             )
         self._check_identity(file, content.header.get("identity"))
+        step = content.header.get("step")
+        if type(step) is not int or step < 0:
+            raise KIND.damaged(file, "it does not say how many steps are done")
+        return content
+
+    def _joined(self, file: Path, content: Container, device: torch.device) -> dict[str, Any]:
+        tensors = {name: tensor.to(device) for name, tensor in content.tensors.items()}
         try:
-            state = join_tree(content.header.get("state"), content.tensors)
+            return dict(join_tree(content.header["state"], tensors))
         except (KeyError, TypeError, ValueError) as error:
             raise KIND.damaged(file, f"its state cannot be read ({error})") from error
-        if not isinstance(state, dict) or type(state.get("step")) is not int or state["step"] < 0:
-            raise KIND.damaged(file, "its state does not say how many steps are done")
-        return state
 
     def _check_identity(self, file: Path, other: Any) -> None:
         if not isinstance(other, dict):
@@ -216,15 +226,6 @@ class Checkpoint:
         self.processes.all_sum(steps)
         shared = set.intersection(*(set(row) for row in steps.tolist())) - {-1.0}
         return int(max(shared)) if shared else None
-
-
-def _moved(tree: Any, device: torch.device) -> Any:
-    """Bring every tensor of a tree to a device."""
-    if isinstance(tree, Tensor):
-        return tree.to(device)
-    if isinstance(tree, dict):
-        return {key: _moved(value, device) for key, value in tree.items()}
-    return [_moved(value, device) for value in tree] if isinstance(tree, list) else tree
 
 
 # Which fit a checkpoint belongs to ------------------------------------------------------------

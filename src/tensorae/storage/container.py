@@ -14,8 +14,9 @@ from __future__ import annotations
 
 import hashlib
 import json
+import math
 import os
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -28,7 +29,16 @@ from torch import Tensor
 from tensorae._files import open_atomically
 from tensorae.exceptions import ModelFileError
 
-__all__ = ["Container", "FileKind", "read_container", "write_container"]
+__all__ = [
+    "Container",
+    "FileKind",
+    "MisfitError",
+    "join_tree",
+    "part",
+    "read_container",
+    "split_tree",
+    "write_container",
+]
 
 ENTRIES = {"format", "format_version", "header", "sha256"}
 # safetensors reads no header above a hundred million bytes; this one is quoted in it, and
@@ -50,18 +60,9 @@ TYPES = {
 
 @dataclass(frozen=True)
 class FileKind:
-    """What a file calls itself, and what to say of one that cannot be used.
+    """What a file calls itself, the newest version that can be read, and what to do if it cannot.
 
-    Attributes
-    ----------
-    name : str
-        Goes into the metadata as ``format``.
-    version : int
-        The newest that can be read.
-    error : type
-        To raise.
-    if_foreign, if_damaged : str
-        What to do with such a file.
+    The name goes into the metadata as ``format``; ``error`` is what is raised.
     """
 
     name: str
@@ -79,20 +80,15 @@ class FileKind:
 
 @dataclass(frozen=True)
 class Container:
-    """What is in a file.
-
-    Attributes
-    ----------
-    header : dict
-        Only what JSON knows.
-    tensors : dict of Tensor
-    version : int
-        Of the file's format.
-    """
+    """What is in a file: a header of what JSON knows, tensors, and the version of the format."""
 
     header: dict[str, Any]
     tensors: dict[str, Tensor]
     version: int
+
+
+class MisfitError(Exception):
+    """The content of a file is not as expected; the message says what and how."""
 
 
 class _MissingFileError(ModelFileError, FileNotFoundError):
@@ -100,14 +96,7 @@ class _MissingFileError(ModelFileError, FileNotFoundError):
 
 
 def write_container(path: str | os.PathLike[str], kind: FileKind, content: Container) -> None:
-    """Write a file as a whole or not at all.
-
-    Parameters
-    ----------
-    path : path-like
-    kind : FileKind
-    content : Container
-    """
+    """Write a file as a whole or not at all."""
     header = json.dumps(content.header, sort_keys=True, allow_nan=False)
     if len(header) > LARGEST_HEADER:
         raise ModelFileError(
@@ -126,17 +115,7 @@ def write_container(path: str | os.PathLike[str], kind: FileKind, content: Conta
 
 
 def read_container(path: str | os.PathLike[str], kind: FileKind) -> Container:
-    """Read a file, or say in one sentence why it cannot be read.
-
-    Parameters
-    ----------
-    path : path-like
-    kind : FileKind
-
-    Returns
-    -------
-    Container
-    """
+    """Read a file, or say in one sentence why it cannot be read."""
     entries, tensors = _read(path, kind)
     if set(entries) != ENTRIES or entries["sha256"] != _checksum(entries, tensors):
         raise kind.damaged(path, "its checksum does not match its content")
@@ -147,6 +126,12 @@ def read_container(path: str | os.PathLike[str], kind: FileKind) -> Container:
     if not isinstance(header, dict):
         raise kind.damaged(path, "its header is no JSON object")
     return Container(header, tensors, int(entries["format_version"]))
+
+
+def part(tensors: Mapping[str, Tensor], prefix: str) -> dict[str, Tensor]:
+    """Tensors whose names begin with ``prefix`` and a dot, without it."""
+    start = f"{prefix}."
+    return {name[len(start) :]: t for name, t in tensors.items() if name.startswith(start)}
 
 
 def _read(path: str | os.PathLike[str], kind: FileKind) -> tuple[dict[str, str], dict[str, Tensor]]:
@@ -249,3 +234,68 @@ def _bytes(tensor: Tensor) -> memoryview:
 
 def _refuse_constant(name: str) -> None:
     raise ValueError(f"{name} is no JSON")
+
+
+# Trees ----------------------------------------------------------------------------------------
+
+# What JSON does not know is written as a dict with one entry, whose key begins with a mark:
+#     a tensor                  {"$tensor": its name, the path to it joined by dots}
+#     NaN and the infinities    {"$float": "nan"}
+#     a dict with other keys    {"$items": [[key, value], ...]}
+# The last are the whole numbers by which optimizers of PyTorch name their parameters.
+MARK = "$"
+
+
+def split_tree(tree: Any) -> tuple[Any, dict[str, Tensor]]:
+    """Take the tensors out of dicts and lists; what is left is JSON, in which tuples are lists.
+
+    Examples
+    --------
+    >>> import torch
+    >>> from tensorae.storage.container import split_tree
+    >>> values, tensors = split_tree({"step": 3, "means": {"a": torch.zeros(2)}})
+    >>> values
+    {'step': 3, 'means': {'a': {'$tensor': 'means.a'}}}
+    >>> tensors
+    {'means.a': tensor([0., 0.])}
+    """
+    tensors: dict[str, Tensor] = {}
+    return _split(tree, "", tensors), tensors
+
+
+def join_tree(values: Any, tensors: Mapping[str, Tensor]) -> Any:
+    """Put the tensors back; KeyError, TypeError or ValueError where that is not possible."""
+    if isinstance(values, list):
+        return [join_tree(value, tensors) for value in values]
+    if not isinstance(values, dict):
+        return values
+    if "$tensor" in values:
+        return tensors[values["$tensor"]]
+    if "$float" in values:
+        return float(values["$float"])
+    if "$items" in values:
+        return {key: join_tree(value, tensors) for key, value in values["$items"]}
+    return {key: join_tree(value, tensors) for key, value in values.items()}
+
+
+def _split(tree: Any, path: str, tensors: dict[str, Tensor]) -> Any:
+    if isinstance(tree, Tensor):
+        while path in tensors:  # keys may have dots of their own, so that two paths read the same
+            path += "'"
+        tensors[path] = tree
+        return {"$tensor": path}
+    if isinstance(tree, Mapping):
+        entries = {key: _split(value, _below(path, key), tensors) for key, value in tree.items()}
+        plain = all(isinstance(key, str) and not key.startswith(MARK) for key in entries)
+        return entries if plain else {"$items": [list(entry) for entry in entries.items()]}
+    if isinstance(tree, list | tuple):
+        return [_split(value, _below(path, i), tensors) for i, value in enumerate(tree)]
+    if isinstance(tree, float) and not math.isfinite(tree):
+        return {"$float": str(float(tree))}
+    if tree is None or isinstance(tree, bool | int | float | str):
+        return tree
+    raise TypeError(f"{path} must be a tensor or a value of JSON, got {type(tree).__name__}")
+
+
+def _below(path: str, key: Any) -> str:
+    return f"{path}.{key}" if path else str(key)

@@ -96,7 +96,7 @@ class Preparation:
         -------
         Preparation
         """
-        from tensorae.persistence import read_header
+        from tensorae.storage import read_header
 
         return cls.of_header(read_header(path), os.fspath(path))
 

@@ -8,10 +8,9 @@ from hypothesis import strategies as st
 
 from tensorae.assignment import RULES, AssignmentContext, log_evidence
 from tensorae.linear import moments as moments_module
-from tensorae.linear import rows as rows_module
 from tensorae.linear.model import LinearModel
-from tensorae.linear.passes import ChunkSweep, TableSweep, cheapest, choose_sweep
-from tensorae.linear.rows import Rows
+from tensorae.linear.sweeps import ChunkSweep, TableSweep, cheapest, fits_table
+from tensorae.rows import Rows
 
 law = settings(max_examples=20, deadline=None, derandomize=True, database=None)
 seeds = st.integers(0, 2**31 - 1)
@@ -23,7 +22,7 @@ def set_up(seed, *, n=50, d=4, r=2, k=3, h=2, weighted=False, chunk_rows=16):
     """Return rows, a model for r starts and random labels (r, n)."""
     rng = np.random.RandomState(seed)
     weights = torch.tensor(rng.uniform(size=n) * (rng.uniform(size=n) > 0.2)) if weighted else None
-    rows = Rows(torch.tensor(2 + 3 * rng.randn(n, d)), weights, chunk_rows=chunk_rows)
+    rows = Rows(torch.tensor(2 + 3 * rng.randn(n, d)), weights, chunk_rows=chunk_rows).centered()
     frames = np.linalg.qr(rng.randn(r, k, d, h))[0]
     model = LinearModel(
         torch.tensor(2 * rng.randn(r, k, d)),
@@ -63,43 +62,6 @@ def memberships(rows, labels, k):
     return one_hot * rows.all_weights()[:, None]
 
 
-# Rows -----------------------------------------------------------------------------------------
-
-
-@weighted_or_not
-@pytest.mark.parametrize("chunk_rows", [1, 7, 50, 1000])
-def test_chunks_cover_all_rows_once_and_are_centered(weighted, chunk_rows):
-    rows, _, _ = set_up(0, weighted=weighted, chunk_rows=chunk_rows)
-    covered = [i for part, _ in rows.chunks() for i in range(part.start, part.stop)]
-    assert covered == list(range(50))
-    x, weights = all_of(rows), rows.all_weights()
-    torch.testing.assert_close(x + rows.shift, rows.data)
-    torch.testing.assert_close(weights @ x, torch.zeros(4, dtype=x.dtype), atol=1e-9, rtol=0)
-    assert rows.total == pytest.approx(weights.sum().item())
-    some = torch.tensor([3, 0, 44])
-    torch.testing.assert_close(rows.select(some), x[some])
-
-
-@pytest.mark.parametrize("offset", [0.0, 0.1, 100.0])
-def test_large_data_is_handed_out_like_small_data(monkeypatch, offset):
-    """Large data may stay where it is; then the shift is zero and nothing is copied."""
-    monkeypatch.setattr(rows_module, "SMALL_DATA", 0)
-    data = offset + torch.randn(100, 3, generator=torch.Generator().manual_seed(0))
-    rows = Rows(data, chunk_rows=30)
-    assert rows.dtype == torch.float32
-    x = all_of(rows)
-    torch.testing.assert_close(x + rows.shift, data)
-    assert x.mean(0).abs().max() < 1
-    torch.testing.assert_close(rows.select(torch.tensor([5, 2])), x[[5, 2]])
-
-
-def test_twins_are_the_rows_with_the_same_values():
-    data = torch.tensor([[1.0, 2], [3, 4], [1, 2], [1, 3], [1, 2]])
-    rows = Rows(data, chunk_rows=2)
-    assert rows.worst(torch.tensor([0.0, 1, 9, 2, 3]), 0.0).tolist() == [0, 2, 4]
-    assert rows.worst(torch.tensor([0.0, 1, 2, 9, 3]), 0.0).tolist() == [3]
-
-
 # Sums -----------------------------------------------------------------------------------------
 
 
@@ -125,10 +87,10 @@ def test_a_hard_pass_labels_by_the_cheapest_and_keeps_the_sums_up_to_date(
     moments = sweep.moments(labels, 3)
     expected = model.costs(all_of(rows)).argmin(-1)
     step = sweep.hard_pass(model, labels.clone(), moments)
-    assert (step.labels == expected).all()
+    assert (step.members == expected).all()
     assert step.moved.tolist() == (labels != expected).sum(-1).tolist()
     assert_moments_of(step.moments, all_of(rows), memberships(rows, expected, 3))
-    again = sweep.hard_pass(model, step.labels, step.moments)
+    again = sweep.hard_pass(model, step.members, step.moments)
     assert again.moved.tolist() == [0, 0]
 
 
@@ -139,7 +101,7 @@ def test_labels_may_be_integers_of_any_size(sweep_type, dtype):
     sweep = sweep_type(rows)
     labels = labels.to(dtype)
     step = sweep.hard_pass(model, labels, sweep.moments(labels, 3))
-    assert_moments_of(step.moments, all_of(rows), memberships(rows, step.labels, 3))
+    assert_moments_of(step.moments, all_of(rows), memberships(rows, step.members, 3))
 
 
 @weighted_or_not
@@ -151,7 +113,7 @@ def test_sums_do_not_drift_over_many_passes(weighted, monkeypatch):
     for seed in range(40):
         model = set_up(seed)[1]
         step = sweep.hard_pass(model, labels, moments)
-        labels, moments = step.labels, step.moments
+        labels, moments = step.members, step.moments
     assert_moments_of(moments, all_of(rows), memberships(rows, labels, 3))
 
 
@@ -180,8 +142,8 @@ def test_a_soft_pass_applies_the_rule_and_sums_by_the_new_shares(sweep_type, wei
     expected = RULES[name].function(model.costs(all_of(rows)), previous, context)
     step = sweep_type(rows).soft_pass(model, previous.clone(), RULES[name], context)
     weights = rows.all_weights()
-    torch.testing.assert_close(step.assignments, expected)
-    torch.testing.assert_close(step.change, (expected - previous).abs().amax((1, 2)))
+    torch.testing.assert_close(step.members, expected)
+    torch.testing.assert_close(step.moved, (expected - previous).abs().amax((1, 2)))
     entropy = torch.special.entr(expected).sum(-1) @ weights / rows.total
     torch.testing.assert_close(step.entropy, entropy)
     assert_moments_of(step.moments, all_of(rows), expected * weights[:, None])
@@ -211,13 +173,13 @@ def test_moments_of_some_starts_are_those_starts():
 
 
 @pytest.mark.parametrize("d", [3, 300])
-def test_sums_of_single_precision_rows_are_accurate_far_from_zero(monkeypatch, d):
+def test_sums_of_single_precision_rows_are_accurate_far_from_zero(d):
     """Sums run about the cluster's own mean, so that float32 rows do not cancel."""
-    monkeypatch.setattr(rows_module, "SMALL_DATA", 0)
     rng = np.random.RandomState(0)
     data = torch.tensor(rng.randn(500, d) + 200 * (np.arange(500) % 2)[:, None]).float()
     labels = (torch.arange(500, dtype=torch.int32) % 2)[None]
     rows = Rows(data, chunk_rows=64)
+    assert rows.dtype == torch.float32
     traces = ChunkSweep(rows).moments(labels, 2).traces()[0]
     for j in range(2):
         x = data[labels[0] == j].double()
@@ -231,7 +193,7 @@ def test_sums_over_very_many_single_precision_rows_are_accurate(sweep_type, d):
     rng = np.random.RandomState(0)
     y = np.arange(400_000 // d) % 2
     data = torch.tensor(rng.standard_normal((len(y), d)) + 30 * y[:, None], dtype=torch.float32)
-    rows = Rows(data)
+    rows = Rows(data).centered()
     assert rows.dtype == torch.float32
     labels = torch.tensor(y, dtype=torch.int32)[None]
     moments = sweep_type(rows).moments(labels, 2)
@@ -260,14 +222,6 @@ def test_cheapest_gives_label_and_cost_of_every_row():
 
 def test_small_data_is_tabulated_and_large_data_is_not():
     small = Rows(torch.zeros(100, 4))
-    assert isinstance(choose_sweep(small, 10, 3), TableSweep)
-    assert isinstance(choose_sweep(small, 10, 100_000), ChunkSweep)
-    assert isinstance(choose_sweep(Rows(torch.zeros(100, 400)), 10, 3), ChunkSweep)
-
-
-def test_small_data_is_worked_on_in_double_precision_and_large_data_as_it_is(monkeypatch):
-    data = torch.zeros(10, 2)
-    assert Rows(data).dtype == torch.float64
-    monkeypatch.setattr(rows_module, "SMALL_DATA", 19)
-    assert Rows(data).dtype == torch.float32
-    assert Rows(data.double()).dtype == torch.float64
+    assert fits_table(small, 10, 3)
+    assert not fits_table(small, 10, 100_000)
+    assert not fits_table(Rows(torch.zeros(100, 400)), 10, 3)

@@ -5,8 +5,8 @@ import pytest
 import torch
 
 from tensorae import LinearTAE
-from tensorae.linear import solver
-from tensorae.linear.frames import Frame, needs_frame
+from tensorae.linear import search
+from tensorae.linear.span import Span
 
 
 @pytest.fixture
@@ -15,9 +15,8 @@ def wide(rng):
 
 
 def test_a_fit_in_the_plane_equals_a_fit_in_the_whole_space(wide, monkeypatch):
-    assert needs_frame(torch.from_numpy(wide), 2)
     inside = LinearTAE(3, 2, init=wide[:3]).fit(wide)
-    monkeypatch.setattr(solver, "needs_frame", lambda data, at_least: False)
+    monkeypatch.setattr(search, "_is_wide", lambda rows, h: False)
     outside = LinearTAE(3, 2, init=wide[:3]).fit(wide)
     np.testing.assert_array_equal(inside.labels_, outside.labels_)
     np.testing.assert_allclose(inside.loss_, outside.loss_, rtol=1e-10)
@@ -40,7 +39,7 @@ def test_denoising_in_the_plane_is_as_good_as_in_the_whole_space(wide, rng, monk
     """
     noisy = wide[:5] + 0.3 * rng.randn(5, 300)
     inside = LinearTAE(3, 2, init=wide[:3]).fit(wide)
-    monkeypatch.setattr(solver, "needs_frame", lambda data, at_least: False)
+    monkeypatch.setattr(search, "_is_wide", lambda rows, h: False)
     outside = LinearTAE(3, 2, init=wide[:3]).fit(wide)
     for fitted_on in ("noisy", "clean"):
         np.testing.assert_allclose(
@@ -54,7 +53,7 @@ def test_denoising_in_the_plane_is_as_good_as_in_the_whole_space(wide, rng, monk
 def test_an_estimated_penalty_is_that_of_the_whole_space(wide, monkeypatch, assignment):
     options = {"latent_penalty": "auto", "assignment": assignment, "init": wide[:3]}
     inside = LinearTAE(3, 2, **options).fit(wide)
-    monkeypatch.setattr(solver, "needs_frame", lambda data, at_least: False)
+    monkeypatch.setattr(search, "_is_wide", lambda rows, h: False)
     outside = LinearTAE(3, 2, **options).fit(wide)
     assert inside.latent_penalty_ == pytest.approx(outside.latent_penalty_, rel=1e-2)
     objective = outside.objective_path_[-1]
@@ -73,16 +72,16 @@ def test_the_order_of_wide_rows_changes_nothing(wide, rng):
 
 def test_starts_of_wide_data_are_those_of_the_whole_space(wide, monkeypatch):
     inside = LinearTAE(4, 2, n_init=3, random_state=1).fit(wide)
-    monkeypatch.setattr(solver, "needs_frame", lambda data, at_least: False)
+    monkeypatch.setattr(search, "_is_wide", lambda rows, h: False)
     outside = LinearTAE(4, 2, n_init=3, random_state=1).fit(wide)
     np.testing.assert_array_equal(inside.labels_, outside.labels_)
 
 
 def test_a_plane_has_at_least_as_many_directions_as_asked_for(rng):
-    frame = Frame.of(torch.from_numpy(rng.randn(4, 300)), 10)
-    assert frame.axes.shape[0] >= 10
+    span = Span.of(torch.from_numpy(rng.randn(4, 300)), 10)
+    assert span.axes.shape[0] >= 10
     torch.testing.assert_close(
-        frame.axes @ frame.axes.mT, torch.eye(frame.axes.shape[0], dtype=torch.float64)
+        span.axes @ span.axes.mT, torch.eye(span.axes.shape[0], dtype=torch.float64)
     )
 
 

@@ -8,10 +8,9 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tensorae.linear.parameters import SMALLEST_PENALTY, Estimation
-from tensorae.linear.passes import ChunkSweep
-from tensorae.linear.rows import Rows
-from tensorae.linear.subspaces import Fallback
+from tensorae.linear.sweeps import ChunkSweep
+from tensorae.linear.update import SMALLEST_PENALTY, Directions, Estimation
+from tensorae.rows import Rows
 
 law = settings(max_examples=30, deadline=None, derandomize=True, database=None)
 seeds = st.integers(0, 2**31 - 1)
@@ -23,12 +22,12 @@ def set_up(seed, *, n=50, d=5, k=3, h=2, penalty=0.1, r=2, floor=1e-12):
     x = x - x.mean(0)
     labels = torch.tensor(rng.randint(k, size=(r, n)), dtype=torch.int32)
     labels[:, :k] = torch.arange(k)
-    fallback = Fallback(x, torch.ones(n, dtype=torch.float64))
+    directions = Directions(x, torch.ones(n, dtype=torch.float64))
     return (
         x,
         labels,
         ChunkSweep(Rows(x)).moments(labels, k),
-        Estimation(h, d, penalty, fallback, floor),
+        Estimation(h, d, penalty, directions, floor),
     )
 
 
@@ -49,7 +48,7 @@ def sums_by_hand(x, labels, parameters, start):
 def test_loss_penalty_and_noise_follow_from_the_sums_of_squares(penalty, seed, d, k):
     x, labels, moments, estimation = set_up(seed, d=d, k=k, h=1, penalty=penalty)
     first = estimation.first(moments)
-    for parameters in (first, estimation.next(moments, first), estimation.last(moments, first)):
+    for parameters in (first, estimation.next(moments, first.model), estimation.last(moments, first.model)):
         for start in range(2):
             residual, latent = sums_by_hand(x, labels, parameters, start)
             expected = min((residual / (d - 1)) / latent, 1) if penalty is None else penalty
@@ -123,7 +122,7 @@ def test_a_cluster_without_members_keeps_its_center():
     x, labels, moments, estimation = set_up(3)
     before = estimation.first(moments)
     labels[labels == 1] = 0
-    after = estimation.next(ChunkSweep(Rows(x)).moments(labels, 3), before)
+    after = estimation.next(ChunkSweep(Rows(x)).moments(labels, 3), before.model)
     torch.testing.assert_close(after.model.centers[:, 1], before.model.centers[:, 1])
     assert (after.counts[:, 1] == 0).all()
     assert torch.isfinite(after.model.components).all()
@@ -155,7 +154,7 @@ def test_some_starts_are_picked_from_all_parts():
 @pytest.mark.parametrize("d", [30, 100])
 def test_first_parameters_are_near_the_exact_ones_where_features_are_many(d):
     _, _, moments, estimation = set_up(6, n=300, d=d, h=2)
-    first, last = estimation.first(moments), estimation.last(moments, estimation.first(moments))
+    first, last = estimation.first(moments), estimation.last(moments, estimation.first(moments).model)
     assert (first.loss >= last.loss * (1 - 1e-12)).all()
     assert (first.loss <= last.loss * 1.05).all()
-    assert (estimation.next(moments, first).loss <= first.loss * (1 + 1e-12)).all()
+    assert (estimation.next(moments, first.model).loss <= first.loss * (1 + 1e-12)).all()

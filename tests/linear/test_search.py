@@ -5,16 +5,14 @@ import pytest
 import torch
 
 from tensorae.assignment import RULES
-from tensorae.linear import passes, solver
-from tensorae.linear import rows as rows_module
-from tensorae.linear.alternation import Alternation
+from tensorae.linear import search, sweeps
+from tensorae.linear.loop import Alternation
 from tensorae.linear.model import LinearModel
-from tensorae.linear.parameters import Estimation
-from tensorae.linear.passes import cheapest
-from tensorae.linear.relocation import found_often, relocate
-from tensorae.linear.rows import Rows
-from tensorae.linear.solver import SolverOptions, solve
-from tensorae.linear.subspaces import Fallback
+from tensorae.linear.relocation import relocate
+from tensorae.linear.search import SolverOptions
+from tensorae.linear.sweeps import cheapest
+from tensorae.linear.update import Directions, Estimation
+from tensorae.rows import Rows
 
 
 def lumps(seed, n=200, d=3, k=5):
@@ -41,11 +39,15 @@ def options(**changes):
 
 def alternation_over(x, **changes):
     x = x - x.mean(0)
-    fallback = Fallback(x, torch.ones(len(x), dtype=torch.float64))
+    directions = Directions(x, torch.ones(len(x), dtype=torch.float64))
     defaults = {"rule": RULES["lloyd"], "max_iter": 300, "tol": 1e-6}
     return Alternation(
-        Rows(x), 5, Estimation(1, x.shape[1], 0.1, fallback, 1e-12), **{**defaults, **changes}
+        Rows(x).centered(), 5, Estimation(1, x.shape[1], 0.1, directions, 1e-12), **{**defaults, **changes}
     )
+
+
+def solve(x, *arguments):
+    return search.solve(Rows(x), *arguments)
 
 
 def loss_of(x, model):
@@ -58,7 +60,7 @@ def loss_of(x, model):
 def test_the_number_of_starts_is_reported():
     x, rng = lumps(0), np.random.RandomState(0)
     assert solve(x, options(n_init=3), rng).n_starts == 3
-    assert solve(x, options(), rng).n_starts == solver.AUTO_STARTS
+    assert solve(x, options(), rng).n_starts == search.AUTO_STARTS
     assert solve(x, options(init=x[:5]), rng).n_starts == 1
 
 
@@ -66,13 +68,13 @@ def test_starts_side_by_side_run_like_starts_alone():
     x = lumps(1)
     alternation = alternation_over(x)
     labels = torch.tensor(np.random.RandomState(0).randint(5, size=(6, 200)), dtype=torch.int32)
-    together = alternation.run(labels)
+    together = alternation.run(alternation.init(labels))
     assert len({run.n_iter for run in together}) > 1
     for start, run in enumerate(together):
-        alone = alternation.run(labels[[start]])[0]
+        alone = alternation.run(alternation.init(labels[[start]]))[0]
         assert run.n_iter == alone.n_iter
         assert (run.labels == alone.labels).all()
-        np.testing.assert_allclose(run.loss_path, alone.loss_path, rtol=1e-9)
+        np.testing.assert_allclose(run.course.loss, alone.course.loss, rtol=1e-9)
 
 
 @pytest.mark.parametrize("name", RULES)
@@ -80,10 +82,10 @@ def test_a_run_leaves_its_first_labels_alone_and_tells_its_story(name):
     alternation = alternation_over(lumps(2), rule=RULES[name], max_iter=2000)
     labels = torch.tensor(np.random.RandomState(0).randint(5, size=(2, 200)), dtype=torch.int32)
     before = labels.clone()
-    for run in alternation.run(labels):
+    for run in alternation.run(alternation.init(labels)):
         assert run.converged
-        assert run.objective == run.objective_path[-1]
-        assert len(run.loss_path) >= run.n_iter
+        assert run.objective == run.course.objective[-1]
+        assert len(run.course.loss) >= run.n_iter
         assert run.labels.shape == (200,)
     assert (labels == before).all()
 
@@ -91,7 +93,7 @@ def test_a_run_leaves_its_first_labels_alone_and_tells_its_story(name):
 def test_restarts_on_a_sample_end_as_low_as_restarts_on_all_rows(monkeypatch):
     x = lumps(3, n=3000)
     whole = solve(x, options(n_init=10), np.random.RandomState(0))
-    monkeypatch.setattr(solver, "SAMPLE_ROWS", (300, 300))
+    monkeypatch.setattr(search, "SAMPLE_ROWS", (300, 300))
     sampled = solve(x, options(), np.random.RandomState(0))
     assert sampled.run.labels.shape == (3000,)
     assert loss_of(x, sampled.model) <= loss_of(x, whole.model) * 1.001
@@ -115,7 +117,7 @@ def bad_run(alternation):
     model = LinearModel(
         corner[None], corner.new_zeros(1, 5, 0, 3), torch.ones(1, dtype=torch.float64)
     )
-    return alternation.run(cheapest(alternation.rows, model)[0])[0]
+    return alternation.run(alternation.init(cheapest(alternation.rows, model)[0]))[0]
 
 
 @pytest.mark.parametrize("seed", range(5))
@@ -124,7 +126,7 @@ def test_relocation_never_ends_higher(seed):
     run = bad_run(alternation)
     moved = relocate(alternation, run, torch.arange(200), np.random.RandomState(seed))
     assert moved.objective <= run.objective
-    path = np.array(moved.loss_path)
+    path = np.array(moved.course.loss)
     assert (np.diff(path) <= 1e-9 * path[0]).all()
 
 
@@ -158,8 +160,8 @@ def test_the_default_search_ends_no_higher_than_plain_restarts():
 def test_a_cluster_with_too_few_points_is_moved_only_if_that_pays(seed):
     """Twelve rows in four clusters of two directions: most clusters are too small for theirs."""
     x = lumps(seed, n=12, k=3)
-    problem = solver._Problem(
-        Rows(x), options(n_clusters=4, latent_dim=2, init=x[:4]), np.random.RandomState(0)
+    problem = search._Problem(
+        x, options(n_clusters=4, latent_dim=2, init=x[:4]), np.random.RandomState(0)
     )
     run = problem.best_run(None)
     rescued = problem.rescue(run)
@@ -202,7 +204,7 @@ def test_a_fit_in_single_precision_is_nearly_that_in_double(monkeypatch, table):
     double = solve(x, options(init=x[:5]), np.random.RandomState(0))
     monkeypatch.setattr(rows_module, "SMALL_DATA", 0)
     if not table:
-        monkeypatch.setattr(passes, "TABLE_WORK", 0)
+        monkeypatch.setattr(sweeps, "TABLE_WORK", 0)
     single = solve(x, options(init=x[:5]), np.random.RandomState(0))
     loss = loss_of(x.double(), double.model)
     assert loss_of(x.double(), single.model.to(torch.float64)) == pytest.approx(loss, rel=1e-5)

@@ -7,13 +7,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from sklearn.cluster import KMeans
 
-from tensorae import initialization
-from tensorae.initialization import (
-    canonical_sample,
-    k_means_plus_plus,
-    random_rows,
-    short_k_means,
-)
+from tensorae.linear import starts
+from tensorae.linear.starts import k_means_plus_plus, random_rows, short_k_means
 
 law = settings(max_examples=25, deadline=None, derandomize=True, database=None)
 seeds = st.integers(0, 2**31 - 1)
@@ -30,50 +25,6 @@ def drawn_rows(x, centers):
     matches = (centers[:, :, None] == x).all(-1)
     assert matches.any(-1).all()
     return matches.to(torch.int8).argmax(-1)
-
-
-# A sample in canonical order ------------------------------------------------------------------
-
-
-def test_a_small_set_is_taken_whole_in_the_order_of_its_keys():
-    keys = torch.tensor([3.0, 1.0, 2.0, 0.0])
-    weights = torch.tensor([1.0, 5.0, 0.0, 2.0])
-    rows, row_weights = canonical_sample(keys, weights, 10, 0.5)
-    assert rows.tolist() == [3, 1, 0]
-    assert row_weights.tolist() == [2.0, 5.0, 1.0]
-
-
-@law
-@given(seed=seeds, size=st.integers(1, 40), offset=st.floats(0, 0.999))
-def test_a_row_is_taken_as_often_as_its_weight_demands(seed, size, offset):
-    """Systematic sampling: within one of size * weight / total, and never without a weight."""
-    rng = np.random.RandomState(seed)
-    weights = torch.tensor(rng.exponential(size=60) * (rng.uniform(size=60) > 0.2))
-    rows, row_weights = canonical_sample(torch.tensor(rng.randn(60)), weights, size, offset)
-    assert rows.shape == row_weights.shape == (size,)
-    assert row_weights.sum().item() == pytest.approx(weights.sum().item())
-    assert (row_weights == row_weights[0]).all()
-    counts = torch.bincount(rows, minlength=60)
-    assert ((counts - size * weights / weights.sum()).abs() < 1 + 1e-9).all()
-    assert (counts[weights == 0] == 0).all()
-
-
-@law
-@given(seed=seeds, size=st.integers(1, 80), offset=st.floats(0, 0.999))
-def test_neither_order_nor_copies_change_the_sample(seed, size, offset):
-    rng = np.random.RandomState(seed)
-    keys, copies = torch.tensor(rng.randn(60)), torch.tensor(rng.randint(0, 4, size=60))
-    order = torch.tensor(rng.permutation(60))
-    rows, weights = canonical_sample(keys, copies.double(), size, offset)
-    shuffled, other_weights = canonical_sample(keys[order], copies[order].double(), size, offset)
-    torch.testing.assert_close(keys[order][shuffled], keys[rows])
-    torch.testing.assert_close(other_weights, weights)
-    total = int(copies.sum())
-    if total > size:  # above, the copies are kept as rows of their own
-        repeated = keys.repeat_interleave(copies)
-        again, _ = canonical_sample(repeated, torch.ones(total), size, offset)
-        if len(rows) == size:
-            torch.testing.assert_close(repeated[again], keys[rows])
 
 
 # Centres --------------------------------------------------------------------------------------
@@ -185,7 +136,7 @@ def test_a_short_run_equals_as_many_passes_of_scikit_learn(seed, k):
     polished = short_k_means(x, weights, start[None])[0]
     peer = KMeans(k, init=start.numpy(), n_init=1, tol=0, max_iter=1000)
     peer.fit(x.numpy(), sample_weight=weights.numpy())
-    if peer.n_iter_ < initialization.SHORT_RUN:
+    if peer.n_iter_ < starts.SHORT_RUN:
         np.testing.assert_allclose(polished, peer.cluster_centers_, atol=1e-9)
     assert potential(x, polished) >= potential(x, torch.tensor(peer.cluster_centers_)) - 1e-6
     assert torch.isfinite(polished).all()
@@ -196,7 +147,7 @@ def test_a_short_run_in_parts_equals_one_at_a_time(monkeypatch):
     starts = x[torch.tensor(rng.choice(60, (6, 3)))]
     ones = torch.ones(60, dtype=torch.float64)
     together = short_k_means(x, ones, starts)
-    monkeypatch.setattr(initialization, "SHORT_RUN_ENTRIES", 400)
+    monkeypatch.setattr(starts, "SHORT_RUN_ENTRIES", 400)
     torch.testing.assert_close(short_k_means(x, ones, starts), together)
 
 
