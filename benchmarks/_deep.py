@@ -191,7 +191,7 @@ def plain_autoencoder(
 
 def default_epochs(n: int, n_clusters: int) -> int:
     """Return how many epochs a TAE plans by default for so many rows."""
-    schedule = Schedule.plan(n, n_clusters, n_twins=2 if n_clusters > 1 else 1)
+    schedule = Schedule.plan(n, n_clusters, n_copies=2 if n_clusters > 1 else 1)
     return schedule.learning_epochs + schedule.closing_epochs
 
 

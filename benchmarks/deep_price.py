@@ -42,7 +42,7 @@ from tensorae import TAE, tensorize
 from tensorae.datasets import load_mnist
 from tensorae.deep.architectures import built_in
 from tensorae.deep.start import principal_directions
-from tensorae.deep.tensorize import TensorizedAutoencoder
+from tensorae.deep.module import TensorizedAutoencoder
 
 Array = np.ndarray
 

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from tensorae.batches import Batches
-    from tensorae.deep.tensorize import tensorize
+    from tensorae.deep.module import tensorize
     from tensorae.estimators.deep import TAE
     from tensorae.estimators.linear import LinearTAE
     from tensorae.storage import load
@@ -23,7 +23,7 @@ _HOMES = {
     "LinearTAE": "tensorae.estimators.linear",
     "TAE": "tensorae.estimators.deep",
     "load": "tensorae.storage",
-    "tensorize": "tensorae.deep.tensorize",
+    "tensorize": "tensorae.deep.module",
 }
 
 

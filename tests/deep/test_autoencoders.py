@@ -5,7 +5,7 @@ import torch
 from torch import nn
 
 from tensorae import TAE, tensorize
-from tensorae.deep.autoencoders import check_autoencoder
+from tensorae.deep.architectures import check_autoencoder
 from tensorae.exceptions import InvalidParameterError, TensoraeError
 
 X = torch.randn(20, 4, generator=torch.Generator().manual_seed(0))

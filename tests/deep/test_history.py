@@ -1,13 +1,14 @@
 """Every epoch is told to the history, to callbacks and, where wanted, in one line."""
 
 import dataclasses
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
 from torch import nn
 
 from tensorae import TAE
-from tensorae.deep.history import COLUMNS, Epoch, History
+from tensorae.deep.history import COLUMNS, Announcer, Epoch, as_columns, from_columns
 
 X = np.random.RandomState(0).randn(40, 3)
 EPOCH = Epoch(
@@ -39,12 +40,25 @@ def test_the_history_makes_a_table():
     assert table["held_out_loss"].notna().any()
 
 
-def test_the_history_is_plain_lists():
-    history = History()
-    history.record(EPOCH)
-    assert all(type(values) is list for values in history.columns.values())
-    assert history.columns["sizes"] == [[7, 12]]
-    assert history.columns["phase"] == ["learn"]
+def after(*epochs):
+    """A state of a training, as far as observers look."""
+    return SimpleNamespace(history=epochs)
+
+
+def test_the_history_is_plain_lists_and_comes_back_from_them():
+    columns = as_columns([EPOCH])
+    assert all(type(values) is list for values in columns.values())
+    assert columns["sizes"] == [[7, 12]]
+    assert columns["phase"] == ["learn"]
+    assert from_columns(columns, EPOCH.n_epochs, EPOCH.module) == (EPOCH,)
+
+
+def test_an_epoch_is_told_once():
+    heard = []
+    announcer = Announcer([heard.append])
+    for state in (after(), after(EPOCH), after(EPOCH)):
+        announcer(state)
+    assert heard == [EPOCH]
 
 
 def test_losses_are_in_units_of_the_data():
@@ -98,8 +112,8 @@ def test_only_true_ends_the_training():
 
 def test_every_callback_is_called_even_if_one_ends_the_training():
     heard = []
-    history = History([lambda epoch: True, heard.append])
-    assert history.record(EPOCH) is True
+    announcer = Announcer([lambda epoch: True, heard.append])
+    assert announcer(after(EPOCH)) is True
     assert heard == [EPOCH]
 
 
@@ -129,10 +143,10 @@ def test_nothing_is_shown_unless_asked_for(capsys):
 
 
 def test_a_shorter_line_wipes_a_longer_one(capsys):
-    history = History(verbose=True)
-    history.record(dataclasses.replace(EPOCH, loss=1.2345e-10))
-    history.record(dataclasses.replace(EPOCH, loss=1.0))
-    history.close()
+    announcer = Announcer(verbose=True)
+    announcer(after(dataclasses.replace(EPOCH, loss=1.2345e-10)))
+    announcer(after(dataclasses.replace(EPOCH, epoch=4, loss=1.0)))
+    announcer.close()
     first, second = capsys.readouterr().err.strip("\r\n").split("\r")
     assert len(second) >= len(first)
 

@@ -18,7 +18,7 @@ SIZES = [10, 150, 1000, 10_000, 60_000, 10**6]
 @pytest.mark.parametrize("k", [1, 3, 10])
 @pytest.mark.parametrize("n", SIZES)
 def test_every_network_gets_its_steps(n, k):
-    plan = Schedule.plan(n, k, n_twins=2)
+    plan = Schedule.plan(n, k, n_copies=2)
     steps = math.ceil(n / (2 * k) / plan.batch_size)
     # A network with a handful of samples needs fewer.
     assert plan.learning_epochs * steps >= min(LEARNING_STEPS, max(30, 6 * n / (2 * k)))
@@ -28,7 +28,7 @@ def test_every_network_gets_its_steps(n, k):
 
 @pytest.mark.parametrize("n", SIZES)
 def test_data_is_gone_through_often_enough_and_not_much_more(n):
-    plan = Schedule.plan(n, 10, n_twins=2)
+    plan = Schedule.plan(n, 10, n_copies=2)
     assert plan.learning_epochs >= MIN_LEARNING_EPOCHS
     assert plan.closing_epochs >= MIN_CLOSING_EPOCHS
     assert plan.learning_epochs <= max(LEARNING_STEPS, MIN_LEARNING_EPOCHS)
@@ -36,13 +36,13 @@ def test_data_is_gone_through_often_enough_and_not_much_more(n):
 
 def test_more_data_never_takes_more_epochs():
     # From where every network gets all its steps.
-    epochs = [Schedule.plan(n, 5, n_twins=2).learning_epochs for n in SIZES if n >= 1000]
+    epochs = [Schedule.plan(n, 5, n_copies=2).learning_epochs for n in SIZES if n >= 1000]
     assert epochs == sorted(epochs, reverse=True)
 
 
 @pytest.mark.parametrize("max_epochs", [1, 2, 4, 5, 20, 137])
 def test_a_given_number_of_epochs_is_kept(max_epochs):
-    plan = Schedule.plan(500, 4, n_twins=2, max_epochs=max_epochs)
+    plan = Schedule.plan(500, 4, n_copies=2, max_epochs=max_epochs)
     assert plan.learning_epochs + plan.closing_epochs == max_epochs
     assert plan.learning_epochs >= 1
     assert plan.closing_epochs == pytest.approx(0.5 * max_epochs, abs=0.8)
@@ -50,13 +50,13 @@ def test_a_given_number_of_epochs_is_kept(max_epochs):
 
 @pytest.mark.parametrize("batch_size", [2, 100, 10**6])
 def test_a_given_batch_size_is_kept(batch_size):
-    plan = Schedule.plan(500, 4, n_twins=1, batch_size=batch_size)
+    plan = Schedule.plan(500, 4, n_copies=1, batch_size=batch_size)
     assert plan.batch_size == batch_size
     assert plan.refresh_every >= 1
     assert plan.learning_epochs >= 1
 
 
 def test_smaller_batches_take_fewer_epochs():
-    small, large = (Schedule.plan(2000, 4, n_twins=2, batch_size=size) for size in (16, 256))
+    small, large = (Schedule.plan(2000, 4, n_copies=2, batch_size=size) for size in (16, 256))
     assert small.learning_epochs < large.learning_epochs
     assert small.refresh_every <= large.refresh_every

@@ -6,7 +6,7 @@ import torch
 from torch import nn
 
 from tensorae import TAE
-from tensorae.deep import scoring
+from tensorae.deep import cross_fit
 
 METHODS = [
     "predict",
@@ -56,7 +56,7 @@ def test_attributes_have_their_shapes(model):
 @pytest.mark.parametrize("method", METHODS)
 def test_many_rows_are_served_like_few(monkeypatch, model, two_lines, method):
     """More rows than a chunk: every row gets what it would get alone."""
-    monkeypatch.setattr(scoring, "CHUNK_ROWS", (16, 64))
+    monkeypatch.setattr(cross_fit, "CHUNK_ROWS", (16, 64))
     many = np.resize(two_lines[0], (150 + 64, 5))
     together = getattr(model, method)(many)
     assert len(together) == len(many)

@@ -23,7 +23,7 @@ def network():
 
 def test_plain_autoencoder_is_one_network_without_penalty_trained_as_long_as_tae(network):
     model, X = network
-    ours = Schedule.plan(len(X), 3, n_twins=2)
+    ours = Schedule.plan(len(X), 3, n_copies=2)
     assert model.n_clusters == 1
     assert len(model.module_.autoencoders) == 1
     assert model.latent_penalty_ == 0

@@ -11,7 +11,7 @@ from torch import nn
 from tensorae import TAE, LinearTAE, tensorize
 from tensorae.datasets import lines_3d, orthogonal_lines, parallel_lines, triangle
 from tensorae.deep.architectures import MLPAutoencoder
-from tensorae.deep.scoring import Twins
+from tensorae.deep.cross_fit import Copies
 
 ASSIGNMENTS = ["lloyd", "projected", "constrained", "em"]
 every_assignment = pytest.mark.parametrize("assignment", ASSIGNMENTS)
@@ -289,20 +289,20 @@ def test_centers_of_clear_clusters_are_their_means_whatever_the_rule(blobs, assi
 def test_a_refresh_over_candidates_scores_like_one_over_all_clusters():
     torch.manual_seed(0)
     modules = (random_module(k=6), random_module(k=6))
-    twins = Twins(modules, torch.arange(50) % 2)
+    copies = Copies(modules, torch.arange(50) % 2)
     x = torch.randn(50, 4)
     everyone = torch.arange(6).expand(50, -1)
     candidates = torch.rand(50, 6).argsort(1)[:, :3]
-    full, near = twins.parts(x, everyone), twins.parts(x, candidates)
+    full, near = copies.parts(x, everyone), copies.parts(x, candidates)
     for name in ("errors", "codes", "outputs"):
         torch.testing.assert_close(getattr(near, name), getattr(full, name).gather(1, candidates))
     torch.testing.assert_close(
-        twins.costs(near, candidates), twins.costs(full, everyone).gather(1, candidates)
+        copies.costs(near, candidates), copies.costs(full, everyone).gather(1, candidates)
     )
     # Each row by the copy that does not train on it.
     for row, fold in ((0, 1), (1, 0)):
         wanted = modules[fold].costs(x[row : row + 1])[0]
-        torch.testing.assert_close(twins.costs(full, everyone)[row], wanted)
+        torch.testing.assert_close(copies.costs(full, everyone)[row], wanted)
 
 
 @pytest.mark.parametrize("n_clusters", [4, 8])

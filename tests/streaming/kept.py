@@ -8,7 +8,7 @@ import numpy as np
 import torch
 
 from tensorae import TAE, Batches, LinearTAE
-from tensorae.estimators import deep_streaming
+from tensorae.deep import training
 from tensorae.linear import solver
 
 
@@ -26,7 +26,7 @@ def fit(kind, model_file, checkpoint, every):
     torch.set_num_threads(1)
     warnings.simplefilter("ignore")
     solver.SAMPLE_ROWS = (300, 300)
-    deep_streaming.SAMPLE_ROWS = 300
+    training.SAMPLE_ROWS = 300
     X = rows()
     if kind == "linear":
         model = LinearTAE(4, 2, init=X[:4], tol=0, max_iter=40)

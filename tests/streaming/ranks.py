@@ -10,7 +10,7 @@ import torch
 
 from tensorae import TAE, Batches, LinearTAE
 from tensorae.datasets import load_iris
-from tensorae.estimators import deep_streaming
+from tensorae.deep import training
 from tensorae.linear import solver
 from tensorae.rows.processes import joined_by_torchrun
 
@@ -39,7 +39,7 @@ def main(output):
     torch.set_num_threads(1)
     warnings.simplefilter("ignore")
     solver.SAMPLE_ROWS = (300, 300)
-    deep_streaming.SAMPLE_ROWS = 500
+    training.SAMPLE_ROWS = 500
     with joined_by_torchrun() as group:
         found = {}
         for name, X, model in linear_cases():

@@ -89,12 +89,12 @@ SCRIPT = """
 import os, sys, time, warnings
 import torch
 from tensorae import TAE, Batches
-from tensorae.estimators import deep_streaming
+from tensorae.deep import training
 from tensorae.rows.processes import joined_by_torchrun
 
 warnings.simplefilter("ignore")
 torch.set_num_threads(1)
-deep_streaming.SAMPLE_ROWS = 300
+training.SAMPLE_ROWS = 300
 folder, output = sys.argv[1:]
 with joined_by_torchrun() as group:
     marker = f"{output}.died"

@@ -1,6 +1,6 @@
-"""The built-in autoencoders: linear, one hidden layer, convolutional.
+"""Autoencoders: what a user hands over, checked, and the built-in ones.
 
-Each has a linear path beside its layers, tied at the start: the layers begin at zero and add what
+Each built-in one has a linear path beside its layers, tied at the start: the layers begin at zero and add what
 is not linear. So a network can begin *as* the principal directions of its cluster (``start_from``)
 and is never worse than them by an unlucky start.
 
@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
+from typing import Any
 
 import torch
 from torch import Tensor, nn
@@ -25,6 +26,8 @@ __all__ = [
     "LinearAutoencoder",
     "MLPAutoencoder",
     "built_in",
+    "check_autoencoder",
+    "make_autoencoders",
 ]
 
 # Hidden units: this many per feature, up to a limit that serves images of 28 x 28.
@@ -32,6 +35,11 @@ UNITS_PER_FEATURE = 8
 MAX_WIDTH = 256
 # Channels of the two convolutions; each halves the image.
 CHANNELS = (8, 16)
+ARCHITECTURES = ("linear", "mlp", "conv")
+WANTED = (
+    "architecture must be a function that makes a new autoencoder at each call: a Module with "
+    "encode(x) and decode(z), a Module with encoder and decoder, or a pair of Modules"
+)
 
 
 class LinearAutoencoder(nn.Module):
@@ -204,9 +212,6 @@ class ConvAutoencoder(_WithLinearPath):
         super().__init__(encoder, decoder, math.prod(input_shape), latent_dim)
 
 
-ARCHITECTURES = ("linear", "mlp", "conv")
-
-
 def built_in(
     name: object, input_shape: tuple[int, ...], latent_dim: int
 ) -> Callable[[], nn.Module]:
@@ -244,3 +249,156 @@ def _last_with_weights(layers: nn.Sequential) -> nn.Linear | nn.Conv2d:
     return next(
         layer for layer in reversed(list(layers)) if isinstance(layer, nn.Linear | nn.Conv2d)
     )
+
+
+# What a user hands over ---------------------------------------------------------------------------
+
+
+class _Pair(nn.Module):
+    """An encoder and a decoder as one autoencoder."""
+
+    def __init__(self, encoder: nn.Module, decoder: nn.Module) -> None:
+        super().__init__()
+        self.encoder, self.decoder = encoder, decoder
+
+    def encode(self, x: Tensor) -> Tensor:
+        """Codes (n, h) of samples (n, ...)."""
+        codes: Tensor = self.encoder(x)
+        return codes
+
+    def decode(self, z: Tensor) -> Tensor:
+        """Samples (n, ...) of codes (n, h)."""
+        output: Tensor = self.decoder(z)
+        return output
+
+
+class _WithCoders(nn.Module):
+    """A module with ``encoder`` and ``decoder`` as an autoencoder; its own loss and start stay."""
+
+    def __init__(self, module: nn.Module) -> None:
+        super().__init__()
+        self.module = module
+        for name in ("loss", "start_from"):
+            if hasattr(module, name):
+                setattr(self, name, getattr(module, name))
+
+    def encode(self, x: Tensor) -> Tensor:
+        """Codes (n, h) of samples (n, ...)."""
+        module: Any = self.module
+        codes: Tensor = module.encoder(x)
+        return codes
+
+    def decode(self, z: Tensor) -> Tensor:
+        """Samples (n, ...) of codes (n, h)."""
+        module: Any = self.module
+        output: Tensor = module.decoder(z)
+        return output
+
+
+def make_autoencoders(factory: Callable[[], Any], n_clusters: int) -> list[nn.Module]:
+    """Call ``factory`` once per cluster and check that nothing is shared between them."""
+    if isinstance(factory, nn.Module) or not callable(factory):
+        raise InvalidParameterError(
+            f"{WANTED}; got the {type(factory).__name__} itself; "
+            "wrap what makes it in a function, such as lambda: MyAutoencoder(4, 2)."
+        )
+    autoencoders = [_as_autoencoder(_made(factory)) for _ in range(n_clusters)]
+    owners: dict[int, int] = {}
+    for j, autoencoder in enumerate(autoencoders):
+        for parameter in autoencoder.parameters():
+            if owners.setdefault(id(parameter), j) != j:
+                raise InvalidParameterError(
+                    "architecture must make a new autoencoder at each call, but those of clusters "
+                    f"{owners[id(parameter)]} and {j} share parameters; build the layers inside "
+                    "the function."
+                )
+    return autoencoders
+
+
+def check_autoencoder(autoencoder: nn.Module, sample: Tensor, latent_dim: int) -> None:
+    """Try an autoencoder on a few centred samples (n, ...) before hours are spent on it."""
+    module: Any = autoencoder
+    if not any(parameter.requires_grad for parameter in module.parameters()):
+        raise InvalidParameterError(
+            "architecture has no parameter to train: all are frozen or there are none; "
+            "set requires_grad on those that should be trained."
+        )
+    was_training = module.training
+    module.eval()
+    with torch.no_grad():
+        codes = _tried("encode", module.encode, sample)
+        _check_shape("encode", codes, sample, (sample.shape[0], latent_dim), "change latent_dim")
+        output = _tried("decode", module.decode, codes)
+        _check_shape("decode", output, codes, tuple(sample.shape), "change the last layer")
+        if hasattr(module, "loss"):
+            losses = _tried("loss", module.loss, sample, sample)
+            _check_shape("loss", losses, sample, (sample.shape[0],), "do not average over samples")
+    module.train(was_training)
+
+
+def _made(factory: Callable[[], Any]) -> Any:
+    try:
+        return factory()
+    except TypeError as error:
+        if "argument" not in str(error):
+            raise
+        raise InvalidParameterError(
+            f"{WANTED}, without arguments; the call failed: {error}; "
+            "wrap it, such as lambda: MyAutoencoder(4, 2)."
+        ) from error
+
+
+def _as_autoencoder(made: Any) -> nn.Module:
+    if isinstance(made, tuple | list) and len(made) == 2:
+        encoder, decoder = made
+        if isinstance(encoder, nn.Module) and isinstance(decoder, nn.Module):
+            return _Pair(encoder, decoder)
+    if isinstance(made, nn.Module):
+        if _has(made, "encode", "decode"):
+            return made
+        if _has(made, "encoder", "decoder"):
+            return _WithCoders(made)
+        missing = [name for name in ("encode", "decode") if not _has(made, name)]
+        raise InvalidParameterError(
+            f"{WANTED}; got a {type(made).__name__} without {' and '.join(missing)}; "
+            "add the missing method."
+        )
+    raise InvalidParameterError(
+        f"{WANTED}; got one that returns {type(made).__name__}; return a Module."
+    )
+
+
+def _has(module: nn.Module, *names: str) -> bool:
+    return all(callable(getattr(module, name, None)) for name in names)
+
+
+def _tried(name: str, method: Callable[..., Any], *arguments: Tensor) -> Any:
+    shape = tuple(arguments[0].shape)
+    try:
+        return method(*arguments)
+    except Exception as error:
+        raise InvalidParameterError(
+            f"architecture does not fit the data: {name} failed on input of shape {shape} "
+            f"({type(error).__name__}: {str(error).splitlines()[0][:200]}); change its layers, or "
+            "give X or input_shape in the form that it takes."
+        ) from error
+
+
+def _check_shape(
+    name: str, result: Any, given: Tensor, wanted: tuple[int, ...], remedy: str
+) -> None:
+    if not isinstance(result, Tensor):
+        raise InvalidParameterError(
+            f"architecture must return a tensor from {name}, got {type(result).__name__}; "
+            "return the tensor alone."
+        )
+    if tuple(result.shape) != wanted:
+        raise InvalidParameterError(
+            f"{name} of the architecture must return shape {wanted} for input of shape "
+            f"{tuple(given.shape)}, got {tuple(result.shape)}; {remedy}."
+        )
+    if not bool(torch.isfinite(result).all()):
+        raise InvalidParameterError(
+            f"{name} of the architecture returns NaN or infinity before training has begun; "
+            "check how its parameters are initialised."
+        )

@@ -15,18 +15,19 @@ Shapes: n samples, k clusters, d features, m rows of a chunk, q predictors.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from dataclasses import dataclass, replace
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, fields, replace
+from typing import Any
 
 import torch
 from torch import Tensor
 
-from tensorae.deep.membership import TrainingData
-from tensorae.deep.scoring import Twins, chunk_rows
+from tensorae.deep.assignments import TrainingData
+from tensorae.deep.cross_fit import Copies, chunk_rows
 from tensorae.linear.denoising import Denoiser
 from tensorae.linear.moments import Moments
 
-__all__ = ["Blend", "BlendFit"]
+__all__ = ["Blend", "fit_blend"]
 
 # Features up to which each cluster gets a full Gaussian: its covariance has d² numbers.
 GAUSSIAN_FEATURES = 1024
@@ -34,6 +35,7 @@ GAUSSIAN_FEATURES = 1024
 PRIOR_SAMPLES = 30
 # Moves of the samples up to this square are none.
 SMALLEST_SQUARE = 1e-200
+BLEND_FIELDS = ("weights", "noise_variance", "unit", "origin")
 
 
 @dataclass(frozen=True, eq=False)
@@ -57,6 +59,20 @@ class Blend:
     unit: float
     origin: Tensor
 
+    def state_dict(self) -> dict[str, Any]:
+        """Return it as tensors and numbers with names."""
+        kept = {name: getattr(self, name) for name in BLEND_FIELDS}
+        if self.denoiser is not None:
+            kept |= {f"denoiser.{f.name}": getattr(self.denoiser, f.name) for f in fields(Denoiser)}
+        return kept
+
+    @classmethod
+    def from_state_dict(cls, kept: Mapping[str, Any]) -> Blend:
+        """Return the blend of a ``state_dict``."""
+        names = [f"denoiser.{field.name}" for field in fields(Denoiser)]
+        denoiser = Denoiser(*(kept[name] for name in names)) if names[0] in kept else None
+        return cls(denoiser=denoiser, **{name: kept[name] for name in BLEND_FIELDS})
+
     def in_units(self, unit: float, origin: Tensor) -> Blend:
         """Go over to data of which this one has seen (x - origin) / unit."""
         return replace(self, unit=unit, origin=origin)
@@ -73,45 +89,59 @@ class Blend:
         return moved + weights[1] * (self.unit * step).to(x.dtype)
 
 
-class BlendFit:
+def fit_blend(
+    data: TrainingData, copies: Copies, noise: float, generator: torch.Generator
+) -> Blend:
     """Fit a blend on the training pairs, at the end of learning.
 
     Parameters
     ----------
     data : TrainingData
-    twins : Twins
+        In memory.
+    copies : Copies
     noise : float
         Standard deviation of the noise to draw where there are no noisy samples.
     generator : Generator
+
+    Returns
+    -------
+    Blend
     """
+    x, weights, target = data.x, data.weights, data.target
+    assert weights is not None
+    if target is None:
+        drawn = torch.empty_like(x).normal_(generator=generator)
+        pairs = _Pairs(x + noise * drawn, x, weights, copies)
+    else:
+        pairs = _Pairs(x, target, weights, copies)
+    with torch.no_grad():
+        products, targets = pairs.normal_equations()
+        shares = _weights(products, targets, PRIOR_SAMPLES / float(weights.sum()))
+        return Blend(
+            weights=shares.mT.float().contiguous(),
+            denoiser=pairs.denoiser(torch.ones_like(weights, dtype=torch.bool)),
+            noise_variance=pairs.noise_variance,
+            unit=1.0,
+            origin=torch.zeros_like(x[0], dtype=torch.float64),
+        )
 
-    def __init__(
-        self, data: TrainingData, twins: Twins, noise: float, generator: torch.Generator
-    ) -> None:
-        self.twins, self.weights = twins, data.weights
-        if data.target is None:
-            drawn = torch.empty_like(data.x).normal_(generator=generator)
-            self.noisy, self.clean = data.x + noise * drawn, data.x
-        else:
-            self.noisy, self.clean = data.x, data.target
-        shares = (data.weights / data.weights.sum()).double()
-        squares = (self.noisy - self.clean).double().square().mean(1)
-        self.noise_variance = float(shares @ squares)
 
-    def blend(self) -> Blend:
-        """Fit the weights."""
-        with torch.no_grad():
-            products, targets = self._normal_equations()
-            weights = _weights(products, targets, PRIOR_SAMPLES / float(self.weights.sum()))
-            return Blend(
-                weights=weights.mT.float().contiguous(),
-                denoiser=self._denoiser(torch.ones_like(self.weights, dtype=torch.bool)),
-                noise_variance=self.noise_variance,
-                unit=1.0,
-                origin=torch.zeros_like(self.noisy[0], dtype=torch.float64),
-            )
+@dataclass(frozen=True, eq=False)
+class _Pairs:
+    """Noisy and clean rows (n, d) with their weights (n,), and the networks between them."""
 
-    def _normal_equations(self) -> tuple[Tensor, Tensor]:
+    noisy: Tensor
+    clean: Tensor
+    weights: Tensor
+    copies: Copies
+
+    @property
+    def noise_variance(self) -> float:
+        """Mean square of the noise, per feature."""
+        shares = (self.weights / self.weights.sum()).double()
+        return float(shares @ (self.noisy - self.clean).double().square().mean(1))
+
+    def normal_equations(self) -> tuple[Tensor, Tensor]:
         """Sums over all pairs: products of the predictors (d, q, q), and with the target (d, q)."""
         d = self.noisy.shape[1]
         q = 1 if d > GAUSSIAN_FEATURES else 2
@@ -128,29 +158,30 @@ class BlendFit:
 
     def _predictors(self) -> Iterator[tuple[Tensor, list[Tensor]]]:
         """Yield rows and how far each predictor would move them, cross-fitted."""
-        folds = self.twins.folds
+        folds = self.copies.folds
         size = chunk_rows(self.noisy.shape[1])
-        for twin, module in enumerate(self.twins.modules):
+        noise_variance = self.noise_variance
+        for which, module in enumerate(self.copies.modules):
             scored = torch.ones_like(self.weights, dtype=torch.bool)
             if folds is not None:
-                scored = folds != twin
-            denoiser = self._denoiser(~scored if folds is not None else scored)
+                scored = folds != which
+            denoiser = self.denoiser(~scored if folds is not None else scored)
             module.eval()
             for rows in scored.nonzero().squeeze(1).split(size):
                 x = self.noisy[rows]
                 moves = [(module.reconstruct(x).flatten(1) - x).double()]
                 if denoiser is not None:
                     precise = x.double()
-                    estimate = denoiser.denoise(precise, self.noise_variance, fitted_on_noisy=False)
+                    estimate = denoiser.denoise(precise, noise_variance, fitted_on_noisy=False)
                     moves.append(estimate - precise)
                 yield rows, moves
 
-    def _denoiser(self, among: Tensor) -> Denoiser | None:
+    def denoiser(self, among: Tensor) -> Denoiser | None:
         """Gaussians of the clean rows among these (n,), one per cluster."""
         d = self.clean.shape[1]
         if d > GAUSSIAN_FEATURES:
             return None
-        rows, module = among.nonzero().squeeze(1), self.twins.modules[0]
+        rows, module = among.nonzero().squeeze(1), self.copies.modules[0]
         module.eval()
         labels = torch.cat(
             [module.costs(self.clean[part]).argmin(1) for part in rows.split(chunk_rows(d))]

@@ -1,15 +1,15 @@
-"""What is known after each epoch, and who hears of it: the history, callbacks, a progress line."""
+"""What is known after each epoch, and who hears of it: callbacks and a progress line."""
 
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, Protocol
 
 from torch import nn
 
-__all__ = ["Epoch", "History"]
+__all__ = ["COLUMNS", "Announcer", "Epoch", "as_columns", "from_columns"]
 
 
 @dataclass(frozen=True)
@@ -50,26 +50,51 @@ class Epoch:
     module: nn.Module = field(repr=False)
 
 
+History = tuple[Epoch, ...]
 Callback = Callable[[Epoch], Any]
 COLUMNS = ("epoch", "phase", "loss", "held_out_loss", "changed", "sizes", "seconds")
 
 
-class History:
-    """Lists of what each epoch gave; tells callbacks and shows a line where that is wanted."""
+def as_columns(history: Sequence[Epoch]) -> dict[str, list[Any]]:
+    """Return lists of what each epoch gave."""
+    columns = {name: [getattr(epoch, name) for epoch in history] for name in COLUMNS}
+    columns["sizes"] = [list(sizes) for sizes in columns["sizes"]]
+    return columns
+
+
+def from_columns(columns: Mapping[str, list[Any]], n_epochs: int, module: nn.Module) -> History:
+    """Return the epochs of such lists."""
+    epochs = []
+    for values in zip(*(columns[name] for name in COLUMNS), strict=True):
+        told = dict(zip(COLUMNS, values, strict=True))
+        told["sizes"] = tuple(told["sizes"])
+        epochs.append(Epoch(n_epochs=n_epochs, module=module, **told))
+    return tuple(epochs)
+
+
+class HasHistory(Protocol):
+    """A state of a training."""
+
+    @property
+    def history(self) -> History:
+        """The epochs so far."""
+
+
+class Announcer:
+    """Observer that tells callbacks of every epoch, and shows a line where that is wanted."""
 
     def __init__(self, callbacks: Sequence[Callback] = (), *, verbose: bool = False) -> None:
-        self.columns: dict[str, list[Any]] = {name: [] for name in COLUMNS}
-        self._callbacks = callbacks
-        self._verbose = verbose
-        self._width = 0
+        self._callbacks, self._verbose = callbacks, verbose
+        self._width = self._announced = 0
 
-    def record(self, epoch: Epoch) -> bool:
-        """Note an epoch; True where a callback asks to stop."""
-        for name, values in self.columns.items():
-            value = getattr(epoch, name)
-            values.append(list(value) if name == "sizes" else value)
+    def __call__(self, state: HasHistory) -> bool:
+        """Tell of the last epoch, if it is new; True where a callback asks to stop."""
+        if not state.history or state.history[-1].epoch == self._announced:
+            return False
+        epoch = state.history[-1]
+        self._announced = epoch.epoch
         if self._verbose:
-            self._show(epoch)
+            self._show(epoch, sum(past.seconds for past in state.history))
         # Every callback hears of every epoch, whatever the others answer.
         answers = [callback(epoch) for callback in self._callbacks]
         return any(answer is True for answer in answers)
@@ -80,11 +105,11 @@ class History:
             sys.stderr.write("\n")
             sys.stderr.flush()
 
-    def _show(self, epoch: Epoch) -> None:
+    def _show(self, epoch: Epoch, seconds: float) -> None:
         text = (
             f"epoch {epoch.epoch}/{epoch.n_epochs} ({epoch.phase})  loss {epoch.loss:.5g}  "
             f"changed {100 * epoch.changed:.1f} %  sizes {min(epoch.sizes)}-{max(epoch.sizes)}  "
-            f"{sum(self.columns['seconds']):.0f} s"
+            f"{seconds:.0f} s"
         )
         # A carriage return works in terminals and notebooks alike; blanks wipe a longer line.
         sys.stderr.write("\r" + text.ljust(self._width))

@@ -1,4 +1,4 @@
-"""How long to train, and how often to ask which autoencoder a sample belongs to.
+"""What decides a training: its options, how long it takes, how often labels are asked for.
 
 Lengths are counted in gradient steps per network, because epochs mean something else for 150 rows
 than for 60,000; the schedule turns them into epochs.
@@ -9,9 +9,15 @@ Shapes: n samples, k clusters.
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from dataclasses import dataclass
+from typing import Any
 
-__all__ = ["Schedule"]
+from torch import Tensor
+
+from tensorae.assignment import Rule
+
+__all__ = ["Schedule", "TrainingOptions"]
 
 BATCH_SIZE = 64
 # Steps of each network while labels are learned, and on all members of its cluster after that.
@@ -28,6 +34,52 @@ CLOSING_SHARE = 0.5
 # Between two refreshes of the assignments: steps of each network, and epochs, at least.
 REFRESH_STEPS = 10
 REFRESH_EPOCHS = 5
+# Passes over streamed rows, where the caller does not say.
+STREAMED_EPOCHS = 4
+
+
+@dataclass(frozen=True)
+class TrainingOptions:
+    """All that decides a training, checked by the caller.
+
+    Attributes
+    ----------
+    factory : callable
+        Makes an autoencoder.
+    n_clusters, latent_dim : int
+    latent_penalty : float or None
+        λ; None where it is estimated at each refresh.
+    rule : Rule
+    init : str or Tensor of shape (k, d)
+        "linear", "k-means++", "random", or centres.
+    n_init : int or None
+    max_epochs, batch_size : int or None
+        None where the schedule decides.
+    lr : float
+    noise : float
+        Standard deviation of the noise to be taken out, as the data came; zero for none.
+    validation_fraction : float
+        Share of the rows that is held out.
+    tol : float
+        Relative fall of the held-out loss that counts as progress.
+    patience : int
+        Measurements of the held-out loss without progress before learning ends.
+    """
+
+    factory: Callable[[], Any]
+    n_clusters: int
+    latent_dim: int
+    latent_penalty: float | None
+    rule: Rule
+    init: str | Tensor
+    n_init: int | None
+    max_epochs: int | None
+    batch_size: int | None
+    lr: float
+    noise: float
+    validation_fraction: float
+    tol: float
+    patience: int
 
 
 @dataclass(frozen=True)
@@ -56,19 +108,19 @@ class Schedule:
         n: int,
         n_clusters: int,
         *,
-        n_twins: int,
+        n_copies: int,
         max_epochs: int | None = None,
         batch_size: int | None = None,
     ) -> Schedule:
-        """Plan for ``n`` rows in clusters that are trained by ``n_twins`` networks each."""
+        """Plan for ``n`` rows in clusters that are trained by ``n_copies`` networks each."""
         size = batch_size or BATCH_SIZE
-        steps = max(1, round(n / (n_clusters * n_twins) / size))
+        steps = max(1, round(n / (n_clusters * n_copies) / size))
         closing_steps = max(1, round(n / n_clusters / size))
         refresh_every = max(REFRESH_EPOCHS, math.ceil(REFRESH_STEPS / steps))
         if max_epochs is not None:
             closing = min(max_epochs - 1, max(1, round(CLOSING_SHARE * max_epochs)))
             return cls(size, max_epochs - closing, closing, refresh_every)
-        samples = (n / (n_clusters * n_twins), n / n_clusters)
+        samples = (n / (n_clusters * n_copies), n / n_clusters)
         learning, closing = (
             min(most, max(least, math.ceil(each * count)))
             for most, least, each, count in zip(
@@ -81,3 +133,10 @@ class Schedule:
             closing_epochs=max(MIN_CLOSING_EPOCHS, math.ceil(closing / closing_steps)),
             refresh_every=refresh_every,
         )
+
+    @classmethod
+    def of_stream(cls, *, max_epochs: int | None, batch_size: int | None) -> Schedule:
+        """Plan for streamed rows, which go on from networks that a sample has trained."""
+        epochs = max_epochs or STREAMED_EPOCHS
+        learning = epochs // 2
+        return cls(batch_size or BATCH_SIZE, learning, epochs - learning, refresh_every=1)

@@ -17,11 +17,12 @@ import torch
 from torch import Tensor
 
 from tensorae.assignment import RULES
+from tensorae.deep.schedule import TrainingOptions
 from tensorae.linear.search import SolverOptions, solve
 from tensorae.linear.starts import k_means_plus_plus, random_rows
 from tensorae.rows import Rows
 
-__all__ = ["Start", "StartOptions", "first_labels", "principal_directions"]
+__all__ = ["Start", "first_labels", "principal_directions"]
 
 # Rows with more features than the first number are reduced to the second, and smoothed. Of 10, 15,
 # 20, 30 and 50 directions 20 gives labels that agree best between seeds.
@@ -49,27 +50,6 @@ SEARCHES, SEARCHED_ROWS = 3, 4096
 
 
 @dataclass(frozen=True)
-class StartOptions:
-    """What decides the first labels.
-
-    Attributes
-    ----------
-    n_clusters, latent_dim : int
-    latent_penalty : float or None
-        None where it is estimated.
-    init : str or Tensor of shape (k, d)
-        "linear", "k-means++", "random", or centres.
-    n_init : int or None
-    """
-
-    n_clusters: int
-    latent_dim: int
-    latent_penalty: float | None
-    init: str | Tensor
-    n_init: int | None
-
-
-@dataclass(frozen=True)
 class Start:
     """First labels and how near each row is to the clusters.
 
@@ -87,7 +67,7 @@ class Start:
 def first_labels(
     x: Tensor,
     weights: Tensor,
-    options: StartOptions,
+    options: TrainingOptions,
     rng: np.random.RandomState,
     known_labels: Tensor | None = None,
 ) -> Start:
@@ -97,7 +77,8 @@ def first_labels(
     ----------
     x : Tensor of shape (n, d)
     weights : Tensor of shape (n,)
-    options : StartOptions
+    options : TrainingOptions
+        Its ``init``, where it is centres, in the coordinates of ``x``.
     rng : RandomState
     known_labels : Tensor of shape (n,), optional
         Cluster of the rows where it is known, -1 elsewhere; they seed a linear start.
@@ -137,7 +118,7 @@ def principal_directions(x: Tensor, n_directions: int, *, exact_size: int = EXAC
 def _linear_costs(
     x: Tensor,
     weights: Tensor,
-    options: StartOptions,
+    options: TrainingOptions,
     rng: np.random.RandomState,
     known_labels: Tensor | None,
 ) -> Tensor:
@@ -190,7 +171,7 @@ def _smoothed(points: Tensor, weights: Tensor, n_clusters: int) -> Tensor:
 
 
 def _distances(
-    x: Tensor, weights: Tensor, options: StartOptions, rng: np.random.RandomState
+    x: Tensor, weights: Tensor, options: TrainingOptions, rng: np.random.RandomState
 ) -> Tensor:
     """Squared distances (n, k) to centres that are given or drawn, the best of several draws."""
     mean = (weights @ x) / weights.sum()

@@ -1,15 +1,25 @@
-"""Epoch -> step: gradient steps of all autoencoders, each on batches of its own cluster.
+"""Epoch -> buffer -> step: all autoencoders, each on batches of its own cluster.
 
-Shapes: n samples, k clusters, d features.
+An epoch goes over buffers of rows: data in memory is one buffer, a stream fills several. Many
+processes take every step together: each brings the gradients of its own rows, which may be none,
+and all take the step of their sum. How many steps a buffer gives, and how many rows each has,
+follows from counts over all processes, so that none waits for a step that another does not take.
+
+Shapes: n rows of this process, k clusters, d features, m rows of a buffer.
 """
 
 from __future__ import annotations
 
+import math
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+
 import torch
 from torch import Tensor, nn
 
-from tensorae.deep.membership import Source, TrainingData
-from tensorae.deep.scoring import Twins
+from tensorae.deep.assignments import Members, TrainingData
+from tensorae.deep.cross_fit import Copies
+from tensorae.rows import Rows
 
 __all__ = ["DivergedError", "Steps"]
 
@@ -19,6 +29,9 @@ INPUT_NOISE = 0.5
 GROUP_NUMBERS = 1 << 16
 # Random numbers that are drawn for the noise of an epoch.
 NOISE_ENTRIES = 1 << 20
+# Numbers in a buffer of streamed rows, and batches per cluster that it should hold at least.
+BUFFER_ENTRIES = 1 << 24
+BUFFER_BATCHES = 16
 
 
 class _Noise:
@@ -37,28 +50,41 @@ class _Noise:
         return taken
 
 
+@dataclass
+class _Batches:
+    """Random batches of one network in a buffer.
+
+    ``parts`` are positions among its members, ``sizes`` their lengths over all processes.
+    """
+
+    members: Members
+    parts: tuple[Tensor, ...]
+    sizes: list[float]
+
+
 class DivergedError(Exception):
     """The loss of a cluster, which is the argument, is no longer a number."""
 
 
 class Steps:
-    """Epochs of gradient steps on given members.
+    """Epochs of gradient steps.
 
     Parameters
     ----------
-    twins : Twins
+    copies : Copies
         All networks that there will be; later ones may be fewer.
     data : TrainingData
     lr : float
     noise : float
         Standard deviation of the noise to be taken out, as the data came; zero for none.
     batch_size : int
+        Rows of a step over all processes.
     generator : Generator
     """
 
     def __init__(
         self,
-        twins: Twins,
+        copies: Copies,
         data: TrainingData,
         *,
         lr: float,
@@ -66,16 +92,51 @@ class Steps:
         batch_size: int,
         generator: torch.Generator,
     ) -> None:
-        self.twins, self.data, self.noise, self.batch_size = twins, data, noise, batch_size
-        self.generator = generator
-        self.groups = _groups(twins)
+        self.data, self.noise, self.batch_size = data, noise, batch_size
+        self.generator, self.processes = generator, data.rows.processes
+        self.groups = _groups(copies)
         self.optimizers = [
-            _optimizer([self.network(*member) for member in group], lr) for group in self.groups
+            _optimizer([copies.network(*member) for member in group], lr) for group in self.groups
         ]
+        wanted = max(BUFFER_ENTRIES // data.rows.d, BUFFER_BATCHES * copies.n_clusters * batch_size)
+        self.buffer_rows = max(1, min(wanted, data.rows.n))
 
-    def network(self, twin: int, cluster: int) -> nn.Module:
-        """Return one autoencoder."""
-        return self.twins.modules[twin].autoencoders[cluster]
+    def epoch(
+        self, copies: Copies, members_of: Callable[[slice], list[Members]], lr: float
+    ) -> float:
+        """One step per batch of each network; the mean cost in units of the data.
+
+        Parameters
+        ----------
+        copies : Copies
+        members_of : callable
+            Says what each network trains on, of the rows of a buffer.
+        lr : float
+        """
+        for module in copies.modules:
+            module.train()
+        for optimizer in self.optimizers:
+            optimizer.param_groups[0]["lr"] = lr
+        noise = self._noise_for_epoch(copies)
+        device = self.data.rows.device
+        totals = {
+            network: torch.zeros((), dtype=torch.float64, device=device)
+            for group in self.groups
+            for network in group
+        }
+        weight = 0.0
+        for place, x in _buffers(self.data.rows, self.buffer_rows):
+            members = members_of(place)
+            weight += sum(one.total for one in members)
+            self._train_on(copies, x, members, noise, totals)
+        # One look at all losses: reading each would wait for the device every time.
+        losses = torch.stack([*totals.values(), torch.tensor(weight, device=device).double()])
+        self.processes.all_sum(losses)
+        finite = torch.isfinite(losses)
+        if not bool(finite.all()):
+            raise DivergedError(list(totals)[int((~finite).nonzero()[0])][1])
+        unit = (float(copies.modules[0].scale) * self.data.unit) ** 2
+        return unit * float(losses[:-1].sum() / losses[-1])
 
     def forget(self, network: nn.Module) -> None:
         """Let a network that starts again do so without the momentum of its old weights."""
@@ -83,102 +144,151 @@ class Steps:
             for parameter in network.parameters():
                 optimizer.state.pop(parameter, None)
 
-    def epoch(self, sources: list[Source], lr: float) -> float:
-        """One step per batch of each source; the mean cost in units of the data."""
-        for module in self.twins.modules:
-            module.train()
-        noise = self._noise_for_epoch()
-        by_network = {(source.twin, source.cluster): source for source in sources}
-        sums = []
-        for group, optimizer in zip(self.groups, self.optimizers, strict=True):
-            for settings in optimizer.param_groups:
-                settings["lr"] = lr
-            present = [by_network[member] for member in group if member in by_network]
-            sums += self._train_together(present, optimizer, noise)
-        # One look at all losses: reading each would wait for the device every time.
-        losses = torch.stack([loss for _, loss in sums])
-        finite = torch.isfinite(losses)
-        if not bool(finite.all()):
-            raise DivergedError(sums[int((~finite).nonzero()[0])][0].cluster)
-        unit = (float(self.twins.modules[0].scale) * self.data.unit) ** 2
-        return unit * float(losses.sum()) / sum(source.total for source in sources)
-
-    def _train_together(
-        self, sources: list[Source], optimizer: torch.optim.Optimizer, noise: _Noise | None
-    ) -> list[tuple[Source, Tensor]]:
-        """Gradient steps of a few networks side by side; the sum of the losses of each.
+    def _train_on(
+        self,
+        copies: Copies,
+        x: Tensor,
+        members: list[Members],
+        noise: _Noise | None,
+        totals: dict[tuple[int, int], Tensor],
+    ) -> None:
+        """Gradient steps on one buffer x (m, d), a few networks side by side.
 
         Their losses have nothing in common, so one backward pass and one step of the optimizer
         serve all; a network that has no batch left is not touched.
         """
-        totals = [self.data.x.new_zeros(()) for _ in sources]
-        batches = [self._batches(len(source.rows)) for source in sources]
-        for step in range(max(map(len, batches), default=0)):
-            losses = []
-            for number, source in enumerate(sources):
-                if step < len(batches[number]):
-                    mean, total = self._loss(source, batches[number][step], noise)
-                    losses.append(mean)
-                    totals[number] += total
-            optimizer.zero_grad(set_to_none=True)
-            torch.autograd.backward(losses)
-            optimizer.step()
-        return list(zip(sources, totals, strict=True))
+        by_network = {(one.which, one.cluster): one for one in members}
+        for group, optimizer in zip(self.groups, self.optimizers, strict=True):
+            batches = self._batches([by_network.get(network) for network in group], group)
+            for step in range(max((len(one.parts) for one in batches), default=0)):
+                active = [one for one in batches if step < len(one.parts)]
+                losses = []
+                for one in active:
+                    if len(one.parts[step]):
+                        mean, total = self._loss(copies, x, one, step, noise)
+                        losses.append(mean)
+                        totals[one.members.which, one.members.cluster] += total
+                optimizer.zero_grad(set_to_none=True)
+                torch.autograd.backward(losses)
+                if not self.processes.alone:
+                    self._add_gradients(copies, active)
+                optimizer.step()
 
-    def _loss(self, source: Source, batch: Tensor, noise: _Noise | None) -> tuple[Tensor, Tensor]:
+    def _loss(
+        self, copies: Copies, x: Tensor, batches: _Batches, step: int, noise: _Noise | None
+    ) -> tuple[Tensor, Tensor]:
         """Mean loss of a batch, by weight, and its sum without gradient."""
-        module = self.twins.modules[source.twin]
-        center, scale = self.twins.flat_centers()[source.cluster], module.scale
-        rows = source.rows[batch]
+        members, batch = batches.members, batches.parts[step]
+        n = len(batch)
+        if n == 1:  # batch norm cannot take a single sample
+            batch = batch.repeat(2)
+        module = copies.modules[members.which]
+        center, scale = copies.flat_centers()[members.cluster], module.scale
+        rows = members.rows[batch]
         # In place: memory traffic is a good part of a step.
-        u = self.data.x[rows].sub_(center).div_(scale)
+        u = x[rows].sub_(center).div_(scale)
         t = u if self.data.target is None else self.data.target[rows].sub_(center).div_(scale)
         if noise is not None:
             u = u + noise.like(u)
         losses = module.objective(
-            source.cluster, module.shaped(u), module.shaped(t), float(module.latent_penalty)
+            members.cluster, module.shaped(u), module.shaped(t), float(module.latent_penalty)
         )
-        if source.weights is None:
+        if members.weights is None:
             mean = losses.mean()
-            # Batches of a lone sample hold it twice.
-            return mean, mean.detach() * min(len(rows), len(source.rows))
-        weighted = (source.weights[batch] * losses).sum()
-        return weighted / (source.mean_weight * len(rows)), weighted.detach()
+            share = n / batches.sizes[step]  # of the batch of all processes
+            return (mean if share == 1 else mean * share), mean.detach() * n
+        weighted = (members.weights[batch] * losses).sum()
+        return weighted / (members.mean_weight * len(rows)), weighted.detach() * (n / len(rows))
 
-    def _batches(self, n: int) -> tuple[Tensor, ...]:
-        """Random batches of positions, even in size: a small rest would make a noisy step."""
-        order = torch.randperm(n, generator=self.generator, device=self.data.x.device)
-        if n == 1:  # batch norm cannot take a single sample
-            order = order.repeat(2)
-        return order.tensor_split(max(1, round(n / self.batch_size)))
+    def _batches(
+        self, members: list[Members | None], group: list[tuple[int, int]]
+    ) -> list[_Batches]:
+        """Random batches, even in size: a small rest would make a noisy step.
 
-    def _noise_for_epoch(self) -> _Noise | None:
-        level = self.noise / (float(self.twins.modules[0].scale) * self.data.unit)
-        if not level and self.data.target is None and len(self.twins.modules) > 1:
+        A network without rows here takes part where another process has some.
+        """
+        none = torch.empty(0, dtype=torch.long, device=self.data.rows.device)
+        counts = self._over_processes([0 if one is None else len(one.rows) for one in members])
+        found = []
+        for network, one, count in zip(group, members, counts, strict=True):
+            if count:
+                one = one or Members(*network, none, None)
+                order = torch.randperm(
+                    len(one.rows), generator=self.generator, device=self.data.rows.device
+                )
+                parts = order.tensor_split(max(1, round(count / self.batch_size)))
+                found.append(_Batches(one, parts, self._over_processes([len(p) for p in parts])))
+        return found
+
+    def _over_processes(self, counts: list[int]) -> list[float]:
+        if self.processes.alone:
+            return list(counts)
+        shared = torch.tensor(counts, dtype=torch.float64, device=self.data.rows.device)
+        return self.processes.all_sum(shared).tolist()
+
+    def _add_gradients(self, copies: Copies, active: list[_Batches]) -> None:
+        """Sum the gradients of the active networks over all processes."""
+        gradients = []
+        for one in active:
+            network = copies.network(one.members.which, one.members.cluster)
+            for parameter in network.parameters():
+                if parameter.requires_grad:
+                    if parameter.grad is None:
+                        parameter.grad = torch.zeros_like(parameter)
+                    gradients.append(parameter.grad)
+        self.processes.all_sums(*gradients)
+
+    def _noise_for_epoch(self, copies: Copies) -> _Noise | None:
+        level = self.noise / (float(copies.modules[0].scale) * self.data.unit)
+        if not level and self.data.target is None and len(copies.modules) > 1:
             level = INPUT_NOISE
         if not level:
             return None
-        x = self.data.x
+        rows = self.data.rows
         # Even batches are up to half as long again as asked for.
-        size = max(min(x.numel(), NOISE_ENTRIES), 2 * self.batch_size * x.shape[1])
-        bank = torch.empty(size, dtype=x.dtype, device=x.device)
+        size = max(min(rows.n * rows.d, NOISE_ENTRIES), 2 * self.batch_size * rows.d)
+        bank = torch.empty(size, dtype=torch.float32, device=rows.device)
         return _Noise(bank.normal_(std=level, generator=self.generator))
 
 
-def _groups(twins: Twins) -> list[list[tuple[int, int]]]:
-    """Networks (twin, cluster) that train side by side: small ones, to share the overhead.
+def _buffers(rows: Rows, size: int) -> Iterator[tuple[slice, Tensor]]:
+    """Yield (slice, rows (m, d)): all rows in memory at once, streamed ones ``size`` at a time.
+
+    Every process gives as many buffers as the one with most; the last ones may be empty.
+    """
+    if not rows.streamed:
+        yield from rows.chunks()
+        return
+    most = int(rows.processes.of_each(math.ceil(rows.n / size), rows.device).max())
+    waiting: list[Tensor] = []
+    start = held = done = 0
+    for _, chunk in rows.chunks():
+        x = chunk.float()
+        while len(x):
+            part, x = x[: size - held], x[size - held :]
+            waiting.append(part)
+            held += len(part)
+            if held == size or start + held == rows.n:
+                yield slice(start, start + held), torch.cat(waiting)
+                start, held, done, waiting = start + held, 0, done + 1, []
+    for _ in range(done, most):
+        yield slice(start, start), torch.empty(0, rows.d, dtype=torch.float32, device=rows.device)
+
+
+def _groups(copies: Copies) -> list[list[tuple[int, int]]]:
+    """Networks (copy, cluster) that train side by side: small ones, to share the overhead.
 
     Large ones go one after the other, because each then stays in the cache for all its steps.
     """
     groups: list[list[tuple[int, int]]] = []
     room = 0
-    for twin, module in enumerate(twins.modules):
+    for which, module in enumerate(copies.modules):
         for cluster, network in enumerate(module.autoencoders):
             size = sum(parameter.numel() for parameter in network.parameters())
             if size > room or not groups:
                 groups.append([])
                 room = GROUP_NUMBERS
-            groups[-1].append((twin, cluster))
+            groups[-1].append((which, cluster))
             room -= size
     return groups
 

@@ -1,397 +1,342 @@
-"""Fit -> epoch -> step: k autoencoders, each trained on batches of its own cluster.
+"""Checked rows and options -> trained autoencoders: units, start, loop.
 
-Once assignments S and centres C are fixed the loss decouples: autoencoder j sees its own samples
-only. So an epoch costs that of one autoencoder over the data, whatever k is. What comes on top
-are the refreshes of S, forward passes over the nearest candidates:
+Rows in memory become each different row once, in an order of its own, with its weight. Training
+then depends neither on the order of the rows nor on whether a row is written twice or has the
+weight two, although batches, folds and noise are random. Of streamed rows a sample is trained on in
+memory first; then all rows go on from there.
 
-    learn   twins train on a fold each, with noise on their inputs; every few epochs all rows are
-            scored by the twins that did not see them, and S, C and the units of codes follow
-    close   one twin goes on with all members, S fixed, the learning rate falling to zero
-    settle  S and C agree: labels, then means, until no label changes
-
-Shapes: n samples, k clusters, d features, h latent, m candidates.
+Shapes: n samples, u different ones, k clusters, d features.
 """
 
 from __future__ import annotations
 
-import copy
-import math
-import time
-from collections.abc import Callable
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
+from typing import Any
 
+import numpy as np
 import torch
 from torch import Tensor
 
-from tensorae.assignment import Rule
-from tensorae.deep.history import Epoch, History
-from tensorae.deep.keeping import Keeping
-from tensorae.deep.membership import Membership, Source, TrainingData
-from tensorae.deep.schedule import Schedule
-from tensorae.deep.scoring import Twins
-from tensorae.deep.start import Start, principal_directions
-from tensorae.deep.steps import DivergedError, Steps
-from tensorae.deep.tensorize import TensorizedAutoencoder
+from tensorae.deep.assignments import Assigner, TrainingData
+from tensorae.deep.architectures import check_autoencoder
+from tensorae.deep.cross_fit import chunk_rows
+from tensorae.deep.loop import DeepLoop, State, run
+from tensorae.deep.module import TensorizedAutoencoder, tensorize
+from tensorae.deep.schedule import Schedule, TrainingOptions
+from tensorae.deep.start import first_labels
+from tensorae.exceptions import InvalidInputError
+from tensorae.rows import Rows
 
-if TYPE_CHECKING:
-    from tensorae.storage.checkpoints import Checkpoint
+__all__ = ["Trained", "distinct_rows", "sample_rows", "train"]
 
-__all__ = ["Outcome", "TrainingOptions", "train"]
-
-# Refreshes that change fewer labels than this share make the next pause twice as long.
-QUIET = 0.01
-# Rounds of labels and means at the end, over candidates and over all clusters.
-SETTLE_ROUNDS, FULL_ROUNDS = 5, 2
-# More of the latter where they cost little.
-CHEAP_SCORES, CHEAP_ROUNDS = 20_000, 20
-
-
-@dataclass(frozen=True)
-class TrainingOptions:
-    """All that decides a training, checked by the caller.
-
-    Attributes
-    ----------
-    latent_penalty : float or None
-        λ; None where it is estimated at each refresh.
-    rule : Rule
-    latent_dim : int
-    lr : float
-    noise : float
-        Standard deviation of the noise to be taken out, as the data came; zero for none.
-    tol : float
-        Relative fall of the held-out loss that counts as progress.
-    patience : int
-        Measurements of the held-out loss without progress before learning ends.
-    """
-
-    latent_penalty: float | None
-    rule: Rule
-    latent_dim: int
-    lr: float
-    noise: float
-    tol: float
-    patience: int
+# Rows on which an architecture is tried before training.
+TRIAL_ROWS = 4
+# Standard deviations of X up to here, or down to the inverse, keep scale and costs finite.
+LARGEST_SPREAD = {torch.float32: 1e15, torch.float64: 1e30}
+# Rows of a stream that are trained on in memory: all where there are no more, a sample otherwise.
+SAMPLE_ROWS = 20_000
+SAMPLE_ENTRIES = 1 << 24
+# Numbers that are projected at a time.
+CHUNK_ENTRIES = 1 << 22
 
 
-@dataclass(frozen=True)
-class Outcome:
-    """What a training leaves behind, beside the trained module.
+@dataclass(frozen=True, eq=False)
+class Trained:
+    """What a training leaves behind, in units of the data as it came.
 
     Attributes
     ----------
-    labels : Tensor of shape (n,)
-    assignments : Tensor of shape (n, k) or None
-        S where it is soft.
-    ended_by : {"budget", "patience", "callback", "interrupt", "divergence"}
-    best_epoch : int
-    problem : str
-        What to tell the user, empty where all went well.
+    module : TensorizedAutoencoder
+        The largest cluster first, unless the user numbered them.
+    centers : Tensor of shape (k, d)
+        In double precision.
+    state : State
+        The last one, in the units and the order of the training.
     """
 
-    labels: Tensor
-    assignments: Tensor | None
-    ended_by: str
-    best_epoch: int
-    problem: str
+    module: TensorizedAutoencoder
+    centers: Tensor
+    state: State
+
+
+Observe = Callable[[State], bool | None]
+# Returns the state to go on from, made by the first argument; None for a fresh start.
+Resume = Callable[[Callable[[dict[str, Any]], State], torch.device], State | None]
 
 
 def train(
-    module: TensorizedAutoencoder,
-    data: TrainingData,
-    start: Start,
-    schedule: Schedule,
+    rows: Rows,
     options: TrainingOptions,
-    generator: torch.Generator,
-    history: History,
+    shape: tuple[int, ...],
+    rng: np.random.RandomState,
     *,
-    cross_fit: bool,
-    after_learning: Callable[[Twins], None] | None = None,
-    checkpoint: Checkpoint | None = None,
-) -> Outcome:
-    """Train ``module`` in place.
+    target: Tensor | None = None,
+    known_labels: Tensor | None = None,
+    observe: Observe,
+    resume: Resume | None = None,
+) -> Trained:
+    """Train k autoencoders together with who belongs to which.
 
     Parameters
     ----------
-    module : TensorizedAutoencoder
-    data : TrainingData
-    start : Start
-    schedule : Schedule
+    rows : Rows
     options : TrainingOptions
-    generator : Generator
-        On the device of the data.
-    history : History
-    cross_fit : bool
-        Whether rows are scored by autoencoders that did not train on them.
-    after_learning : callable, optional
-        Called with the twins, before one of them goes on alone.
-    checkpoint : Checkpoint, optional
-        Where the state is kept after an epoch.
+    shape : tuple of int
+        Of one sample, as the autoencoders take it.
+    rng : RandomState
+    target : Tensor of shape (n, d), optional
+        Clean versions of the samples, where they are in memory.
+    known_labels : Tensor of shape (n,), optional
+        Cluster of the rows where it is known, -1 elsewhere; they seed a linear start.
+    observe : callable
+        Sees every state, and may ask to stop by True.
+    resume : callable, optional
+        ``resume(restored, device)`` returns a state to go on from, made by ``restored`` from what
+        an observer kept; None for a fresh start.
 
     Returns
     -------
-    Outcome
+    Trained
     """
-    training = _Training(
-        module, data, start, schedule, options, generator, history, checkpoint, cross_fit=cross_fit
+    with _own_randomness(rng, rows.device) as generator:
+        units, loop, state = (_train_streamed if rows.streamed else _train_in_memory)(
+            _Task(rows, options, shape, rng, generator, target, known_labels), observe, resume
+        )
+    module = loop.copies.modules[0]
+    if isinstance(options.init, str) and known_labels is None:
+        sizes = Assigner(loop.data, loop.copies, options).sizes(
+            state.assignments.labels, weighted=True
+        )
+        module.reorder(sizes.argsort(descending=True, stable=True).tolist())
+    centers = units.origin + units.unit * module.centers.flatten(1).double()
+    module.change_unit(units.unit, units.origin)
+    if state.blend is not None:
+        state = replace(state, blend=state.blend.in_units(units.unit, units.origin))
+    return Trained(module.eval(), centers, state)
+
+
+def sample_rows(d: int) -> int:
+    """Rows of a stream that are trained on in memory."""
+    return max(1, min(SAMPLE_ROWS, SAMPLE_ENTRIES // d))
+
+
+@dataclass(frozen=True, eq=False)
+class _Task:
+    """What there is to train."""
+
+    rows: Rows
+    options: TrainingOptions
+    shape: tuple[int, ...]
+    rng: np.random.RandomState
+    generator: torch.Generator
+    target: Tensor | None = None
+    known_labels: Tensor | None = None
+
+
+@dataclass(frozen=True, eq=False)
+class _Units:
+    """Networks train on (x - origin) / unit."""
+
+    origin: Tensor
+    unit: float
+
+    def of(self, points: Tensor) -> Tensor:
+        """Points (m, d) in these units, in single precision."""
+        return ((points - self.origin.to(points.dtype)) / self.unit).float()
+
+
+def _train_in_memory(
+    task: _Task, observe: Observe, resume: Resume | None
+) -> tuple[_Units, DeepLoop, State]:
+    units, data, known = _training_data(task)
+    loop = _loop_in_memory(task, data, _new_module(task, data))
+    state = None if resume is None else resume(loop.restored, task.rows.device)
+    if state is None:
+        state = _first_state(task, loop, units, known)
+    return units, loop, run(loop, state, observe)
+
+
+def _train_streamed(
+    task: _Task, observe: Observe, resume: Resume | None
+) -> tuple[_Units, DeepLoop, State]:
+    """Train on a sample in memory, then on all rows."""
+    rows, rng, options = task.rows, task.rng, task.options
+    direction = torch.as_tensor(rng.standard_normal(rows.d), device=rows.device)
+    sample = rows.sample(direction, sample_rows(rows.d), rng.uniform()).weighted(None)
+    first = replace(task, rows=sample, options=replace(options, max_epochs=None))
+    units, data, _ = _training_data(first)
+    module = _new_module(first, data)
+    all_rows = rows.moved(units.origin, units.unit).in_chunks(chunk_rows(rows.d))
+    schedule = Schedule.of_stream(max_epochs=options.max_epochs, batch_size=options.batch_size)
+    generator = torch.Generator(rows.device)
+    generator.manual_seed(int(rng.randint(2**31 - 1)) + rows.processes.rank)
+    loop = DeepLoop(
+        module,
+        TrainingData(all_rows, unit=units.unit),
+        options,
+        schedule,
+        generator,
+        cross_fit=False,
     )
-    training.begin()
-    training.take_up()
-    if training.phase == "learn":
-        training.guarded(training.learn)
-    training.note_learned()
-    if after_learning is not None:
-        after_learning(training.twins)
-    training.harden()
-    if training.ended_by in ("budget", "patience"):
-        training.guarded(training.close)
-    training.settle()
-    return Outcome(
-        labels=training.membership.labels,
-        assignments=training.membership.soft,
-        ended_by=training.ended_by,
-        best_epoch=training.best_epoch,
-        problem=training.problem,
+    with rows.reading():
+        state = None if resume is None else resume(loop.restored, rows.device)
+        if state is None:
+            sampling = _loop_in_memory(first, data, module)
+            sampled = run(sampling, _first_state(first, sampling, units, None), lambda _: None)
+            rows.same_in_all(*module.state_dict().values())
+            state = replace(loop.init(None), blend=sampled.blend, problem=sampled.problem)
+        return units, loop, run(loop, state, observe)
+
+
+def _training_data(task: _Task) -> tuple[_Units, TrainingData, Tensor | None]:
+    """Different rows in units in which networks train well, and what is known of their labels."""
+    x, target, known = task.rows.data, task.target, task.known_labels
+    columns = [x] if target is None else [x, target]
+    if known is not None:
+        columns.append(known[:, None])
+    chosen, share = distinct_rows(columns, task.rows.weights, task.rng)
+    rows = x[chosen]
+    origin = _weighted_sum(rows, share) / share.sum()
+    rows = rows - origin.to(rows.dtype)
+    squares = rows.square().sum(1, dtype=torch.float64)
+    spread = float(share @ squares) / (float(share.sum()) * x.shape[1])
+    units = _Units(origin, _checked_unit(spread**0.5, x.dtype))
+    # Only the proportions of weights matter; the usual case is that all of them are one.
+    share = share if bool((share == 1).all()) else share / share.mean()
+    data = TrainingData(
+        Rows((rows / units.unit).float()).in_chunks(len(rows)),
+        weights=share.float(),
+        target=None if target is None else units.of(target[chosen]),
+        held_out=_held_out(len(rows), task.options.validation_fraction, task.generator),
+        unit=units.unit,
     )
+    return units, data, None if known is None else known[chosen]
 
 
-class _Training(Keeping):
-    """One run: the twins, who belongs where, and the best of both so far."""
+def _new_module(task: _Task, data: TrainingData) -> TensorizedAutoencoder:
+    options = task.options
+    module = tensorize(options.factory, options.n_clusters, input_shape=task.shape)
+    module = module.to(task.rows.device, torch.float32)
+    trial = module.shaped(data.x[:TRIAL_ROWS])
+    check_autoencoder(module.autoencoders[0], trial, options.latent_dim)
+    return module
 
-    def __init__(
-        self,
-        module: TensorizedAutoencoder,
-        data: TrainingData,
-        start: Start,
-        schedule: Schedule,
-        options: TrainingOptions,
-        generator: torch.Generator,
-        history: History,
-        checkpoint: Checkpoint | None,
-        *,
-        cross_fit: bool,
-    ) -> None:
-        self.data, self.options, self.schedule = data, options, schedule
-        self.generator, self.history = generator, history
-        self.twins = _twins(module, len(data.x), generator, cross_fit=cross_fit)
-        self.membership = Membership(
-            data,
-            self.twins,
-            start,
-            options.rule,
-            latent_penalty=options.latent_penalty,
-            latent_dim=options.latent_dim,
+
+def _loop_in_memory(task: _Task, data: TrainingData, module: TensorizedAutoencoder) -> DeepLoop:
+    n, k, options = data.rows.n, task.options.n_clusters, task.options
+    denoising = data.target is not None or options.noise > 0
+    cross_fit = (k > 1 or denoising) and n >= 2 * k
+    schedule = Schedule.plan(
+        n,
+        k,
+        n_copies=2 if cross_fit else 1,
+        max_epochs=options.max_epochs,
+        batch_size=options.batch_size,
+    )
+    return DeepLoop(module, data, options, schedule, task.generator, cross_fit=cross_fit)
+
+
+def _first_state(task: _Task, loop: DeepLoop, units: _Units, known: Tensor | None) -> State:
+    data, options = loop.data, task.options
+    assert data.weights is not None
+    if not isinstance(options.init, str):
+        options = replace(options, init=units.of(options.init))
+    with torch.no_grad():
+        start = first_labels(data.x, data.weights, options, task.rng, known)
+    return loop.init(start)
+
+
+def distinct_rows(
+    columns: list[Tensor], weights: Tensor | None, rng: np.random.RandomState
+) -> tuple[Tensor, Tensor]:
+    """Find the rows that differ in any of the blocks of columns (n, d_i).
+
+    Parameters
+    ----------
+    columns : list of Tensor of shape (n, d_i)
+    weights : Tensor of shape (n,), optional
+        Rows without weight are left out.
+    rng : RandomState
+        Draws the direction along which rows are sorted.
+
+    Returns
+    -------
+    rows : Tensor of shape (u,)
+        Index of one representative each.
+    weights : Tensor of shape (u,)
+        Their total weights, all above zero.
+    """
+    first = columns[0]
+    n = first.shape[0]
+    if weights is None:
+        weights = torch.ones(n, dtype=torch.float64, device=first.device)
+    keys = torch.zeros(n, dtype=torch.float64, device=first.device)
+    for block in columns:
+        keys += _projections(block, rng.standard_normal(block.shape[1]))
+    order = keys.argsort(stable=True)
+    order = order[weights[order] > 0]
+    new = torch.ones(order.numel(), dtype=torch.bool, device=order.device)
+    same_key = (keys[order][1:] == keys[order][:-1]).nonzero().squeeze(1)
+    if same_key.numel():
+        left, right = order[same_key], order[same_key + 1]
+        same = torch.ones_like(left, dtype=torch.bool)
+        for block in columns:
+            same &= (block[left] == block[right]).all(1)
+        new[same_key[same] + 1] = False
+    groups = new.cumsum(0) - 1
+    totals = torch.zeros(int(groups[-1]) + 1, dtype=torch.float64, device=order.device)
+    totals.index_add_(0, groups, weights[order].double())
+    return order[new], totals
+
+
+def _projections(block: Tensor, direction: np.ndarray) -> Tensor:
+    """Rows (n, d) along a direction (d,); equal rows get equal numbers wherever they stand."""
+    along = torch.as_tensor(direction, device=block.device)
+    size = max(1, CHUNK_ENTRIES // block.shape[1])
+    return torch.cat([(part.double() * along).sum(1) for part in block.split(size)])
+
+
+def _held_out(n: int, fraction: float, generator: torch.Generator) -> Tensor | None:
+    """True (n,) for rows that are not trained on."""
+    if not fraction:
+        return None
+    count = max(1, int(fraction * n))
+    if count >= n:
+        raise InvalidInputError(
+            f"validation_fraction={fraction} needs rows that differ to hold out and to train "
+            f"on, got n_samples={n} of them; set validation_fraction to zero."
         )
-        self.steps = Steps(
-            self.twins,
-            data,
-            lr=options.lr,
-            noise=options.noise,
-            batch_size=schedule.batch_size,
-            generator=generator,
-        )
-        self.epoch = 0
-        self.best_loss, self.best_epoch, self.without_progress = math.inf, 0, 0
-        self.ended_by, self.problem = "budget", ""
-        self.saved: dict[str, Any] = {}
-        self.checkpoint = checkpoint
-        self.phase, self.done = "learn", 0
-        self.pause = self.due = schedule.refresh_every
-        self.learned, self.kept = {}, None
-
-    # The three parts --------------------------------------------------------------------------
-
-    def begin(self) -> None:
-        """Networks that can do so start from the main directions of their clusters."""
-        for source in self.membership.sources():
-            network: Any = self.steps.network(source.twin, source.cluster)
-            if hasattr(network, "start_from"):
-                offsets = self.data.x[source.rows] - self.twins.flat_centers()[source.cluster]
-                if source.weights is not None:
-                    offsets = offsets * source.weights.sqrt()[:, None]
-                network.start_from(principal_directions(offsets, self.options.latent_dim))
-        self._save()
-
-    def learn(self) -> None:
-        """Epochs with refreshes of S, until the held-out loss falls no more."""
-        sources = self.membership.sources()
-        for number in range(self.done + 1, self.schedule.learning_epochs + 1):
-            began = time.perf_counter()
-            loss = self._epoch(sources, self.options.lr)
-            held_out = math.nan
-            if number in (self.due, self.schedule.learning_epochs):
-                held_out = self._refresh()
-                sources = self.membership.sources()
-                self.pause *= 2 if self.membership.changed < QUIET else 1
-                self.due = number + self.pause
-            stop = self._record("learn", loss, held_out, began)
-            self._note_progress(held_out)
-            if stop:
-                self.ended_by = "callback"
-            elif self.without_progress > self.options.patience:
-                self.ended_by = "patience"
-            if self.ended_by != "budget":
-                break
-            self.done = number
-            self.keep()
-        self._restore_best()
-
-    def harden(self) -> None:
-        """Leave the twins and soft assignments; that is now what an interrupt comes back to."""
-        best_epoch = self.best_epoch
-        self.membership.harden()
-        self.twins = self.steps.twins = self.membership.twins
-        self._save()
-        self.best_epoch = best_epoch
-
-    def close(self) -> None:
-        """Epochs on all members, S fixed, the learning rate falling to zero."""
-        n_epochs = self.schedule.closing_epochs
-        self.phase, self.done = "close", 0
-        self.go_on()
-        sources = self.membership.sources()
-        self.membership.changed = 0.0
-        for number in range(self.done, n_epochs):
-            began = time.perf_counter()
-            loss = self._epoch(sources, self.options.lr * (1 - number / n_epochs))
-            held_out = math.nan if self.data.held_out is None else self._held_out_loss()
-            stop = self._record("close", loss, held_out, began)
-            self._note_progress(held_out)
-            if self.data.held_out is None:
-                self._save()
-            if stop:
-                self.ended_by = "callback"
-                break
-            self.done = number + 1
-            self.keep()
-        self._restore_best()
-
-    def settle(self) -> None:
-        """Labels, then means, until no label changes: over candidates, then over all clusters."""
-        membership = self.membership
-        if self.twins.n_clusters == 1:
-            parts = self.twins.parts(self.data.x, membership.everyone)
-            membership.measure(parts, membership.everyone)
-            return
-        changed = False
-        cheap = membership.everyone.numel() <= CHEAP_SCORES
-        full_rounds = CHEAP_ROUNDS if cheap else FULL_ROUNDS
-        for everyone, rounds in ((False, SETTLE_ROUNDS), (True, full_rounds)):
-            for _ in range(rounds):
-                changed = membership.reassign(everyone=everyone)
-                if not changed:
-                    break
-        if changed:  # the units of codes follow the last labels
-            parts = self.twins.parts(self.data.x, membership.everyone)
-            membership.measure(parts, membership.everyone)
-
-    def guarded(self, phase: Callable[[], None]) -> None:
-        """Run a phase; an interrupt or a loss that is no number gives back the last good state."""
-        try:
-            phase()
-        except KeyboardInterrupt:
-            self.ended_by = "interrupt"
-            self.problem = (
-                f"training was interrupted in epoch {self.epoch + 1}; the best model so far, of "
-                f"epoch {self.best_epoch}, is kept."
-            )
-            self._restore_best()
-        except DivergedError as error:
-            self.ended_by = "divergence"
-            self.problem = (
-                f"the loss of cluster {error.args[0]} was no longer a finite number in epoch "
-                f"{self.epoch + 1}; the model of epoch {self.best_epoch} is kept. Lower lr (now "
-                f"{self.options.lr:g}), or scale the data."
-            )
-            self._restore_best()
-
-    def _epoch(self, sources: list[Source], lr: float) -> float:
-        loss = self.steps.epoch(sources, lr)
-        self.epoch += 1
-        return loss
-
-    # Refreshes and the best state -------------------------------------------------------------
-
-    def _refresh(self) -> float:
-        """Refresh S; the mean cost of samples that were not trained on."""
-        held_out = math.nan
-        if self.twins.n_clusters > 1:
-            held_out, revived = self.membership.refresh()
-            for child, parent in revived:
-                self._take_over(child, parent)
-        return held_out if self.data.held_out is None else self._held_out_loss()
-
-    def _take_over(self, child: int, parent: int) -> None:
-        """Let a cluster that starts again begin with the networks of the one it came from."""
-        for twin in range(len(self.twins.modules)):
-            network = self.steps.network(twin, child)
-            network.load_state_dict(self.steps.network(twin, parent).state_dict())
-            self.steps.forget(network)
-
-    def _held_out_loss(self) -> float:
-        """Mean cost of the held-out rows under their cheapest autoencoders."""
-        held = self.data.held_out
-        assert held is not None
-        only = Twins(self.twins.modules[:1])
-        everyone = self.membership.everyone[held]
-        costs = only.costs(only.parts(self.data.x[held], everyone), everyone).amin(1)
-        weights = self.data.weights[held]
-        return float(weights @ costs) / float(weights.sum()) * self.data.unit**2
-
-    def _record(self, phase: str, loss: float, held_out: float, began: float) -> bool:
-        k = self.twins.n_clusters
-        schedule = self.schedule
-        return self.history.record(
-            Epoch(
-                epoch=self.epoch,
-                n_epochs=schedule.learning_epochs + schedule.closing_epochs,
-                phase=phase,
-                loss=loss,
-                held_out_loss=held_out,
-                changed=0.0 if math.isnan(held_out) else self.membership.changed,
-                sizes=tuple(torch.bincount(self.membership.labels, minlength=k).tolist()),
-                seconds=time.perf_counter() - began,
-                module=self.twins.modules[0],
-            )
-        )
-
-    def _note_progress(self, held_out: float) -> None:
-        """Remember the state where the held-out loss is the lowest so far."""
-        if math.isnan(held_out):
-            if self.twins.n_clusters == 1 and self.data.held_out is None:
-                self._save()
-            return
-        progress = held_out < self.best_loss * (1 - self.options.tol)
-        self.without_progress = 0 if progress else self.without_progress + 1
-        if held_out < self.best_loss:
-            self.best_loss = held_out
-            self._save()
-
-    def _save(self) -> None:
-        self.best_epoch = self.epoch
-        soft = self.membership.soft
-        self.saved = {
-            "modules": [copy.deepcopy(module.state_dict()) for module in self.twins.modules],
-            "labels": self.membership.labels.clone(),
-            "soft": None if soft is None else soft.clone(),
-        }
-
-    def _restore_best(self) -> None:
-        for module, state in zip(self.twins.modules, self.saved["modules"], strict=False):
-            module.load_state_dict(state)
-        self.membership.labels = self.saved["labels"].clone()
-        soft = self.saved["soft"]
-        self.membership.soft = None if soft is None else soft.clone()
-
-
-def _twins(
-    module: TensorizedAutoencoder, n: int, generator: torch.Generator, *, cross_fit: bool
-) -> Twins:
-    """Two copies and the folds that they train on, or the one."""
-    if not cross_fit:
-        return Twins((module,))
     order = torch.randperm(n, generator=generator, device=generator.device)
-    folds = torch.empty_like(order)
-    folds[order] = torch.arange(n, device=order.device) % 2
-    return Twins((module, copy.deepcopy(module)), folds)
+    held = torch.zeros(n, dtype=torch.bool, device=order.device)
+    held[order[:count]] = True
+    return held
+
+
+def _checked_unit(spread: float, kind: torch.dtype) -> float:
+    """Return the standard deviation of X; one where all rows are the same."""
+    limit = LARGEST_SPREAD[kind]
+    if spread and not 1 / limit <= spread <= limit:
+        raise InvalidInputError(
+            f"X must have a standard deviation from {1 / limit:.0e} to {limit:.0e}, because "
+            f"networks compute in single precision, got {spread:.3g}; divide X by a constant first."
+        )
+    return spread or 1.0
+
+
+def _weighted_sum(rows: Tensor, weights: Tensor) -> Tensor:
+    """Sum of the rows (n, d) by weight, in double precision without a double copy of them."""
+    size = chunk_rows(rows.shape[1])
+    parts = zip(rows.split(size), weights.split(size), strict=True)
+    return torch.stack([share @ part.double() for part, share in parts]).sum(0)
+
+
+@contextmanager
+def _own_randomness(rng: np.random.RandomState, device: torch.device) -> Iterator[torch.Generator]:
+    """Seed torch for the training and put its global state back after it."""
+    seed = int(rng.randint(2**31 - 1))
+    devices = [device] if device.type == "cuda" else []
+    with torch.random.fork_rng(devices):
+        torch.manual_seed(seed)
+        yield torch.Generator(device).manual_seed(seed)

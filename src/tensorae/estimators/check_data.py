@@ -99,6 +99,7 @@ def check_codes(Z: Any, width: int, *, device: Any = None) -> Rows:
 
 def check_targets(clean: Any, rows: Rows) -> Tensor:
     """Check clean versions (n, d) of samples in memory and bring them beside them."""
+    _refuse_with_batches("clean", clean, rows)
     targets = _check_table(clean, "clean", rows.device, _validated_alone).data
     if targets.shape != rows.data.shape:
         raise InvalidInputError(

@@ -9,7 +9,6 @@ import math
 import numbers
 import warnings
 from collections.abc import Callable
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -19,8 +18,7 @@ from torch import Tensor, nn
 
 from tensorae.assignment import RULES, Rule
 from tensorae.deep.architectures import built_in
-from tensorae.deep.start import StartOptions
-from tensorae.deep.training import TrainingOptions
+from tensorae.deep.schedule import TrainingOptions
 from tensorae.exceptions import InvalidInputError, InvalidParameterError, unknown_choice
 from tensorae.linear.search import SolverOptions
 from tensorae.rows import Rows
@@ -28,8 +26,8 @@ from tensorae.rows.processes import Processes
 from tensorae.rows.rows import ACCURATE
 
 __all__ = [
-    "DeepOptions",
     "check_auto",
+    "check_callbacks",
     "check_input_shape",
     "check_integer",
     "check_number",
@@ -63,61 +61,30 @@ def linear_options(parameters: dict[str, Any], rows: Rows) -> SolverOptions:
     return options
 
 
-@dataclass(frozen=True)
-class DeepOptions:
-    """All that decides a fit of ``TAE``.
-
-    Attributes
-    ----------
-    factory : callable
-        Makes an autoencoder.
-    start : StartOptions
-    training : TrainingOptions
-    max_epochs, batch_size : int or None
-    validation_fraction : float
-    callbacks : tuple of callable
-    """
-
-    factory: Callable[[], Any]
-    start: StartOptions
-    training: TrainingOptions
-    max_epochs: int | None
-    batch_size: int | None
-    validation_fraction: float
-    callbacks: tuple[Callable[..., Any], ...]
-
-
 def deep_options(
     parameters: dict[str, Any], rows: Rows, input_shape: tuple[int, ...]
-) -> DeepOptions:
+) -> TrainingOptions:
     """Check the parameters of ``TAE`` for its data, samples of ``input_shape``."""
     k = _check_n_clusters(parameters["n_clusters"], rows)
     h = _check_latent_dim(parameters["latent_dim"], rows.d)
     init = _check_init(parameters["init"], DEEP_STARTS, (k, rows.d), rows.device)
-    penalty = check_penalty(parameters["latent_penalty"], zero_allowed=True)
-    options = DeepOptions(
+    options = TrainingOptions(
         factory=_check_architecture(parameters["architecture"], input_shape, h),
-        start=StartOptions(
-            n_clusters=k,
-            latent_dim=h,
-            latent_penalty=penalty,
-            init=init,
-            n_init=_check_n_init(parameters["n_init"], init),
-        ),
-        training=TrainingOptions(
-            latent_penalty=penalty,
-            rule=_check_rule(parameters["assignment"]),
-            latent_dim=h,
-            lr=check_number("lr", parameters["lr"], low=0, low_allowed=False),
-            noise=check_number("noise", parameters["noise"], low=0),
-            tol=check_number("tol", parameters["tol"], low=0),
-            patience=check_integer("patience", parameters["patience"], low=0),
-        ),
+        n_clusters=k,
+        latent_dim=h,
+        latent_penalty=check_penalty(parameters["latent_penalty"], zero_allowed=True),
+        rule=_check_rule(parameters["assignment"]),
+        init=init,
+        n_init=_check_n_init(parameters["n_init"], init),
         max_epochs=_check_or_none("max_epochs", parameters["max_epochs"], low=1),
         batch_size=_check_or_none("batch_size", parameters["batch_size"], low=2),
+        lr=check_number("lr", parameters["lr"], low=0, low_allowed=False),
+        noise=check_number("noise", parameters["noise"], low=0),
         validation_fraction=_check_fraction(parameters["validation_fraction"]),
-        callbacks=_check_callbacks(parameters["callbacks"]),
+        tol=check_number("tol", parameters["tol"], low=0),
+        patience=check_integer("patience", parameters["patience"], low=0),
     )
+    check_callbacks(parameters["callbacks"])
     if rows.streamed:
         _check_streamed_deep(options)
     return options
@@ -228,9 +195,9 @@ def _check_streamed_linear(rule: Rule, rows: Rows) -> None:
         )
 
 
-def _check_streamed_deep(options: DeepOptions) -> None:
+def _check_streamed_deep(options: TrainingOptions) -> None:
     """Refuse what training on a stream has no place for."""
-    if not options.training.rule.hard:
+    if not options.rule.hard:
         raise InvalidParameterError(
             'assignment must be "lloyd" where X is Batches, since the others keep k numbers for '
             "each row; give X as an array for them."
@@ -243,7 +210,8 @@ def _check_streamed_deep(options: DeepOptions) -> None:
 
 
 def check_seed(
-    random_state: Any, processes: Processes = Processes()  # noqa: B008 (immutable)
+    random_state: Any,
+    processes: Processes = Processes(),  # noqa: B008 (immutable)
 ) -> np.random.RandomState:
     """Return a generator from a seed, a generator or None, the same in all processes."""
     try:
@@ -334,7 +302,8 @@ def _check_fraction(value: Any) -> float:
     return fraction
 
 
-def _check_callbacks(callbacks: Any) -> tuple[Callable[..., Any], ...]:
+def check_callbacks(callbacks: Any) -> tuple[Callable[..., Any], ...]:
+    """Return what is to be called after each epoch."""
     if callbacks is None:
         return ()
     given = tuple(callbacks) if isinstance(callbacks, list | tuple) else (callbacks,)

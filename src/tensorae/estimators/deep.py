@@ -1,42 +1,53 @@
-"""TAE: validate -> train -> publish.
+"""TAE: check -> train -> publish, and what follows from the trained networks.
 
-Shapes: n samples, k clusters, d features, h latent, u different samples.
+Shapes: n samples, k clusters, d features, h latent, m rows of a chunk.
 """
 
 from __future__ import annotations
 
+import copy
+import warnings
+from dataclasses import dataclass
 from os import PathLike
-from typing import TYPE_CHECKING, Any, Self
+from typing import Any, Self
 
 import numpy as np
 import torch
+from sklearn.exceptions import ConvergenceWarning
+from torch import Tensor
 
-from tensorae.deep.history import History
-from tensorae.estimators.deep_fit import DeepFit, Given, own_randomness
-from tensorae.estimators.deep_fitted import FittedDeep
-from tensorae.estimators.deep_options import DeepOptions, check_input_shape, deep_options
-from tensorae.estimators.deep_streaming import check_streamable, fit_stream, rows_at_hand
-from tensorae.estimators.images import as_rows, sample_shape
-from tensorae.estimators.keeping import kept_fit
-from tensorae.estimators.options import check_seed
-from tensorae.estimators.streaming import check_batches, is_batches, refuse, shared_seed
-from tensorae.estimators.validation import (
+from tensorae.assignment import posterior
+from tensorae.deep.blending import Blend
+from tensorae.deep.cross_fit import chunk_rows
+from tensorae.deep.history import Announcer, as_columns
+from tensorae.deep.loop import State
+from tensorae.deep.module import TensorizedAutoencoder
+from tensorae.deep.schedule import TrainingOptions
+from tensorae.deep.training import Trained, sample_rows, train
+from tensorae.estimators.base import BaseTAE, Predictor
+from tensorae.estimators.check_data import (
+    check_fitted,
     check_known_labels,
+    check_rows,
     check_sample_weight,
     check_targets,
 )
+from tensorae.estimators.check_parameters import (
+    check_callbacks,
+    check_input_shape,
+    check_seed,
+    deep_options,
+)
 from tensorae.exceptions import InvalidParameterError
+from tensorae.rows import Rows
+from tensorae.rows.images import as_rows, sample_shape, with_channels
 from tensorae.storage import register
-from tensorae.storage.checkpoints import Checkpoint
-
-if TYPE_CHECKING:
-    from tensorae.batches import Batches
 
 __all__ = ["TAE"]
 
 
 @register
-class TAE(FittedDeep):
+class TAE(BaseTAE):
     """Tensorized Autoencoder: k autoencoders, trained together with who belongs to which.
 
     Any PyTorch autoencoder, once per cluster. Given the assignments the loss decouples, so each
@@ -229,87 +240,234 @@ class TAE(FittedDeep):
         TAE
             Itself.
         """
-        if is_batches(X):
-            for name, value in {"clean": clean, "sample_weight": sample_weight}.items():
-                refuse(name, value)
-            refuse("labels", labels)
-            return self._fit_batches(X, checkpoint, checkpoint_every)
-        samples = self._check_samples(X, reset=True)
-        x = samples.tensor
-        shape = self._checked_shape(X, x.shape[1])
-        options = deep_options(self.get_params(deep=False), x, shape)
-        k = options.start.n_clusters
-        weights = check_sample_weight(sample_weight, x, k)
-        known = check_known_labels(labels, x, k)
-        if known is not None and not isinstance(options.start.init, str):
-            raise InvalidParameterError(
-                "init must be a name where labels are given, got centres as well; "
-                "leave one of the two out."
+        rows = self._check_rows(X, reset=True)
+        shape, images = self._checked_shapes(X, rows.d)
+        options = deep_options(self.get_params(deep=False), rows, shape)
+        rng = check_seed(self.random_state, rows.processes)
+        known = target = kept = None
+        if sample_weight is not None:
+            rows = rows.weighted(check_sample_weight(sample_weight, rows, options.n_clusters))
+        if labels is not None:
+            known = check_known_labels(labels, rows, options.n_clusters, options.init)
+        if clean is not None:
+            target = self._checked_clean(clean, rows, images)
+        if checkpoint is not None:
+            kept, rng = self._checkpoint(rows, checkpoint, checkpoint_every, rng)
+        announcer = Announcer(check_callbacks(self.callbacks), verbose=bool(self.verbose))
+
+        def observe(state: State) -> bool:
+            stop = announcer(state)
+            if kept is not None:
+                kept(state)
+            return stop
+
+        gathered = rows.collected(sample_rows(rows.d))
+        try:
+            trained = train(
+                gathered,
+                options,
+                shape,
+                rng,
+                target=target,
+                known_labels=known,
+                observe=observe,
+                resume=None if kept is None else kept.resume,
             )
-        images = self._image_shape(X, shape)
-        target = None if clean is None else check_targets(as_rows(clean, "clean", images), x)
-        if target is not None and options.training.noise:
+        finally:
+            announcer.close()
+        self._sample_shape, self._images, self.input_shape_ = sample_shape(X), images, shape
+        self._publish(trained, gathered, options)
+        self.labels_ = rows.own(torch.as_tensor(self.labels_)).numpy()
+        if kept is not None:
+            kept.remove()
+        self._warn_if_needed(trained.state.problem)
+        return self
+
+    def reconstruct(self, X: Any) -> Any:
+        """Encode, decode and add the centre back: what the sample's autoencoder makes of it.
+
+        Parameters
+        ----------
+        X : array-like or Tensor of shape (n, d), or images as in ``fit``
+
+        Returns
+        -------
+        ndarray or Tensor of the shape of X
+        """
+        return _shaped_like(X, super().reconstruct(X))
+
+    def denoise(self, X: Any) -> Any:
+        """Take noise out of samples: what the autoencoder makes of them, as far as it pays.
+
+        The output is blended, feature by feature, with the input and with the estimate under
+        one Gaussian per cluster. The weights were fitted on training samples that the
+        autoencoders had not seen, so that it does not lose to doing nothing.
+
+        Parameters
+        ----------
+        X : array-like or Tensor of shape (n, d), or images as in ``fit``
+            Samples with noise like that of the fit.
+
+        Returns
+        -------
+        ndarray or Tensor of the shape of X
+
+        Examples
+        --------
+        >>> from tensorae import TAE
+        >>> from tensorae.datasets import add_noise, lines_3d
+        >>> X, _ = lines_3d(random_state=0)
+        >>> X_noisy = add_noise(X, 0.1, random_state=0)
+        >>> model = TAE(n_clusters=3, latent_dim=1, random_state=0).fit(X_noisy, clean=X)
+        >>> clean = model.denoise(X_noisy)
+        >>> bool(((clean - X) ** 2).mean() < 0.8 * ((X_noisy - X) ** 2).mean())
+        True
+        """
+        check_fitted(self)
+        blend = self._blend
+        if blend is None:
+            raise InvalidParameterError(
+                "denoise needs a model that was fitted for it; use fit(X_noisy, clean=X_clean), "
+                "or noise=0.1 (its standard deviation) and fit(X_clean)."
+            )
+
+        def step(predictor: Predictor, x: Tensor) -> Tensor:
+            labels = predictor.cheapest(x)[0]
+            return blend.apply(x, predictor.decode(predictor.encode(x, labels), labels))
+
+        return _shaped_like(X, self._map(X, step))
+
+    # Checks ---------------------------------------------------------------------------------------
+
+    def _check_rows(self, X: Any, *, reset: bool) -> Rows:
+        wanted = None if reset else self._images
+        return check_rows(self, as_rows(X, "X", wanted), reset=reset, device=self.device)
+
+    def _checked_shapes(
+        self, X: Any, d: int
+    ) -> tuple[tuple[int, ...], tuple[int, int, int] | None]:
+        """Shape of one sample as the autoencoders take it, and (c, h, w) that images must have.
+
+        The first is as given, that of images, or flat.
+        """
+        given, seen = check_input_shape(self.input_shape, d), sample_shape(X)
+        flat = isinstance(self.architecture, str) and self.architecture != "conv"
+        if seen is None:
+            shape = (d,) if flat else given
+            return shape, shape if len(shape) == 3 else None
+        images = with_channels(seen)
+        if given not in ((d,), seen, images):
+            raise InvalidParameterError(
+                f"input_shape must be that of the images in X, {images}, got "
+                f"{self.input_shape!r}; leave it out."
+            )
+        return (d,) if flat else images if self.input_shape is None else given, images
+
+    def _checked_clean(self, clean: Any, rows: Rows, images: tuple[int, ...] | None) -> Tensor:
+        target = check_targets(as_rows(clean, "clean", images), rows)
+        if self.noise:
             raise InvalidParameterError(
                 f"noise={self.noise} and clean samples are two ways to say the same; "
                 "leave one of the two out."
             )
-        keeper, rng = kept_fit(self, x, checkpoint, checkpoint_every, check_seed(self.random_state))
-        self._sample_shape, self._images = sample_shape(X), images
-        self._train(Given(x, weights, known, target), shape, options, rng, keeper)
-        if keeper is not None:
-            keeper.remove()
-        return self
+        return target
 
     def _check_parameters(self) -> None:
         check_seed(self.random_state)
         check_input_shape(self.input_shape, self.n_features_in_)
         deep_options(self.get_params(deep=False), self._fitted_rows(), self.input_shape_)
 
-    def _train(
-        self,
-        given: Given,
-        shape: tuple[int, ...],
-        options: DeepOptions,
-        rng: np.random.RandomState,
-        keeper: Checkpoint | None,
-    ) -> None:
-        """Train on rows in memory and publish the result."""
-        history = History(options.callbacks, verbose=bool(self.verbose))
-        with own_randomness(rng, given.x.device) as generator:
-            fit = DeepFit(given, shape, options, rng, generator)
-            outcome = fit.run(history, keeper)
-        self._publish(fit, outcome, history, shape, given.x)
-        self._close([(given.x, given.weights)], len(given.x), given.x)
-        self._warn_if_needed(outcome.problem)
+    # The fitted model -----------------------------------------------------------------------------
 
-    def _fit_batches(self, X: Batches, checkpoint: Any, checkpoint_every: float) -> Self:
-        """Train on rows that are read pass by pass, each process of a group on its share."""
-        samples = check_batches(self, X, reset=True, device=self.device, shared=True)
-        shape = self._checked_shape(samples.like, samples.shape[1])
-        options = deep_options(self.get_params(deep=False), samples.like, shape)
-        check_streamable(options, options.validation_fraction)
-        keeper, rng = kept_fit(
-            self,
-            samples,
-            checkpoint,
-            checkpoint_every,
-            shared_seed(self.random_state, samples.processes),
+    def _publish(self, trained: Trained, rows: Rows, options: TrainingOptions) -> None:
+        state, k = trained.state, options.n_clusters
+        kind = np.float32 if rows.dtype == torch.float32 else np.float64
+        self.module_ = trained.module
+        self.cluster_centers_ = trained.centers.cpu().numpy().astype(kind)
+        self.latent_penalty_ = float(trained.module.latent_penalty)
+        self.history_ = as_columns(state.history)
+        self.n_iter_, self.best_epoch_ = state.epoch, state.best.epoch
+        self._blend: Blend | None = state.blend
+        self._code_length = options.latent_dim
+        # Until the rows are counted.
+        self.weights_, self._noise_variance = np.full(k, 1 / k), 1.0
+        counts = self._assign_once_more(rows)
+        self.weights_ = (counts / counts.sum()).cpu().numpy().astype(kind)
+        self._noise_variance = self.loss_ / (float(counts.sum()) * rows.d)
+
+    @property
+    def _n_features_out(self) -> int:
+        return self._code_length
+
+    def _as_samples(self, points: Any) -> Any:
+        if self._sample_shape is None:
+            return points
+        return points.reshape(len(points), *self._sample_shape)
+
+    def _predictor(self, rows: Rows) -> _DeepPredictor:
+        module, kind = self.module_, rows.dtype
+        if module.scale.dtype != kind or module.scale.device != rows.device:
+            module = copy.deepcopy(module).to(rows.device, kind)
+            # Data far from the origin needs centres as exact as itself.
+            module.set_centers(torch.as_tensor(self.cluster_centers_))
+        shares = torch.as_tensor(self.weights_, dtype=kind, device=rows.device)
+        return _DeepPredictor(
+            module.eval(),
+            shares.clamp(min=torch.finfo(kind).tiny).log(),
+            torch.tensor(self._noise_variance, dtype=kind, device=rows.device),
+            chunk_rows(rows.d),
         )
-        self._sample_shape, self._images = None, self._image_shape(samples.like, shape)
-        rows, at_hand = rows_at_hand(samples)
-        if at_hand is not None:
-            self._train(Given(at_hand, None, None, None), shape, options, rng, keeper)
-            self.labels_ = rows.own(torch.as_tensor(self.labels_)).numpy()
-        else:
-            history = History(options.callbacks, verbose=bool(self.verbose))
-            with own_randomness(rng, samples.device) as generator:
-                fit, outcome, problem = fit_stream(
-                    samples, rows, shape, options, rng, generator, history, keeper
-                )
-            self._publish(fit, outcome, history, shape, samples.like)
-            parts = ((x, None) for x in samples.tensors())
-            self._close(parts, samples.batches.n_rows, samples.like, samples.processes)
-            self._warn_if_needed(problem)
-        if keeper is not None:
-            keeper.remove()
-        return self
+
+    def _warn_if_needed(self, problem: str) -> None:
+        if problem:
+            warnings.warn(problem, ConvergenceWarning, stacklevel=3)
+        dead = np.flatnonzero(self.weights_ == 0).tolist()
+        if dead:
+            names = ", ".join(str(j) for j in dead)
+            warnings.warn(
+                f"clusters {names} of n_clusters={self.n_clusters} have no members: every sample "
+                "is cheaper elsewhere, as happens where X has few different rows or fewer groups; "
+                "lower n_clusters, or lower latent_dim so that no autoencoder serves them all.",
+                ConvergenceWarning,
+                stacklevel=3,
+            )
+
+
+@dataclass(frozen=True, eq=False)
+class _DeepPredictor:
+    """The published module in the precision and on the device of the rows.
+
+    ``log_weights`` (k,) and ``noise_variance`` are those of the model of section 5.
+    """
+
+    module: TensorizedAutoencoder
+    log_weights: Tensor
+    noise_variance: Tensor
+    chunk_rows: int
+
+    def costs(self, x: Tensor) -> Tensor:
+        """Costs (m, k) of rows (m, d)."""
+        return self.module.costs(x)
+
+    def cheapest(self, x: Tensor) -> tuple[Tensor, Tensor]:
+        """Label and smallest cost (m,) of rows (m, d)."""
+        best = self.module.costs(x).min(1)
+        return best.indices, best.values
+
+    def encode(self, x: Tensor, labels: Tensor) -> Tensor:
+        """Codes (m, h) of rows (m, d) under the named autoencoders."""
+        return self.module.encode(x, labels.long())
+
+    def decode(self, codes: Tensor, labels: Tensor) -> Tensor:
+        """Points (m, d) of codes (m, h) under the named autoencoders."""
+        with torch.no_grad():
+            return self.module.decode(codes.to(self.module.scale.dtype), labels.long()).flatten(1)
+
+    def posterior(self, costs: Tensor) -> Tensor:
+        """Probabilities (m, k) of the clusters, given the costs (m, k)."""
+        return posterior(costs, self.log_weights, self.noise_variance)
+
+
+def _shaped_like(X: Any, rows: Any) -> Any:
+    shape = sample_shape(X)
+    return rows if shape is None else rows.reshape(len(rows), *shape)

@@ -37,7 +37,7 @@ def plain_autoencoder(
     TAE
         Fitted; ``transform`` gives the codes.
     """
-    plan = Schedule.plan(len(X), problem.n_clusters, n_twins=2)
+    plan = Schedule.plan(len(X), problem.n_clusters, n_copies=2)
     model = TAE(
         n_clusters=1,
         latent_dim=min(latent_dim, X.shape[1]),

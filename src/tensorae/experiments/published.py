@@ -22,7 +22,7 @@ import torch
 from sklearn.cluster import KMeans, kmeans_plusplus
 from torch import Tensor, nn
 
-from tensorae.deep.tensorize import TensorizedAutoencoder, members, tensorize
+from tensorae.deep.module import TensorizedAutoencoder, members, tensorize
 from tensorae.experiments.problems import Problem
 
 __all__ = ["PublishedFit", "published_autoencoder_labels", "published_tae"]

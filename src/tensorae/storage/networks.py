@@ -19,7 +19,7 @@ import torch
 from torch import Tensor
 
 from tensorae.deep.architectures import built_in
-from tensorae.deep.tensorize import TensorizedAutoencoder, tensorize
+from tensorae.deep.module import TensorizedAutoencoder, tensorize
 from tensorae.exceptions import InvalidParameterError, ModelFileError
 from tensorae.storage.container import MisfitError, part
 

@@ -20,9 +20,9 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from tensorae.deep.autoencoders import make_autoencoders
+from tensorae.deep.architectures import make_autoencoders
 
-__all__ = ["TensorizedAutoencoder", "tensorize"]
+__all__ = ["TensorizedAutoencoder", "costs_from_parts", "members", "tensorize"]
 
 
 class TensorizedAutoencoder(nn.Module):
@@ -100,8 +100,7 @@ class TensorizedAutoencoder(nn.Module):
     def costs_of(self, j: int, x: Tensor, target: Tensor | None = None) -> Tensor:
         """Cost (m,) of rows under autoencoder j alone."""
         errors, codes, _ = self.parts_of(j, x, target)
-        penalty = self.latent_penalty * self.code_scales[j].square()
-        return self.scale.square() * errors + penalty * codes
+        return costs_from_parts(errors, codes, self.scale, self.code_scales[j], self.latent_penalty)
 
     def parts_of(
         self, j: int, x: Tensor, target: Tensor | None = None
@@ -231,6 +230,13 @@ class TensorizedAutoencoder(nn.Module):
         if saved is not None and self.input_shape is None:
             self.centers = self.centers.new_zeros(saved.shape)
         super()._load_from_state_dict(state_dict, prefix, *args)
+
+
+def costs_from_parts(
+    errors: Tensor, codes: Tensor, scale: Tensor, code_scales: Tensor, latent_penalty: Tensor
+) -> Tensor:
+    """Costs in units of the data from ``|r-u|²`` and ``|z|²`` as the autoencoders see them (Eq. 3)."""
+    return scale.square() * errors + latent_penalty * code_scales.square() * codes
 
 
 def tensorize(

@@ -9,7 +9,7 @@ from torch import nn
 
 from tensorae import tensorize
 from tensorae.deep.architectures import ConvAutoencoder, MLPAutoencoder
-from tensorae.deep.tensorize import TensorizedAutoencoder, members
+from tensorae.deep.module import TensorizedAutoencoder, members
 
 
 class WithCoders(nn.Module):

@@ -1,0 +1,175 @@
+"""Rows -> costs under autoencoders that were not trained on them, for near candidates or all.
+
+An autoencoder that scores its own training members keeps them for ever. So each cluster has two
+copies of its autoencoder, each trained on one fold of the members, and a row is scored by the copy
+that trains on the other fold. Streamed rows have one copy: no network learns them by heart.
+
+Shapes: n samples, k clusters, m candidates, c copies.
+"""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor, nn
+
+from tensorae.deep.module import TensorizedAutoencoder, costs_from_parts
+
+__all__ = ["Copies", "CostParts", "chunk_rows"]
+
+# Numbers of input that are scored at a time.
+CHUNK_ENTRIES = 1 << 21
+CHUNK_ROWS = (64, 4096)
+
+
+@dataclass(frozen=True)
+class CostParts:
+    """Squares that costs are made of, for each row and each of its candidates.
+
+    Attributes
+    ----------
+    errors, codes, outputs : Tensor of shape (n, m)
+        |r-u|², |z|² and |r|² as the autoencoders see them.
+    """
+
+    errors: Tensor
+    codes: Tensor
+    outputs: Tensor
+
+
+@dataclass(frozen=True, eq=False)
+class Copies:
+    """One or two copies of the k autoencoders.
+
+    Attributes
+    ----------
+    modules : tuple of TensorizedAutoencoder
+    folds : Tensor of shape (n,) or None
+        Which copy trains on a row; None where there is one copy only.
+    """
+
+    modules: tuple[TensorizedAutoencoder, ...]
+    folds: Tensor | None = None
+
+    @classmethod
+    def of(cls, module: TensorizedAutoencoder, n: int, generator: torch.Generator) -> Copies:
+        """Two copies, and folds of even size that they train on."""
+        order = torch.randperm(n, generator=generator, device=generator.device)
+        folds = torch.empty_like(order)
+        folds[order] = torch.arange(n, device=order.device) % 2
+        return cls((module, copy.deepcopy(module)), folds)
+
+    def first(self) -> Copies:
+        """The first copy alone, which from then on trains on all rows."""
+        return Copies(self.modules[:1])
+
+    @property
+    def n_clusters(self) -> int:
+        """Number of clusters, k."""
+        return self.modules[0].n_clusters
+
+    def network(self, which: int, cluster: int) -> nn.Module:
+        """One autoencoder of one copy."""
+        return self.modules[which].autoencoders[cluster]
+
+    def flat_centers(self) -> Tensor:
+        """Centres (k, d), the same for all copies."""
+        return self.modules[0].centers.flatten(1)
+
+    def trained_on(self, which: int, rows: Tensor) -> Tensor:
+        """Those of ``rows`` that this copy trains on; all of them where its fold has none."""
+        if self.folds is None:
+            return rows
+        own = rows[self.folds[rows] == which]
+        return own if own.numel() else rows
+
+    def parts(self, x: Tensor, candidates: Tensor) -> CostParts:
+        """Score rows (n, d) by the autoencoders that ``candidates`` (n, m) names."""
+        n, m = candidates.shape
+        table = x.new_empty(3, n * m)
+        size = chunk_rows(x.shape[1])
+        with torch.no_grad():
+            for module in self.modules:
+                module.eval()
+            for which, j, places in self._groups(candidates):
+                for part in places.split(size):
+                    module = self.modules[which]
+                    table[:, part] = torch.stack(module.parts_of(j, x[part // m]))
+        return CostParts(*table.view(3, n, m))
+
+    def costs(self, parts: CostParts, candidates: Tensor) -> Tensor:
+        """Costs (n, m) from their parts, with the present scales and λ."""
+        scales = torch.stack([module.code_scales for module in self.modules])
+        module, scorers = self.modules[0], self._scorers(len(candidates))
+        return costs_from_parts(
+            parts.errors,
+            parts.codes,
+            module.scale,
+            scales[scorers[:, None], candidates],
+            module.latent_penalty,
+        )
+
+    def own_sums(
+        self, parts: CostParts, candidates: Tensor, labels: Tensor, weights: Tensor
+    ) -> Tensor:
+        """Sums (3, c, k) of errors, codes and outputs of the rows under their own autoencoders."""
+        k, size = self.n_clusters, len(self.modules) * self.n_clusters
+        own = candidates == labels[:, None]
+        keys = (self._scorers(len(labels))[:, None] * k + candidates)[own]
+        sums = [
+            torch.zeros(size, dtype=torch.float64, device=labels.device).index_add(
+                0, keys, (weights[:, None] * squares)[own].double()
+            )
+            for squares in (parts.errors, parts.codes, parts.outputs)
+        ]
+        return torch.stack(sums).view(3, -1, k)
+
+    def measure(self, own_sums: Tensor, *, latent_dim: int | None = None) -> None:
+        """Set the units of codes, by cluster, and with ``latent_dim`` λ too.
+
+        Codes become as long as what they decode to. λ becomes the share of the variance along
+        a direction outside the code in that along one inside.
+        """
+        errors, codes, outputs = own_sums
+        for module, length, code in zip(self.modules, outputs, codes, strict=True):
+            scales = module.scale * (length / code).sqrt().to(module.scale.dtype)
+            known = (length > 0) & (code > 0)
+            module.code_scales = torch.where(known, scales, module.code_scales)
+        if latent_dim is not None:
+            d = self.flat_centers().shape[1]
+            latent = float(outputs.sum()) / latent_dim
+            residual = float(errors.sum()) / max(d - latent_dim, 1)
+            estimate = min(1.0, residual / latent) if latent > 0 and d > latent_dim else 1.0
+            self.share("latent_penalty", torch.tensor(estimate))
+
+    def share(self, name: str, value: Tensor) -> None:
+        """Give all copies the same centres, scale or λ."""
+        for module in self.modules:
+            if name == "centers":
+                module.set_centers(value)
+            else:
+                setattr(module, name, value.to(getattr(module, name)))
+
+    def _scorers(self, n: int) -> Tensor:
+        """Which copy (n,) scores each row: the one that does not train on it."""
+        if self.folds is None:
+            return torch.zeros(n, dtype=torch.long, device=self.modules[0].scale.device)
+        return 1 - self.folds
+
+    def _groups(self, candidates: Tensor) -> Iterator[tuple[int, int, Tensor]]:
+        """Yield (copy, cluster, places in the flattened table) for all that is to be scored."""
+        k = self.n_clusters
+        keys = (self._scorers(len(candidates))[:, None] * k + candidates).flatten()
+        counts = torch.bincount(keys, minlength=k * len(self.modules)).tolist()
+        for key, places in enumerate(keys.argsort(stable=True).split(counts)):
+            if places.numel():
+                yield key // k, key % k, places
+
+
+def chunk_rows(n_features: int) -> int:
+    """Rows that are scored at a time, so that memory stays bounded."""
+    low, high = CHUNK_ROWS
+    return min(high, max(low, CHUNK_ENTRIES // n_features))

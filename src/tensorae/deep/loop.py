@@ -1,0 +1,432 @@
+"""The one loop of the deep model: learn, harden, close, settle.
+
+Once assignments S and centres C are fixed the loss decouples: autoencoder j sees its own samples
+only. So an epoch costs that of one autoencoder over the data, whatever k is. What comes on top
+are the refreshes of S, forward passes over the nearest candidates:
+
+    learn   copies train on a fold each, with noise on their inputs; every few epochs all rows are
+            scored by the copies that did not see them, and S, C and the units of codes follow
+    harden  the best networks so far; the first copy goes on alone, S becomes hard
+    close   epochs on all members, S fixed, the learning rate falling to zero
+    settle  S and C agree: labels, then means, until no label changes
+
+Streamed rows go the same way, with one copy of networks that a sample has trained. The loop knows
+of no file, callback or screen: they observe its states (``run``).
+
+Shapes: n rows of this process, k clusters, d features.
+"""
+
+from __future__ import annotations
+
+import copy
+import math
+import time
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from tensorae.deep.assignments import Assigner, Assignments, Members, TrainingData
+from tensorae.deep.blending import Blend, fit_blend
+from tensorae.deep.cross_fit import Copies
+from tensorae.deep.history import Epoch, History, as_columns, from_columns
+from tensorae.deep.module import TensorizedAutoencoder
+from tensorae.deep.schedule import Schedule, TrainingOptions
+from tensorae.deep.start import Start, principal_directions
+from tensorae.deep.steps import DivergedError, Steps
+
+__all__ = ["DeepLoop", "State", "run"]
+
+# Refreshes that change fewer labels than this share make the next pause twice as long.
+QUIET = 0.01
+# Rounds of labels and means at the end, over candidates and over all clusters.
+SETTLE_ROUNDS, FULL_ROUNDS = 5, 2
+# More of the latter where they cost little.
+CHEAP_SCORES, CHEAP_ROUNDS = 20_000, 20
+# What a state has beside tensors, as it is in a ``state_dict``.
+NUMBERS = ("step", "phase", "learned", "due", "pause", "without_progress", "ended_by", "problem")
+
+
+@dataclass(frozen=True, eq=False)
+class Best:
+    """The best networks and assignments so far.
+
+    Attributes
+    ----------
+    epoch : int
+    loss : float
+        Held out; infinite where none was measured.
+    networks : list of dict
+        State of each copy.
+    assignments : Assignments
+    """
+
+    epoch: int
+    loss: float
+    networks: list[dict[str, Tensor]]
+    assignments: Assignments
+
+
+@dataclass(frozen=True, eq=False)
+class State:
+    """A training between two steps. It refers to its networks, which the next step changes.
+
+    Attributes
+    ----------
+    copies : Copies
+    optimizers : list of Optimizer
+    generator : Generator
+    assignments : Assignments
+    best : Best
+    phase : {"learn", "harden", "close", "settle", "done"}
+    step : int
+        Steps done, epochs and others.
+    learned : int
+        Epochs of the first phase, once it is over.
+    due, pause : int
+        Epoch of the next refresh, and epochs between two.
+    without_progress : int
+        Measurements of the held-out loss since it last fell.
+    history : tuple of Epoch
+    blend : Blend or None
+        How far to trust outputs, where the model is for de-noising.
+    ended_by : {"budget", "patience", "callback", "interrupt", "divergence"}
+    problem : str
+        What to tell the user, empty where all went well.
+    """
+
+    copies: Copies
+    optimizers: list[torch.optim.Optimizer]
+    generator: torch.Generator
+    assignments: Assignments
+    best: Best
+    phase: str
+    due: int
+    pause: int
+    step: int = 0
+    learned: int = 0
+    without_progress: int = 0
+    history: History = ()
+    blend: Blend | None = None
+    ended_by: str = "budget"
+    problem: str = ""
+
+    @property
+    def epoch(self) -> int:
+        """Epochs done."""
+        return len(self.history)
+
+    def state_dict(self) -> dict[str, Any]:
+        """Return all that the loop needs to go on, as tensors and JSON values with names."""
+        best = self.best
+        return {
+            **{name: getattr(self, name) for name in NUMBERS},
+            "networks": [module.state_dict() for module in self.copies.modules],
+            "optimizers": [optimizer.state_dict() for optimizer in self.optimizers],
+            "assignments": vars(self.assignments),
+            "best": {**vars(best), "assignments": vars(best.assignments)},
+            "history": as_columns(self.history),
+            "blend": None if self.blend is None else self.blend.state_dict(),
+            "generator": self.generator.get_state(),
+            "torch_generator": torch.get_rng_state(),
+        }
+
+
+class DeepLoop:
+    """Training of k autoencoders together with who belongs to which, in place.
+
+    Parameters
+    ----------
+    module : TensorizedAutoencoder
+        New for rows in memory, trained on a sample for streamed ones.
+    data : TrainingData
+    options : TrainingOptions
+    schedule : Schedule
+    generator : Generator
+        On the device of the data.
+    cross_fit : bool
+        Whether rows are scored by autoencoders that did not train on them.
+    """
+
+    def __init__(
+        self,
+        module: TensorizedAutoencoder,
+        data: TrainingData,
+        options: TrainingOptions,
+        schedule: Schedule,
+        generator: torch.Generator,
+        *,
+        cross_fit: bool,
+    ) -> None:
+        self.data, self.options, self.schedule = data, options, schedule
+        self.generator = generator
+        self.copies = Copies.of(module, data.rows.n, generator) if cross_fit else Copies((module,))
+        self.steps = Steps(
+            self.copies,
+            data,
+            lr=options.lr,
+            noise=options.noise,
+            batch_size=schedule.batch_size,
+            generator=generator,
+        )
+        self.denoising = not data.rows.streamed and (data.target is not None or options.noise > 0)
+        self._trained_on: tuple[Assignments | None, list[Members]] = (None, [])
+
+    # init, step, finished -------------------------------------------------------------------------
+
+    def init(self, start: Start | None) -> State:
+        """State before the first epoch; without a start, trained networks say who belongs where."""
+        copies, assigner = self.copies, self._assigner(self.copies)
+        if start is None:
+            rows = self.data.rows
+            labels = torch.zeros(rows.n, dtype=torch.int32, device=rows.device)
+            assignments, _ = self._refreshed(copies, Assignments(labels))
+        else:
+            assignments = assigner.first(start)
+            self._start_networks(copies, assignments)
+        every = self.schedule.refresh_every
+        return State(
+            copies,
+            self.steps.optimizers,
+            self.generator,
+            assignments,
+            _best(copies, assignments, 0, math.inf),
+            phase="learn" if self.schedule.learning_epochs else "harden",
+            due=every,
+            pause=every,
+        )
+
+    def step(self, state: State) -> State:
+        """Return the next state: one epoch, or what comes between and after them."""
+        part = {
+            "learn": self._learn,
+            "harden": self._harden,
+            "close": self._close,
+            "settle": self._settle,
+        }[state.phase]
+        try:
+            after = part(state)
+        except DivergedError as error:
+            after = self.stopped(
+                state,
+                "divergence",
+                f"the loss of cluster {error.args[0]} was no longer a finite number in epoch "
+                f"{state.epoch + 1}; the model of epoch {state.best.epoch} is kept. Lower lr (now "
+                f"{self.options.lr:g}), or scale the data.",
+            )
+        return replace(after, step=state.step + 1)
+
+    def finished(self, state: State) -> bool:
+        """Tell whether there is nothing left to do."""
+        return state.phase == "done"
+
+    def stopped(self, state: State, ended_by: str, problem: str = "") -> State:
+        """Return the state with no more epochs to come: the best one so far is what counts."""
+        phase = "harden" if state.phase in ("learn", "harden") else "settle"
+        return replace(state, phase=phase, ended_by=ended_by, problem=problem or state.problem)
+
+    # The phases -----------------------------------------------------------------------------------
+
+    def _learn(self, state: State) -> State:
+        """One epoch, and a refresh of S where it is due."""
+        began, number = time.perf_counter(), state.epoch + 1
+        loss = self._epoch(state, self.options.lr)
+        assignments, held_out, refreshed = state.assignments, math.nan, False
+        last = self.schedule.learning_epochs
+        if number in (state.due, last):
+            refreshed = state.copies.n_clusters > 1
+            if refreshed:
+                assignments, held_out = self._refreshed(state.copies, assignments)
+            if self.data.held_out is not None:
+                held_out = self._assigner(state.copies).held_out_loss()
+            pause = state.pause * (2 if assignments.changed < QUIET else 1)
+            state = replace(state, assignments=assignments, pause=pause, due=number + pause)
+        changed = assignments.changed if refreshed else 0.0
+        state = self._recorded(state, loss, held_out, changed, began)
+        state = self._compared(state, held_out)
+        if state.without_progress > self.options.patience:
+            state = replace(state, ended_by="patience")
+        if number == last or state.ended_by == "patience":
+            state = replace(state, phase="harden")
+        return state
+
+    def _harden(self, state: State) -> State:
+        """Leave the copies and soft assignments; that is now what an interrupt comes back to."""
+        best = state.best
+        _load(state.copies, best.networks)
+        blend = None
+        if self.denoising:
+            noise = self.options.noise / self.data.unit
+            blend = fit_blend(self.data, state.copies, noise, self.generator)
+        copies = state.copies.first()
+        assignments = replace(self._assigner(copies).hardened(best.assignments), changed=0.0)
+        more = state.ended_by in ("budget", "patience") and self.schedule.closing_epochs > 0
+        return replace(
+            state,
+            copies=copies,
+            assignments=assignments,
+            best=_best(copies, assignments, best.epoch, best.loss),
+            blend=blend,
+            learned=state.epoch,
+            phase="close" if more else "settle",
+        )
+
+    def _close(self, state: State) -> State:
+        """One epoch on all members."""
+        began, n_epochs = time.perf_counter(), self.schedule.closing_epochs
+        done = state.epoch - state.learned
+        loss, held_out = self._epoch(state, self.options.lr * (1 - done / n_epochs)), math.nan
+        if self.data.held_out is not None:
+            held_out = self._assigner(state.copies).held_out_loss()
+        state = self._compared(self._recorded(state, loss, held_out, 0.0, began), held_out)
+        return replace(state, phase="close" if done + 1 < n_epochs else "settle")
+
+    def _settle(self, state: State) -> State:
+        """Labels, then means, until no label changes: over candidates, then over all clusters."""
+        _load(state.copies, state.best.networks)
+        assigner, now = self._assigner(state.copies), state.best.assignments
+        scores = self.data.rows.count * state.copies.n_clusters
+        rounds = [(True, CHEAP_ROUNDS if scores <= CHEAP_SCORES else FULL_ROUNDS)]
+        if now.candidates is not None:
+            rounds.insert(0, (False, SETTLE_ROUNDS))
+        unsettled = state.copies.n_clusters == 1
+        for everyone, most in rounds if not unsettled else ():
+            for _ in range(most):
+                now = assigner.refresh(now, settling=True, everyone=everyone).assignments
+                unsettled = now.changed > 0 and not self.data.rows.streamed
+                if not now.changed:
+                    break
+        if unsettled:  # the units of codes follow the last labels
+            assigner.measure(now)
+        return replace(state, assignments=now, phase="done")
+
+    # What they share ------------------------------------------------------------------------------
+
+    def _assigner(self, copies: Copies) -> Assigner:
+        return Assigner(self.data, copies, self.options)
+
+    def _epoch(self, state: State, lr: float) -> float:
+        """One epoch of gradient steps; its mean cost."""
+        assigner, assignments = self._assigner(state.copies), state.assignments
+
+        def members_of(place: slice) -> list[Members]:
+            if self.data.rows.streamed:
+                return assigner.members(assignments, place)
+            if self._trained_on[0] is not assignments:
+                self._trained_on = assignments, assigner.members(assignments, place)
+            return self._trained_on[1]
+
+        return self.steps.epoch(state.copies, members_of, lr)
+
+    def _refreshed(self, copies: Copies, now: Assignments) -> tuple[Assignments, float]:
+        """Refresh S; the mean cost of samples that were not trained on, NaN for a stream."""
+        found = self._assigner(copies).refresh(now)
+        for child, parent in found.revived:
+            for which in range(len(copies.modules)):
+                network = copies.network(which, child)
+                network.load_state_dict(copies.network(which, parent).state_dict())
+                self.steps.forget(network)
+        return found.assignments, math.nan if self.data.rows.streamed else found.loss
+
+    def _start_networks(self, copies: Copies, assignments: Assignments) -> None:
+        """Networks that can do so start from the main directions of their clusters."""
+        x = self.data.x
+        for members in self._assigner(copies).members(assignments, slice(0, len(x))):
+            network: Any = copies.network(members.which, members.cluster)
+            if hasattr(network, "start_from"):
+                offsets = x[members.rows] - copies.flat_centers()[members.cluster]
+                if members.weights is not None:
+                    offsets = offsets * members.weights.sqrt()[:, None]
+                network.start_from(principal_directions(offsets, self.options.latent_dim))
+
+    def _recorded(
+        self, state: State, loss: float, held_out: float, changed: float, began: float
+    ) -> State:
+        sizes = self._assigner(state.copies).sizes(state.assignments.labels)
+        epoch = Epoch(
+            epoch=state.epoch + 1,
+            n_epochs=self._n_epochs,
+            phase=state.phase,
+            loss=loss,
+            held_out_loss=held_out,
+            changed=changed,
+            sizes=tuple(sizes.tolist()),
+            seconds=time.perf_counter() - began,
+            module=state.copies.modules[0],
+        )
+        return replace(state, history=(*state.history, epoch))
+
+    def _compared(self, state: State, held_out: float) -> State:
+        """Remember the state where the held-out loss is the lowest so far."""
+        best = state.best
+        if math.isnan(held_out):
+            # Where nothing tells epochs apart, the last one counts.
+            alone = state.copies.n_clusters == 1 or self.data.rows.streamed
+            if self.data.held_out is None and (state.phase == "close" or alone):
+                best = _best(state.copies, state.assignments, state.epoch, best.loss)
+            return replace(state, best=best)
+        progress = held_out < best.loss * (1 - self.options.tol)
+        if held_out < best.loss:
+            best = _best(state.copies, state.assignments, state.epoch, held_out)
+        without = 0 if progress else state.without_progress + 1
+        return replace(state, best=best, without_progress=without)
+
+    def restored(self, kept: Mapping[str, Any]) -> State:
+        """Return the state of a ``state_dict``; networks, optimizers and generators become its."""
+        hardened = kept["phase"] in ("close", "settle", "done")
+        copies = self.copies.first() if hardened else self.copies
+        _load(copies, kept["networks"])
+        for optimizer, remembered in zip(self.steps.optimizers, kept["optimizers"], strict=True):
+            optimizer.load_state_dict(remembered)
+        self.generator.set_state(kept["generator"].cpu())
+        torch.set_rng_state(kept["torch_generator"].cpu())
+        best, blend = kept["best"], kept["blend"]
+        return State(
+            copies=copies,
+            optimizers=self.steps.optimizers,
+            generator=self.generator,
+            assignments=Assignments(**kept["assignments"]),
+            best=Best(**{**best, "assignments": Assignments(**best["assignments"])}),
+            history=from_columns(kept["history"], self._n_epochs, copies.modules[0]),
+            blend=None if blend is None else Blend.from_state_dict(blend),
+            **{name: kept[name] for name in NUMBERS},
+        )
+
+    @property
+    def _n_epochs(self) -> int:
+        return self.schedule.learning_epochs + self.schedule.closing_epochs
+
+
+def run(loop: DeepLoop, state: State, observe: Callable[[State], bool | None]) -> State:
+    """Take steps until the loop is finished; ``observe`` sees each state and may say stop (True).
+
+    An interrupt (Ctrl-C) of a lone process while it trains ends the training with its best state.
+    """
+    while not loop.finished(state):
+        training = state.phase in ("learn", "close")
+        try:
+            state = loop.step(state)
+            if observe(state):
+                state = loop.stopped(state, "callback")
+        except KeyboardInterrupt:
+            if not training or not loop.data.rows.processes.alone:
+                raise
+            state = loop.stopped(
+                state,
+                "interrupt",
+                f"training was interrupted in epoch {state.epoch + 1}; the best model so far, of "
+                f"epoch {state.best.epoch}, is kept.",
+            )
+    return state
+
+
+def _best(copies: Copies, assignments: Assignments, epoch: int, loss: float) -> Best:
+    networks = [copy.deepcopy(module.state_dict()) for module in copies.modules]
+    return Best(epoch, loss, networks, assignments)
+
+
+def _load(copies: Copies, networks: list[dict[str, Tensor]]) -> None:
+    for module, network in zip(copies.modules, networks, strict=True):
+        module.load_state_dict(network)
