@@ -18,7 +18,7 @@ from sklearn.base import BaseEstimator
 from sklearn.utils.validation import _check_n_features, check_array, check_is_fitted, validate_data
 from torch import Tensor
 
-from tensorae.batches import Batches
+from tensorae.data import Batches
 from tensorae.exceptions import InvalidInputError, InvalidParameterError, NotFittedError
 from tensorae.rows import Rows, StreamedRows
 from tensorae.rows.processes import Processes, processes
