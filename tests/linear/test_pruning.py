@@ -7,8 +7,8 @@ import torch
 from tensorae import LinearTAE
 from tensorae.linear import pruning
 from tensorae.linear.model import LinearModel, winners
-from tensorae.linear.sweeps import ChunkSweep
 from tensorae.linear.pruning import PrunedSweep
+from tensorae.linear.sweeps import ChunkSweep
 from tensorae.rows import Rows
 
 K, H, D = 4, 2, 30

@@ -239,7 +239,7 @@ def test_a_cluster_without_members_gets_the_directions_of_the_whole_data():
     torch.testing.assert_close(components, directions.main[:2])
 
 
-# Signs and directions -------------------------------------------------------------------------------
+# Signs and directions -----------------------------------------------------------------------------
 
 
 def test_the_largest_loading_becomes_positive():

@@ -1,4 +1,4 @@
-"""What comes in -> Rows on the device of the computation, or one clear sentence about what is wrong.
+"""What comes in -> Rows on the device of the computation, or one clear sentence why not.
 
 Shapes: n samples, k clusters, d features.
 """

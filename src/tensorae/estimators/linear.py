@@ -151,6 +151,11 @@ class LinearTAE(BaseTAE):
     True
     """
 
+    # Sums for ``denoise`` and ``partial_fit``, in the coordinates of a plane where data was wide.
+    _moments: dict[str, np.ndarray] | None
+    _frame: tuple[np.ndarray, np.ndarray] | None
+    _denoiser: Denoiser | None
+
     def __init__(
         self,
         n_clusters: int = 8,
@@ -416,9 +421,7 @@ class LinearTAE(BaseTAE):
         """Keep what ``denoise`` needs; its decompositions wait until it is called."""
         moments, span = solution.run.moments, solution.span
         kind = self.cluster_centers_.dtype
-        self._denoiser: Denoiser | None = None
-        self._moments: dict[str, np.ndarray] | None = None
-        self._frame: tuple[np.ndarray, np.ndarray] | None = None
+        self._denoiser = self._moments = self._frame = None
         if moments.seconds.numel() > LARGEST_MOMENTS:
             self._denoiser = Denoiser.from_moments(moments, solution.shift, span=span).to("cpu")
             return
