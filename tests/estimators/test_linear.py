@@ -8,6 +8,7 @@ import torch
 from sklearn.exceptions import ConvergenceWarning
 
 from tensorae import LinearTAE
+from tensorae.datasets import lines_3d
 from tensorae.estimators.base import BaseTAE
 
 METHODS = ["predict", "predict_proba", "costs", "transform", "reconstruct", "score_samples"]
