@@ -1,0 +1,265 @@
+"""Samples sorted by a fitted model: what explanations, pictures and reports start from.
+
+Shapes: n samples, k clusters, d features, h latent.
+"""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any, Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+from tensorae import exceptions
+from tensorae.exceptions import InvalidParameterError
+
+__all__ = [
+    "ClusteredSamples",
+    "FittedModel",
+    "as_array",
+    "check_fitted",
+    "check_names",
+    "evenly_spaced",
+    "find_feature",
+    "has_components",
+    "in_chunks",
+    "in_spreads",
+    "latent_dim",
+    "model_names",
+    "spread_of",
+]
+
+Array = NDArray[Any]
+
+CHUNK_ROWS = 8192
+
+
+class FittedModel(Protocol):
+    """What is asked of a fitted model; ``LinearTAE`` and ``TAE`` offer it.
+
+    Looked for and used where it is there: ``components_`` with ``explained_variance_``,
+    ``explained_variance_ratio_`` and ``noise_variance_``, ``feature_names_in_``,
+    ``input_shape_``, and the course of the fit as ``loss_path_`` or ``history_``.
+    """
+
+    n_features_in_: int
+    cluster_centers_: Any
+    labels_: Any
+    weights_: Any
+
+    predict: Callable[[Any], Any]
+    predict_proba: Callable[[Any], Any]
+    costs: Callable[[Any], Any]
+    score_samples: Callable[[Any], Any]
+    transform: Callable[[Any], Any]
+    inverse_transform: Callable[[Any, Any], Any]
+    reconstruct: Callable[[Any], Any]
+    denoise: Callable[..., Any]  # a TAE has learnt what noise to expect, a LinearTAE is told
+    get_feature_names_out: Callable[[], Any]
+
+
+def check_fitted(model: FittedModel) -> None:
+    """Refuse a model that is asked for results before ``fit``."""
+    if not hasattr(model, "n_features_in_"):
+        raise exceptions.NotFittedError(
+            f"This {type(model).__name__} instance is not fitted yet. Call 'fit' with "
+            "appropriate arguments before using this estimator."
+        )
+
+
+def has_components(model: FittedModel) -> bool:
+    """Whether the model itself knows the directions of its clusters, as a ``LinearTAE`` does."""
+    return hasattr(model, "components_")
+
+
+def latent_dim(model: FittedModel) -> int:
+    """Numbers of a code."""
+    return len(model.get_feature_names_out())
+
+
+@dataclass(frozen=True, eq=False)
+class ClusteredSamples:
+    """Samples that a fitted model has accepted, and what it makes of them, asked for once.
+
+    Attributes
+    ----------
+    model : FittedModel
+    given : object
+        The samples in the form that the model takes without a warning.
+    values : ndarray of shape (n, d)
+        The same as floating-point numbers.
+    names : tuple of str
+        Of the features.
+    labels : ndarray of shape (n,)
+    """
+
+    model: FittedModel
+    given: Any
+    values: Array
+    names: tuple[str, ...]
+    labels: Array
+
+    @classmethod
+    def of(
+        cls, model: FittedModel, X: Any, feature_names: Sequence[str] | None = None
+    ) -> ClusteredSamples:
+        """Check a fitted model and samples for it; errors about them are the model's own."""
+        if isinstance(X, ClusteredSamples):
+            return X
+        check_fitted(model)
+        is_table = hasattr(X, "columns") and not hasattr(X, "collect")
+        if feature_names is None and is_table and len(X.columns):
+            feature_names = [str(name) for name in X.columns]
+        # A model fitted without names would warn about those of a table.
+        unnamed = is_table and not hasattr(model, "feature_names_in_")
+        given = as_array(X) if unnamed or hasattr(X, "detach") else X
+        labels = np.asarray(model.predict(given))
+        values = _as_rows(given)
+        if values.dtype.kind != "f":
+            values = values.astype(np.float64)
+        return cls(model, given, values, model_names(model, feature_names), labels)
+
+    @property
+    def k(self) -> int:
+        """Clusters, those without members included."""
+        return len(self.model.cluster_centers_)
+
+    @property
+    def n(self) -> int:
+        """Samples."""
+        return len(self.values)
+
+    @property
+    def d(self) -> int:
+        """Features."""
+        return len(self.names)
+
+    @property
+    def image_shape(self) -> tuple[int, ...] | None:
+        """Shape (h, w) or (c, h, w) of a sample, c 1 or 3, where X or the model holds images."""
+        shape = tuple(getattr(self.given, "shape", ()))[1:]
+        if len(shape) not in (2, 3):
+            shape = tuple(getattr(self.model, "input_shape_", ()))
+        return shape if len(shape) == 2 or (len(shape) == 3 and shape[0] in (1, 3)) else None
+
+    @cached_property
+    def sizes(self) -> Array:
+        """Members (k,) of each cluster."""
+        return np.bincount(self.labels, minlength=self.k)
+
+    @cached_property
+    def codes(self) -> Array:
+        """What ``transform`` gives (n, h), in the coordinates of each sample's own cluster."""
+        return np.asarray(self.model.transform(self.given))
+
+    @cached_property
+    def reconstructions(self) -> Array:
+        """What the autoencoders give back (n, d)."""
+        return _as_rows(self.model.reconstruct(self.given))
+
+    @cached_property
+    def misfit(self) -> Array:
+        """Smallest cost (n,) of each sample."""
+        return -np.asarray(self.model.score_samples(self.given))
+
+    @cached_property
+    def confidence(self) -> Array:
+        """Probability (n,) of the cluster that ``predict`` names.
+
+        With very unequal sizes another cluster can be more probable.
+        """
+        proba: Array = np.asarray(self.model.predict_proba(self.given))
+        return proba[np.arange(self.n), self.labels]
+
+    @cached_property
+    def mean(self) -> Array:
+        """Mean (d,) of all samples."""
+        mean: Array = self.values.mean(0, dtype=np.float64)
+        return mean
+
+    @cached_property
+    def spread(self) -> Array:
+        """Standard deviation (d,) of each feature over all samples; 0 where it does not vary."""
+        return spread_of(self.values, self.mean)
+
+
+def spread_of(values: Array, mean: Array) -> Array:
+    """Standard deviation (d,) of the columns, 0 where rounding is all that varies."""
+    squares = sum(((part - mean) ** 2).sum(0) for part in in_chunks(values))
+    spread: Array = np.sqrt(squares / len(values))
+    largest = np.maximum(values.max(0), -values.min(0))
+    return np.where(spread > 8 * np.finfo(values.dtype).eps * largest, spread, 0)
+
+
+def in_spreads(values: Array, spread: Array) -> Array:
+    """Values in standard deviations of their features; 0 where a feature does not vary."""
+    return np.where(spread > 0, values / np.where(spread > 0, spread, 1), 0)
+
+
+def in_chunks(rows: Array) -> Iterator[Array]:
+    """Rows in parts, so that what is computed from them takes little memory."""
+    return (rows[start : start + CHUNK_ROWS] for start in range(0, len(rows), CHUNK_ROWS))
+
+
+def evenly_spaced(n: int, most: int) -> NDArray[np.intp]:
+    """All of n row numbers, or so many of them at even distances."""
+    return np.unique(np.linspace(0, n - 1, min(n, most)).round().astype(np.intp))
+
+
+def model_names(model: FittedModel, feature_names: Sequence[str] | None = None) -> tuple[str, ...]:
+    """Names of a fitted model's features: as given, as fitted, or x0, x1 and so on."""
+    if feature_names is None:
+        feature_names = getattr(model, "feature_names_in_", None)
+    return check_names(feature_names, int(model.n_features_in_))
+
+
+def check_names(feature_names: Sequence[str] | None, d: int) -> tuple[str, ...]:
+    """One name for each of d features; x0, x1 and so on where none are given."""
+    if feature_names is None:
+        return tuple(f"x{column}" for column in range(d))
+    if isinstance(feature_names, str) or len(feature_names) != d:
+        count = "one text" if isinstance(feature_names, str) else str(len(feature_names))
+        raise InvalidParameterError(
+            f"feature_names must have one name for each of the {d} features, got {count}; "
+            "give a list of them, or leave it out."
+        )
+    return tuple(str(name) for name in feature_names)
+
+
+def find_feature(feature: int | str, names: Sequence[str]) -> int:
+    """Column of a feature that is named or numbered; negative numbers count from the end."""
+    if isinstance(feature, str):
+        if feature in names:
+            return list(names).index(feature)
+        close = difflib.get_close_matches(feature, names, n=1)
+        some = ", ".join(repr(name) for name in names[:8]) + (" …" if len(names) > 8 else "")
+        remedy = f"did you mean {close[0]!r}?" if close else f"choose among {some}."
+        raise InvalidParameterError(f"no feature is called {feature!r}; {remedy}")
+    if isinstance(feature, bool) or not isinstance(feature, int | np.integer):
+        raise InvalidParameterError(
+            f"a feature must be a name or a column number, got {feature!r}; give one of them."
+        )
+    if not -len(names) <= feature < len(names):
+        raise InvalidParameterError(
+            f"feature {feature} does not exist: there are {len(names)}; "
+            f"give a number from 0 to {len(names) - 1}."
+        )
+    return int(feature) % len(names)
+
+
+def as_array(values: Any) -> Array:
+    """Any array-like as an array, from a GPU too."""
+    if hasattr(values, "detach"):
+        values = values.detach().cpu()
+    array: Array = np.asarray(values)
+    return array
+
+
+def _as_rows(samples: Any) -> Array:
+    """Samples or images of any shape as rows (n, d)."""
+    array = np.asarray(samples)
+    return array.reshape(len(array), -1)
