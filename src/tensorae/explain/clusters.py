@@ -21,7 +21,6 @@ from tensorae.explain.samples import (
     evenly_spaced,
     has_components,
     in_spreads,
-    latent_dim,
     model_names,
 )
 
@@ -247,11 +246,8 @@ def _own_directions(model: Any) -> list[_Directions]:
 
 def _found_directions(samples: ClusteredSamples, members: list[Array]) -> list[_Directions]:
     """Principal directions of what the autoencoders give back for their members."""
-    h = latent_dim(samples.model)
-    return [
-        _directions_of(_doubled(samples.values[own]), _doubled(samples.reconstructions[own]), h)
-        for own in members
-    ]
+    pairs = ((samples.values[own], samples.reconstructions[own]) for own in members)
+    return [_directions_of(_doubled(x), _doubled(back), samples.h) for x, back in pairs]
 
 
 def _directions_of(x: Array, given_back: Array, h: int) -> _Directions:
@@ -300,7 +296,7 @@ class Line:
 
 def cluster_lines(samples: ClusteredSamples, description: Description | None = None) -> list[Line]:
     """What the autoencoders keep: components, or the curve that a code of one number draws."""
-    if not has_components(samples.model) and latent_dim(samples.model) == 1:
+    if not has_components(samples.model) and samples.h == 1:
         return _decoded_curves(samples)
     return [
         Line(

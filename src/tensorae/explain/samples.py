@@ -29,6 +29,7 @@ __all__ = [
     "in_chunks",
     "in_spreads",
     "latent_dim",
+    "losses_of",
     "model_names",
     "spread_of",
 ]
@@ -79,6 +80,12 @@ def has_components(model: FittedModel) -> bool:
 def latent_dim(model: FittedModel) -> int:
     """Numbers of a code."""
     return len(model.get_feature_names_out())
+
+
+def losses_of(model: Any) -> Array:
+    """Losses along the fit, by iteration or epoch."""
+    by_epoch = hasattr(model, "history_")
+    return np.asarray(model.history_["loss"] if by_epoch else model.loss_path_, np.float64)
 
 
 @dataclass(frozen=True, eq=False)
@@ -137,6 +144,11 @@ class ClusteredSamples:
     def d(self) -> int:
         """Features."""
         return len(self.names)
+
+    @property
+    def h(self) -> int:
+        """Numbers of a code."""
+        return latent_dim(self.model)
 
     @property
     def image_shape(self) -> tuple[int, ...] | None:
