@@ -20,7 +20,7 @@ from tensorae.explain.samples import (
     check_fitted,
     evenly_spaced,
     has_components,
-    in_spreads,
+    in_units,
     model_names,
 )
 
@@ -160,7 +160,7 @@ def _summary(
     own = facts.directions[label]
     components = zip(own.components, own.variances, own.ratios, strict=True)
     # Over all samples, not inside the clusters: no spread is zero where the centres differ.
-    apart = in_spreads(facts.centers[label] - facts.others[label], facts.spread)
+    apart = in_units(facts.centers[label] - facts.others[label], facts.spread)
     return ClusterSummary(
         label=label,
         size=int(facts.sizes[label]),
@@ -347,7 +347,7 @@ def telling_features(
     score = _doubled(samples.model.cluster_centers_).std(0)
     for component in components:
         score = np.maximum(score, np.sqrt(max(component.variance, 0)) * np.abs(component.direction))
-    return np.argsort(-in_spreads(score, samples.spread), kind="stable")
+    return np.argsort(-in_units(score, samples.spread), kind="stable")
 
 
 def _doubled(values: Any) -> Array:

@@ -21,13 +21,14 @@ __all__ = [
     "ClusteredSamples",
     "FittedModel",
     "as_array",
+    "as_rows",
     "check_fitted",
     "check_names",
     "evenly_spaced",
     "find_feature",
     "has_components",
     "in_chunks",
-    "in_spreads",
+    "in_units",
     "latent_dim",
     "losses_of",
     "model_names",
@@ -125,7 +126,7 @@ class ClusteredSamples:
         unnamed = is_table and not hasattr(model, "feature_names_in_")
         given = as_array(X) if unnamed or hasattr(X, "detach") else X
         labels = np.asarray(model.predict(given))
-        values = _as_rows(given)
+        values = as_rows(given)
         if values.dtype.kind != "f":
             values = values.astype(np.float64)
         return cls(model, given, values, model_names(model, feature_names), labels)
@@ -171,7 +172,7 @@ class ClusteredSamples:
     @cached_property
     def reconstructions(self) -> Array:
         """What the autoencoders give back (n, d)."""
-        return _as_rows(self.model.reconstruct(self.given))
+        return as_rows(self.model.reconstruct(self.given))
 
     @cached_property
     def misfit(self) -> Array:
@@ -207,9 +208,9 @@ def spread_of(values: Array, mean: Array) -> Array:
     return np.where(spread > 8 * np.finfo(values.dtype).eps * largest, spread, 0)
 
 
-def in_spreads(values: Array, spread: Array) -> Array:
-    """Values in standard deviations of their features; 0 where a feature does not vary."""
-    return np.where(spread > 0, values / np.where(spread > 0, spread, 1), 0)
+def in_units(values: Array, units: Array) -> Array:
+    """Values over the unit of their feature, such as its spread; 0 where that is 0."""
+    return np.where(units > 0, values / np.where(units > 0, units, 1), 0)
 
 
 def in_chunks(rows: Array) -> Iterator[Array]:
@@ -271,7 +272,7 @@ def as_array(values: Any) -> Array:
     return array
 
 
-def _as_rows(samples: Any) -> Array:
+def as_rows(samples: Any) -> Array:
     """Samples or images of any shape as rows (n, d)."""
     array = np.asarray(samples)
     return array.reshape(len(array), -1)

@@ -47,31 +47,28 @@ MOST_IN_LEGEND = 10
 
 
 def one_ax(ax: Any, figsize: tuple[float, float]) -> Axes:
-    """The caller's axes, or those of a new figure."""
-    if ax is None:
+    """The caller's axes, those of the caller's figure, or of a new one."""
+    if ax is None or hasattr(ax, "subplots"):
         with styled() as plt:
-            new: Axes = plt.subplots(figsize=figsize, layout="constrained")[1]
-            return new
+            figure = plt.figure(figsize=figsize, layout="constrained") if ax is None else ax
+            ax = figure.subplots()
     if not isinstance(ax, _axes_class()):
         raise InvalidParameterError(
             f"ax must be one matplotlib Axes, got {type(ax).__name__}; "
             "take it from plt.subplots(), or leave it out."
         )
-    given: Axes = ax
-    return given
+    axes: Axes = ax
+    return axes
 
 
 def grid_of(
     axes: Any, rows: int, columns: int, figsize: tuple[float, float], **share: Any
 ) -> NDArray[Any]:
     """Axes (rows, columns): the caller's, those of the caller's figure, or of a new one."""
-    if axes is None:
+    if axes is None or hasattr(axes, "subplots"):  # a Figure or a SubFigure
         with styled() as plt:
-            figure = plt.figure(figsize=figsize, layout="constrained")
-            return _as_grid(figure.subplots(rows, columns, squeeze=False, **share))
-    if hasattr(axes, "subplots"):  # a Figure or a SubFigure
-        with styled():
-            return _as_grid(axes.subplots(rows, columns, squeeze=False, **share))
+            figure = plt.figure(figsize=figsize, layout="constrained") if axes is None else axes
+            axes = figure.subplots(rows, columns, squeeze=False, **share)
     given = np.array(axes, dtype=object)
     if given.size != rows * columns or not all(
         isinstance(entry, _axes_class()) for entry in given.flat
@@ -123,9 +120,8 @@ def outside_legend(ax: Axes, handles: Sequence[Any] | None = None) -> None:
 def draw_key(ax: Axes, handles: Sequence[Any], names: Sequence[str], **location: Any) -> None:
     """A legend whose marks are full and large: faint points would be unreadable as a key."""
     legend = ax.legend(handles, names, frameon=False, **location)
-    for handle in legend.legend_handles:
-        if handle is not None:
-            handle.set_alpha(1)
+    for handle in filter(None, legend.legend_handles):
+        handle.set_alpha(1)
         if hasattr(handle, "set_sizes"):  # points
             handle.set_sizes([36])
 
@@ -170,8 +166,3 @@ def without_frame(ax: Axes) -> None:
 
 def _axes_class() -> Any:
     return import_optional("matplotlib.axes", extra="plots").Axes
-
-
-def _as_grid(axes: Any) -> NDArray[Any]:
-    grid: NDArray[Any] = np.asarray(axes, dtype=object)
-    return grid

@@ -29,12 +29,12 @@ from tensorae.plotting.canvas import (
     dots,
     draw_key,
     grid_of,
-    tick_positions,
     one_ax,
     outside_legend,
     strip_offsets,
     stripes,
     strips_height,
+    tick_positions,
     without_frame,
 )
 from tensorae.plotting.style import INK, cluster_colors

@@ -13,7 +13,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tensorae.exceptions import InvalidParameterError
-from tensorae.explain.samples import ClusteredSamples, FittedModel, as_array, has_components
+from tensorae.explain.samples import (
+    ClusteredSamples,
+    FittedModel,
+    as_array,
+    as_rows,
+    has_components,
+)
 from tensorae.plotting.canvas import grid_of, without_frame
 
 __all__ = ["check_shape", "in_range", "plot_reconstructions"]
@@ -81,7 +87,7 @@ def plot_reconstructions(
     if clean is not None:
         pictures = {"clean": _checked_clean(clean, samples.values.shape)[chosen], **pictures}
     given = _picked(samples.given, chosen)
-    pictures["reconstruction"] = _flat(model.reconstruct(given))
+    pictures["reconstruction"] = as_rows(model.reconstruct(given))
     if denoise is not False:
         pictures["de-noised"] = _denoised(model, given, denoise)
     grid = grid_of(
@@ -153,28 +159,23 @@ def _picked(given: Any, chosen: NDArray[np.intp]) -> Any:
 
 def _denoised(model: FittedModel, given: Any, denoise: float | str | bool) -> NDArray[Any]:
     if has_components(model):
-        return _flat(model.denoise(given, noise="auto" if denoise is True else denoise))
+        return as_rows(model.denoise(given, noise="auto" if denoise is True else denoise))
     if denoise is not True:
         raise InvalidParameterError(
             f"denoise must be True or False for a {type(model).__name__}, got {denoise!r}; "
             "it has learnt in fit what noise to expect."
         )
-    return _flat(model.denoise(given))
+    return as_rows(model.denoise(given))
 
 
 def _checked_clean(clean: Any, wanted: tuple[int, ...]) -> NDArray[Any]:
-    array = _flat(as_array(clean))
+    array = as_rows(as_array(clean))
     if array.shape != wanted:
         raise InvalidParameterError(
             f"clean must have as many samples and pixels as X, {wanted}, got {array.shape}; "
             "give one clean image for each sample."
         )
     return array
-
-
-def _flat(images: Any) -> NDArray[Any]:
-    array = np.asarray(images)
-    return array.reshape(len(array), -1)
 
 
 def _as_picture(image: NDArray[Any], size: Shape, limits: dict[str, Any]) -> NDArray[Any]:

@@ -21,11 +21,11 @@ from tensorae.plotting.canvas import (
     dot_size,
     dots,
     grid_of,
-    tick_positions,
     one_ax,
     strip_offsets,
     stripes,
     strips_height,
+    tick_positions,
     without_frame,
 )
 from tensorae.plotting.style import INK, cluster_colors

@@ -17,7 +17,7 @@ from tensorae.explain.samples import (
     losses_of,
 )
 from tensorae.explain.trends import numbered_reversals
-from tensorae.plotting.canvas import tick_positions, one_ax
+from tensorae.plotting.canvas import one_ax, tick_positions
 from tensorae.plotting.clusters import Feature, plot_clusters, plot_loadings
 from tensorae.plotting.images import plot_reconstructions
 from tensorae.plotting.members import plot_confidence, plot_costs, plot_embedding
@@ -85,88 +85,54 @@ def plot_overview(
     """
     check_fitted(model)
     samples = None if X is None else ClusteredSamples.of(model, X, feature_names)
-    if samples is None:
-        panels = _panels_of_fit(model, feature_names)
-    else:
-        panels = _panels_of_samples(samples, features, shape)
-    rows, columns = (1, len(panels)) if len(panels) < 4 else (2, 2)
+    images = shape is not None or (samples is not None and samples.image_shape is not None)
+    if features is None and samples is not None and not images:
+        features = _telling_pair(samples)
+    panels: dict[str, Callable[[Any], Any]] = {
+        "Clusters": lambda part: plot_clusters(model, samples, features, ax=part),
+        "Samples and reconstructions": lambda part: plot_reconstructions(
+            model, samples, shape=shape, n=4, axes=part
+        ),
+        "Codes": lambda part: plot_embedding(model, samples, axes=part),
+        "Costs": lambda part: plot_costs(model, samples, ax=part),
+        "Confidence": lambda part: plot_confidence(model, samples, ax=part),
+        "Loadings": lambda part: plot_loadings(
+            model, samples, feature_names=feature_names, n_features=12, ax=part
+        ),
+        "How the fit went": lambda part: plot_history(model, ax=part),
+        "Sizes": lambda part: plot_sizes(model, ax=part),
+    }
+    titles = _titles(model, samples, images=images)
+    rows, columns = (1, len(titles)) if len(titles) < 4 else (2, 2)
     with styled() as plt:
         if figure is None:
             size = (5.6 * columns, 3.9 * rows + 0.4)
             figure = plt.figure(figsize=size, layout="constrained")
         parts = np.ravel(figure.subfigures(rows, columns, squeeze=False, wspace=0.03, hspace=0.05))
-        for part, (title, draw) in zip(parts, panels, strict=True):
+        for part, title in zip(parts, titles, strict=True):
             part.suptitle(title, fontsize="large", fontweight="bold", x=0.02, ha="left")
-            draw(part)
+            panels[title](part)
         k, h = len(model.cluster_centers_), latent_dim(model)
         figure.suptitle(f"{type(model).__name__}: {k} cluster{'s' * (k > 1)}, latent dimension {h}")
     drawn: Figure = figure
     return drawn
 
 
-Panel = tuple[str, Callable[[Any], Any]]
-
-
-def _panels_of_fit(model: FittedModel, feature_names: Sequence[str] | None) -> list[Panel]:
-    """Titles, and functions that draw into a part of the figure."""
-    if has_components(model):
-        return [_course(model), _loadings(model, None, feature_names)]
-    return [_course(model), ("Sizes", lambda part: plot_sizes(model, ax=part.subplots()))]
-
-
-def _panels_of_samples(
-    samples: ClusteredSamples, features: Sequence[Feature] | None, shape: Sequence[int] | None
-) -> list[Panel]:
-    """The same where there is more to see."""
-    model = samples.model
-    images = shape is not None or samples.image_shape is not None
-    panels = [_reconstructions(samples, shape) if images else _clusters(samples, features)]
-    panels.append(_codes(samples))
+def _titles(model: FittedModel, samples: ClusteredSamples | None, *, images: bool) -> list[str]:
+    """The panels that show most of what there is to see."""
+    linear = has_components(model)
+    if samples is None:
+        return ["How the fit went", "Loadings" if linear else "Sizes"]
+    many = samples.h > 1 and samples.k > MOST_MULTIPLES
+    titles = [
+        "Samples and reconstructions" if images else "Clusters",
+        "Costs" if many else "Codes",
+    ]
     if samples.k > 1:
-        panels.append(
-            ("Confidence", lambda part: plot_confidence(model, samples, ax=part.subplots()))
-        )
-    if has_components(model) and not images:
-        panels.append(_loadings(model, samples, None))
-    return panels if len(panels) == 4 else [*panels, _course(model)]
-
-
-def _course(model: FittedModel) -> Panel:
-    return "How the fit went", lambda part: plot_history(model, ax=part.subplots())
-
-
-def _reconstructions(samples: ClusteredSamples, shape: Sequence[int] | None) -> Panel:
-    def draw(part: Any) -> None:
-        plot_reconstructions(samples.model, samples, shape=shape, n=4, axes=part)
-
-    return "Samples and reconstructions", draw
-
-
-def _clusters(samples: ClusteredSamples, features: Sequence[Feature] | None) -> Panel:
-    pair = features if features is not None else _telling_pair(samples)
-    return "Clusters", lambda part: plot_clusters(samples.model, samples, pair, ax=part.subplots())
-
-
-def _loadings(
-    model: FittedModel, samples: ClusteredSamples | None, feature_names: Sequence[str] | None
-) -> Panel:
-    def draw(part: Any) -> None:
-        plot_loadings(
-            model, samples, feature_names=feature_names, n_features=12, ax=part.subplots()
-        )
-
-    return "Loadings", draw
-
-
-def _codes(samples: ClusteredSamples) -> Panel:
-    model, single = samples.model, samples.h == 1
-    if not single and samples.k > MOST_MULTIPLES:
-        return "Costs", lambda part: plot_costs(model, samples, ax=part.subplots())
-
-    def draw(part: Any) -> None:
-        plot_embedding(model, samples, axes=part.subplots() if single else part)
-
-    return "Codes", draw
+        titles.append("Confidence")
+    if linear and not images:
+        titles.append("Loadings")
+    return titles if len(titles) == 4 else [*titles, "How the fit went"]
 
 
 def _telling_pair(samples: ClusteredSamples) -> list[int]:
