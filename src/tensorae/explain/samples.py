@@ -32,7 +32,8 @@ __all__ = [
     "latent_dim",
     "losses_of",
     "model_names",
-    "spread_of",
+    "moments",
+    "rounding",
 ]
 
 Array = NDArray[Any]
@@ -188,24 +189,38 @@ class ClusteredSamples:
         proba: Array = np.asarray(self.model.predict_proba(self.given))
         return proba[np.arange(self.n), self.labels]
 
-    @cached_property
+    @property
     def mean(self) -> Array:
         """Mean (d,) of all samples."""
-        mean: Array = self.values.mean(0, dtype=np.float64)
-        return mean
+        return self._moments[0]
 
-    @cached_property
+    @property
     def spread(self) -> Array:
         """Standard deviation (d,) of each feature over all samples; 0 where it does not vary."""
-        return spread_of(self.values, self.mean)
+        return self._moments[1]
+
+    @cached_property
+    def _moments(self) -> tuple[Array, Array, Array]:
+        return moments(self.values)
 
 
-def spread_of(values: Array, mean: Array) -> Array:
-    """Standard deviation (d,) of the columns, 0 where rounding is all that varies."""
-    squares = sum(((part - mean) ** 2).sum(0) for part in in_chunks(values))
-    spread: Array = np.sqrt(squares / len(values))
-    largest = np.maximum(values.max(0), -values.min(0))
-    return np.where(spread > 8 * np.finfo(values.dtype).eps * largest, spread, 0)
+def moments(values: Array) -> tuple[Array, Array, Array]:
+    """Mean, standard deviation and largest size (d,) of the columns.
+
+    The deviation is 0 where rounding is all that varies; the size is 1 where it would be 0.
+    """
+    largest = np.maximum(values.max(0), -values.min(0)).astype(np.float64)
+    unit = np.where(largest > 0, largest, 1)
+    # In units of the largest entry no square can overflow.
+    mean = sum((part / unit).sum(0) for part in in_chunks(values)) / len(values)
+    squares = sum((((part / unit) - mean) ** 2).sum(0) for part in in_chunks(values))
+    spread = np.sqrt(squares / len(values))
+    return mean * unit, np.where(spread > rounding(values), spread, 0) * unit, unit
+
+
+def rounding(values: Array) -> float:
+    """What sums of numbers of this precision lose, as a share of the largest."""
+    return 8 * float(np.finfo(values.dtype).eps)
 
 
 def in_units(values: Array, units: Array) -> Array:

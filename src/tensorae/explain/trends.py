@@ -15,7 +15,14 @@ from scipy import special
 
 from tensorae.exceptions import InvalidInputError, InvalidParameterError, unknown_choice
 from tensorae.explain.results import Slope, Trend, TrendReversals
-from tensorae.explain.samples import ClusteredSamples, as_array, check_names, in_chunks
+from tensorae.explain.samples import (
+    ClusteredSamples,
+    as_array,
+    check_names,
+    in_chunks,
+    moments,
+    rounding,
+)
 
 __all__ = ["numbered_reversals", "trend_reversals"]
 
@@ -195,22 +202,16 @@ class _Clusters:
 
     values: NDArray[Any]
     rows: list[NDArray[np.intp]]
-    origin: Floats
+    mean: Floats
     spread: Floats
     rounding: Floats
 
     @classmethod
     def of(cls, values: NDArray[Any], codes: NDArray[np.intp]) -> _Clusters:
-        largest = np.abs(values).max(0).astype(np.float64)
-        unit = np.where(largest > 0, largest, 1)
-        # In units of the largest entry no square can overflow.
-        origin = sum((part / unit).sum(0) for part in in_chunks(values)) / len(values)
-        squares = sum((((part / unit) - origin) ** 2).sum(0) for part in in_chunks(values))
-        spread = np.sqrt(squares / len(values))
-        rounding = 8 * np.finfo(values.dtype).eps
-        spread = np.where(spread > rounding, spread, 1)
+        mean, spread, largest = moments(values)
+        spread = np.where(spread > 0, spread, largest)
         rows = np.split(np.argsort(codes, kind="stable"), np.cumsum(np.bincount(codes))[:-1])
-        return cls(values, rows, origin * unit, spread * unit, rounding / spread)
+        return cls(values, rows, mean, spread, rounding(values) * largest / spread)
 
     def scatters(self) -> Iterator[tuple[int, Floats, Floats]]:
         """Size, mean (d,) and scatter (d, d) of each cluster in turn: one matrix at a time."""
@@ -229,7 +230,7 @@ class _Clusters:
             yield len(rows), mean, scatter
 
     def _scaled(self, rows: NDArray[np.intp]) -> Floats:
-        scaled: Floats = (self.values[rows].astype(np.float64) - self.origin) / self.spread
+        scaled: Floats = (self.values[rows].astype(np.float64) - self.mean) / self.spread
         return scaled
 
 
