@@ -12,12 +12,13 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from tensorae.exceptions import InvalidInputError, InvalidParameterError
+from tensorae.exceptions import InvalidInputError
 from tensorae.explain.results import ClusterSummary, Component, Description, Loading
 from tensorae.explain.samples import (
     ClusteredSamples,
     FittedModel,
     check_fitted,
+    check_whole,
     evenly_spaced,
     has_components,
     in_units,
@@ -98,8 +99,8 @@ def describe(
       typical rows     90, 65, 128
       worst rows       9, 75, 14
     """
-    _check_count("n_features", n_features, 1)
-    _check_count("n_members", n_members, 0)
+    check_whole("n_features", n_features, 1, remedy="5 is usual.")
+    check_whole("n_members", n_members, 0, remedy="5 is usual.")
     if X is not None:
         samples = ClusteredSamples.of(model, X, feature_names)
         return describe_samples(samples, n_features=n_features, n_members=n_members)
@@ -352,10 +353,3 @@ def telling_features(
 
 def _doubled(values: Any) -> Array:
     return np.asarray(values, np.float64)
-
-
-def _check_count(name: str, value: Any, low: int) -> None:
-    if isinstance(value, bool) or not isinstance(value, int | np.integer) or value < low:
-        raise InvalidParameterError(
-            f"{name} must be a whole number from {low} on, got {value!r}; 5 is usual."
-        )

@@ -24,6 +24,7 @@ __all__ = [
     "as_rows",
     "check_fitted",
     "check_names",
+    "check_whole",
     "evenly_spaced",
     "find_feature",
     "has_components",
@@ -277,6 +278,16 @@ def find_feature(feature: int | str, names: Sequence[str]) -> int:
             f"give a number from 0 to {len(names) - 1}."
         )
     return int(feature) % len(names)
+
+
+def check_whole(name: str, value: Any, low: int, high: int | None = None, *, remedy: str) -> None:
+    """Refuse what is no whole number in this range."""
+    whole = isinstance(value, int | np.integer) and not isinstance(value, bool)
+    if not whole or value < low or (high is not None and value > high):
+        span = f"from {low} to {high}" if high is not None else f"from {low} on"
+        raise InvalidParameterError(
+            f"{name} must be a whole number {span}, got {value!r}; {remedy}"
+        )
 
 
 def as_array(values: Any) -> Array:

@@ -18,6 +18,7 @@ from tensorae.explain.samples import (
     FittedModel,
     as_array,
     as_rows,
+    check_whole,
     has_components,
 )
 from tensorae.plotting.canvas import grid_of, without_frame
@@ -80,8 +81,7 @@ def plot_reconstructions(
     """
     samples = ClusteredSamples.of(model, X)
     size = _shape_of(samples, shape)
-    if isinstance(n, bool) or not isinstance(n, int | np.integer) or n < 1:
-        raise InvalidParameterError(f"n must be a whole number above zero, got {n!r}; 8 is usual.")
+    check_whole("n", n, 1, remedy="8 is usual.")
     chosen = _from_each_cluster(samples.labels, int(n))
     pictures = {"sample": samples.values[chosen]}
     if clean is not None:

@@ -16,7 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tensorae._optional import import_optional
-from tensorae.exceptions import InvalidParameterError
+from tensorae.explain.samples import check_whole
 
 __all__ = [
     "INK",
@@ -106,11 +106,7 @@ def cluster_colors(n_clusters: int) -> list[str]:
     >>> cluster_colors(3)
     ['#0072B2', '#E69F00', '#009E73']
     """
-    if not isinstance(n_clusters, int | np.integer) or n_clusters < 0:
-        raise InvalidParameterError(
-            f"n_clusters must be a whole number from 0 on, got {n_clusters!r}; "
-            "give the number of clusters."
-        )
+    check_whole("n_clusters", n_clusters, 0, remedy="give the number of clusters.")
     if n_clusters <= len(OKABE_ITO):
         return list(OKABE_ITO[:n_clusters])
     return list(_extended(int(n_clusters)))

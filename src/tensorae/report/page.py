@@ -17,7 +17,7 @@ import numpy as np
 from tensorae._files import open_atomically
 from tensorae._optional import import_optional
 from tensorae.exceptions import InvalidParameterError
-from tensorae.explain.samples import FittedModel, check_fitted
+from tensorae.explain.samples import FittedModel, check_fitted, check_whole
 from tensorae.plotting.style import cluster_styles
 from tensorae.report.cards import cards_of, n_pictures
 from tensorae.report.findings import Findings
@@ -81,7 +81,7 @@ def write_report(
     True
     """
     check_fitted(model)
-    _check_points(max_points)
+    check_whole("max_points", max_points, 1, MOST_POINTS, remedy="5000 is usual.")
     target = _checked_path(path)
     # Opened first, so that a file that cannot be written is known before the work is done.
     with open_atomically(target) as file:
@@ -105,15 +105,6 @@ def _checked_path(path: str | os.PathLike[str]) -> Path:
             f"path must be the name of a file, got {type(path).__name__}; "
             'give one such as "report.html".'
         ) from None
-
-
-def _check_points(max_points: int) -> None:
-    whole = isinstance(max_points, int | np.integer) and not isinstance(max_points, bool)
-    if not whole or not 1 <= max_points <= MOST_POINTS:
-        raise InvalidParameterError(
-            f"max_points must be a whole number from 1 to {MOST_POINTS}, got {max_points!r}; "
-            "5000 is usual."
-        )
 
 
 def _render(findings: Findings, *, title: str | None, max_points: int) -> str:

@@ -56,11 +56,11 @@ class Points:
             *cluster_lines(findings, findings.description),
             *overall_line(findings, directions),
         ]
-        builder = _Builder(findings, rows, lines, directions)
+        made = _Columns(findings, rows, lines, directions)
         # In the order of what a reader would miss most; features take the room that is left.
-        others, overall = builder.others(), builder.directions()
-        codes, identifiers = builder.codes(), builder.identifiers()
-        features = builder.features(_wanted(findings, reversals))
+        others, overall = made.others(), made.directions()
+        codes, identifiers = made.codes(), made.identifiers()
+        features = made.features(_wanted(findings, reversals))
         columns = [*features.values(), *overall, *codes, *others]
         sprite = None if painter is None else sprite_of(painter, findings.values[rows])
         start = _start(findings, reversals, len(directions))
@@ -99,7 +99,7 @@ def as_json(content: Any) -> str:
     return text
 
 
-class _Builder:
+class _Columns:
     """Columns as the page takes them, until the room is used up."""
 
     def __init__(
@@ -125,30 +125,30 @@ class _Builder:
     def identifiers(self) -> list[dict[str, Any]]:
         texts = [self.findings.identifiers.row(row) for row in self.rows.tolist()]
         kept = []
-        for place, name in enumerate(self.findings.identifiers.names):
-            made = {"name": name, "values": [line[place] for line in texts]}
+        for number, name in enumerate(self.findings.identifiers.names):
+            made = {"name": name, "values": [line[number] for line in texts]}
             if self._takes(made):
                 kept.append(made)
         return kept
 
     def directions(self) -> list[dict[str, Any]]:
-        """All samples seen from their own principal directions: one frame for all clusters."""
+        """All samples seen from their own principal directions: the same for all clusters."""
         off = self.findings.values[self.rows] - self.findings.mean
         made = []
-        for place, direction in enumerate(self.overall if self.findings.d > 2 else []):
+        for number, direction in enumerate(self.overall if self.findings.d > 2 else []):
             line = None if self.line is None else (self.line - self.findings.mean) @ direction
-            name = f"overall direction {place + 1}"
-            made.append(_column(f"overall{place}", name, "All clusters", off @ direction, line))
-        return self._kept(made, len(made))
+            name = f"overall direction {number + 1}"
+            made.append(_column(f"overall{number}", name, "All clusters", off @ direction, line))
+        return self._fitting(made, len(made))
 
     def codes(self) -> list[dict[str, Any]]:
-        """What ``transform`` gives, in the frame of each cluster."""
+        """What ``transform`` gives, in the coordinates of each cluster."""
         codes = self.findings.codes[self.rows, :MOST_CODES]
         made = [
-            _column(f"code{place}", f"code {place}", "Embedding, by cluster", values)
-            for place, values in enumerate(codes.T)
+            _column(f"code{number}", f"code {number}", "Embedding, by cluster", values)
+            for number, values in enumerate(codes.T)
         ]
-        return self._kept(made, FEWEST)
+        return self._fitting(made, FEWEST)
 
     def others(self) -> list[dict[str, Any]]:
         """What is known of each row beside its features."""
@@ -161,12 +161,12 @@ class _Builder:
             sure = self.findings.confidence[self.rows]
             made.append(_column("confidence", "confidence", group, sure))
         made.append(_column("row", "row", group, self.rows))
-        return self._kept(made, len(made))
+        return self._fitting(made, len(made))
 
-    def _kept(self, columns: list[dict[str, Any]], fewest: int) -> list[dict[str, Any]]:
+    def _fitting(self, columns: list[dict[str, Any]], fewest: int) -> list[dict[str, Any]]:
         """Columns that there is room for, and so many whatever they take."""
         fits = [self._takes(column) for column in columns]
-        return [column for place, column in enumerate(columns) if place < fewest or fits[place]]
+        return [column for i, column in enumerate(columns) if i < fewest or fits[i]]
 
     def _takes(self, column: dict[str, Any]) -> bool:
         """Use up room for a column; one that does not fit takes none."""
