@@ -49,6 +49,15 @@ def test_images_show_reconstructions(conv, digits):
     assert len(figure.subfigs[1].axes) == 4
 
 
+def test_images_of_two_channels_are_drawn_by_their_pixels(rng):
+    """They have no colours to be shown in."""
+    images = rng.normal(size=(40, 2, 8, 8))
+    model = TAE(2, latent_dim=2, max_epochs=1, random_state=0).fit(images)
+    assert titles(model.plot(images))[0] == "Clusters"
+    with pytest.raises(InvalidParameterError, match="1 or 3 channels"):
+        plotting.plot_reconstructions(model, images)
+
+
 def test_rows_said_to_be_images_are_drawn_as_such(digits):
     X = digits[0].reshape(200, 64)
     model = LinearTAE(4, latent_dim=3, n_init=1, random_state=0).fit(X)

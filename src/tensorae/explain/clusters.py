@@ -26,13 +26,13 @@ from tensorae.explain.samples import (
 )
 
 __all__ = [
-    "Line",
+    "AxisLine",
     "axis_ends",
-    "cluster_lines",
+    "cluster_axes",
     "describe",
     "describe_samples",
     "overall_directions",
-    "overall_line",
+    "overall_axis",
     "telling_features",
 ]
 
@@ -287,7 +287,7 @@ def _principal_directions(off: Array, h: int) -> Array:
 
 
 @dataclass(frozen=True)
-class Line:
+class AxisLine:
     """A line of p points (p, d): a component of a cluster, or an axis of all samples (-1)."""
 
     cluster: int
@@ -295,12 +295,14 @@ class Line:
     points: Array
 
 
-def cluster_lines(samples: ClusteredSamples, description: Description | None = None) -> list[Line]:
+def cluster_axes(
+    samples: ClusteredSamples, description: Description | None = None
+) -> list[AxisLine]:
     """What the autoencoders keep: components, or the curve that a code of one number draws."""
     if not has_components(samples.model) and samples.h == 1:
         return _decoded_curves(samples)
     return [
-        Line(
+        AxisLine(
             cluster.label,
             number,
             axis_ends(cluster.center, component.direction, component.variance),
@@ -310,14 +312,14 @@ def cluster_lines(samples: ClusteredSamples, description: Description | None = N
     ]
 
 
-def _decoded_curves(samples: ClusteredSamples) -> list[Line]:
+def _decoded_curves(samples: ClusteredSamples) -> list[AxisLine]:
     """What each decoder makes of the codes of its members, from the least to the largest."""
     lines = []
     for label in np.flatnonzero(samples.sizes).tolist():
         own = samples.codes[samples.labels == label, 0]
         way = np.linspace(own.min(), own.max(), CURVE_POINTS)[:, None].astype(own.dtype)
         points = samples.model.inverse_transform(way, np.full(len(way), label))
-        lines.append(Line(label, 0, np.asarray(points).reshape(len(way), -1)))
+        lines.append(AxisLine(label, 0, np.asarray(points).reshape(len(way), -1)))
     return lines
 
 
@@ -327,12 +329,12 @@ def overall_directions(samples: ClusteredSamples, count: int) -> Array:
     return _principal_directions(samples.values[rows] - samples.mean, count)
 
 
-def overall_line(samples: ClusteredSamples, directions: Array) -> list[Line]:
+def overall_axis(samples: ClusteredSamples, directions: Array) -> list[AxisLine]:
     """The axis that one linear autoencoder for all samples would keep; none where none varies."""
     if len(directions) == 0:
         return []
     along = (samples.values - samples.mean) @ directions[0]
-    return [Line(-1, 0, axis_ends(samples.mean, directions[0], float((along**2).mean())))]
+    return [AxisLine(-1, 0, axis_ends(samples.mean, directions[0], float((along**2).mean())))]
 
 
 def axis_ends(center: Array, direction: Array, variance: float) -> Array:

@@ -154,12 +154,19 @@ class ClusteredSamples:
         return latent_dim(self.model)
 
     @property
-    def image_shape(self) -> tuple[int, ...] | None:
-        """Shape (h, w) or (c, h, w) of a sample, c 1 or 3, where X or the model holds images."""
+    def sample_shape(self) -> tuple[int, ...] | None:
+        """Shape (h, w) or (c, h, w) of one sample where X or the model holds images."""
         shape = tuple(getattr(self.given, "shape", ()))[1:]
-        if len(shape) not in (2, 3):
-            shape = tuple(getattr(self.model, "input_shape_", ()))
-        return shape if len(shape) == 2 or (len(shape) == 3 and shape[0] in (1, 3)) else None
+        fitted = tuple(getattr(self.model, "input_shape_", ()))
+        if len(shape) in (2, 3):
+            return shape
+        return fitted if len(fitted) == 3 else None
+
+    @property
+    def image_shape(self) -> tuple[int, ...] | None:
+        """The same where it can be drawn: with one channel or three."""
+        shape = self.sample_shape
+        return None if shape is None or (len(shape) == 3 and shape[0] not in (1, 3)) else shape
 
     @cached_property
     def sizes(self) -> Array:

@@ -351,16 +351,16 @@ def _bonferroni(p: Floats) -> Floats:
 def _holm(p: Floats) -> Floats:
     order = np.argsort(p)
     steps = np.maximum.accumulate(p[order] * np.arange(p.size, 0, -1))
-    return _in_order_of(order, steps)
+    return _unsorted(order, steps)
 
 
 def _benjamini_hochberg(p: Floats) -> Floats:
     order = np.argsort(p)[::-1]
     steps = np.minimum.accumulate(p[order] * p.size / np.arange(p.size, 0, -1))
-    return _in_order_of(order, steps)
+    return _unsorted(order, steps)
 
 
-def _in_order_of(order: NDArray[np.intp], steps: Floats) -> Floats:
+def _unsorted(order: NDArray[np.intp], steps: Floats) -> Floats:
     adjusted = np.empty_like(steps)
     adjusted[order] = np.minimum(steps, 1)
     return adjusted

@@ -15,11 +15,11 @@ from numpy.typing import NDArray
 
 from tensorae.exceptions import InvalidParameterError
 from tensorae.explain.clusters import (
-    Line,
-    cluster_lines,
+    AxisLine,
+    cluster_axes,
     describe,
+    overall_axis,
     overall_directions,
-    overall_line,
     telling_features,
 )
 from tensorae.explain.samples import ClusteredSamples, FittedModel, find_feature
@@ -235,14 +235,14 @@ def plot_loadings(
 # What is drawn ----------------------------------------------------------------------------------
 
 
-def _lines(samples: ClusteredSamples, *, overall: bool) -> list[Line]:
+def _lines(samples: ClusteredSamples, *, overall: bool) -> list[AxisLine]:
     """The overall axis first, so that those of the clusters lie above it."""
-    whole = overall_line(samples, overall_directions(samples, 1)) if overall else []
-    return [*whole, *cluster_lines(samples)]
+    whole = overall_axis(samples, overall_directions(samples, 1)) if overall else []
+    return [*whole, *cluster_axes(samples)]
 
 
 def _draw_pair(
-    ax: Axes, samples: ClusteredSamples, lines: list[Line], columns: tuple[int, int]
+    ax: Axes, samples: ClusteredSamples, lines: list[AxisLine], columns: tuple[int, int]
 ) -> None:
     x, y = columns
     dots(ax, samples.values[:, x], samples.values[:, y], samples.labels, samples.k)

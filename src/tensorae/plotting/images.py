@@ -128,15 +128,15 @@ def in_range(values: NDArray[Any], low: float, high: float) -> NDArray[Any]:
 
 def _shape_of(samples: ClusteredSamples, shape: Sequence[int] | None) -> Shape:
     """As given, as samples or model know it, or a square."""
-    if shape is not None:
-        return check_shape(shape, samples.d)
+    known = samples.sample_shape if shape is None else shape
+    if known is not None:
+        return check_shape(known, samples.d)
     side = math.isqrt(samples.d)
-    size = samples.image_shape or (side, side)
-    if math.prod(size) != samples.d:
+    if side * side != samples.d:
         raise InvalidParameterError(
             f"shape must be given: {samples.d} features are no square image; give (height, width)."
         )
-    return size
+    return side, side
 
 
 def _from_each_cluster(labels: NDArray[Any], count: int) -> NDArray[np.intp]:

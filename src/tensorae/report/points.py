@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from tensorae.explain.clusters import Line, cluster_lines, overall_directions, overall_line
+from tensorae.explain.clusters import AxisLine, cluster_axes, overall_axis, overall_directions
 from tensorae.plotting.style import cluster_styles
 from tensorae.report.findings import Findings
 from tensorae.report.pictures import Painter, sprite_of
@@ -53,8 +53,8 @@ class Points:
         rows = _shown_rows(findings, max_points)
         directions = overall_directions(findings, MOST_DIRECTIONS)
         lines = [
-            *cluster_lines(findings, findings.description),
-            *overall_line(findings, directions),
+            *cluster_axes(findings, findings.description),
+            *overall_axis(findings, directions),
         ]
         made = _Columns(findings, rows, lines, directions)
         # In the order of what a reader would miss most; features take the room that is left.
@@ -103,7 +103,7 @@ class _Columns:
     """Columns as the page takes them, until the room is used up."""
 
     def __init__(
-        self, findings: Findings, rows: NDArray[np.intp], lines: list[Line], directions: Array
+        self, findings: Findings, rows: NDArray[np.intp], lines: list[AxisLine], directions: Array
     ) -> None:
         self.findings, self.rows = findings, rows
         self.line = np.concatenate([line.points for line in lines]) if lines else None
@@ -228,7 +228,7 @@ def _start(findings: Findings, reversals: Reversals, n_directions: int) -> tuple
     return f"x{x}", f"x{y}"
 
 
-def _extents(lines: list[Line]) -> list[dict[str, int]]:
+def _extents(lines: list[AxisLine]) -> list[dict[str, int]]:
     """Where each line begins and ends among the points of all lines."""
     extents, start = [], 0
     for line in lines:
