@@ -1,19 +1,11 @@
-"""Codes, loadings, costs, confidence and the course of the fit are drawn as the model has them."""
+"""Codes, confidence and costs of the members are drawn as the model has them."""
 
 import numpy as np
 import pytest
 from matplotlib import pyplot as plt
 
 from tensorae import LinearTAE
-from tensorae.explain import describe
-from tensorae.plotting import (
-    plot_confidence,
-    plot_costs,
-    plot_embedding,
-    plot_history,
-    plot_loadings,
-    plot_sizes,
-)
+from tensorae.plotting import plot_confidence, plot_costs, plot_embedding
 
 # Codes ------------------------------------------------------------------------------------------
 
@@ -64,39 +56,6 @@ def test_fifty_clusters_are_still_named(crowd, k):
     assert len(plot_embedding(model, X, axes=small).get_yticklabels()) < 12
 
 
-# Loadings ---------------------------------------------------------------------------------------
-
-
-def test_loadings_are_the_components(planar, names):
-    ax = plot_loadings(planar, feature_names=names)
-    np.testing.assert_array_equal(ax.images[0].get_array(), planar.components_.reshape(6, 4))
-    assert [text.get_text() for text in ax.get_xticklabels()] == list(names)
-    assert [text.get_text() for text in ax.get_yticklabels()][:3] == ["0 · 0", "0 · 1", "1 · 0"]
-    assert [text.get_text() for text in ax.texts] == [
-        f"{value:.2f}" for value in planar.components_.ravel()
-    ]
-    assert ax.images[0].get_clim() == (-1, 1)
-
-
-def test_loadings_of_a_tae_are_those_of_its_description(curved, penguins):
-    table = plot_loadings(curved, penguins[0]).images[0].get_array()
-    expected = [cluster.components[0].direction for cluster in describe(curved, penguins[0])]
-    np.testing.assert_allclose(table, expected)
-
-
-def test_of_many_features_the_largest_loadings_are_shown(rng):
-    X = rng.normal(size=(200, 50))
-    X[:, [7, 31]] *= 20
-    model = LinearTAE(2, latent_dim=1, random_state=0).fit(X)
-    ax = plot_loadings(model, n_features=6)
-    shown = [text.get_text() for text in ax.get_xticklabels()]
-    assert len(shown) == 6
-    assert {"x7", "x31"} <= set(shown)
-    columns = [int(name[1:]) for name in shown]
-    np.testing.assert_array_equal(ax.images[0].get_array(), model.components_[:, 0, columns])
-    assert ax.get_xlabel() == "6 of 50 features: the largest loadings"
-
-
 # Costs and confidence ---------------------------------------------------------------------------
 
 
@@ -138,51 +97,7 @@ def test_confidence_is_the_probability_of_the_cluster_that_predict_names(linear,
     assert 0.8 in [line.get_xdata()[0] for line in ax.lines]
 
 
-# The course of the fit --------------------------------------------------------------------------
-
-
-def test_iterations_show_the_loss_path(linear):
-    ax = plot_history(linear)
-    np.testing.assert_array_equal(ax.lines[0].get_ydata(), linear.loss_path_)
-    assert (ax.get_xlabel(), ax.get_ylabel()) == ("iteration", "loss")
-
-
-def test_epochs_show_losses_and_changes_of_label(curved):
-    ax = plot_history(curved)
-    history = curved.history_
-    lines = {line.get_label(): line for line in ax.lines}
-    np.testing.assert_array_equal(lines["training"].get_xdata(), history["epoch"])
-    np.testing.assert_array_equal(lines["training"].get_ydata(), history["loss"])
-    seen = np.isfinite(history["held_out_loss"])
-    np.testing.assert_array_equal(
-        lines["held out"].get_ydata(), np.array(history["held_out_loss"])[seen]
-    )
-    beside = next(other for other in ax.figure.axes if other is not ax)
-    heights = [bar.get_height() for bar in beside.patches]
-    np.testing.assert_allclose(heights, 100 * np.array(history["changed"]))
-    assert beside.get_ylabel() == "labels changed in %"
-    named = [text.get_text() for text in ax.get_legend().get_texts()]
-    assert {"training", "labels changed"} <= set(named)
-
-
-def test_a_loss_that_falls_far_is_drawn_by_its_logarithm(linear, monkeypatch):
-    monkeypatch.setattr(linear, "loss_path_", np.array([1e4, 30.0, 1.0]))
-    assert plot_history(linear).get_yscale() == "log"
-
-
-def test_sizes_are_the_shares(linear):
-    ax = plot_sizes(linear)
-    heights = [bar.get_height() for bar in ax.patches]
-    np.testing.assert_allclose(heights, 100 * linear.weights_)
-
-
 @pytest.mark.parametrize("draw", [plot_confidence, plot_costs])
 def test_given_axes_are_used_for_samples(linear, penguins, draw):
     _, ax = plt.subplots()
     assert draw(linear, penguins[0], ax=ax) is ax
-
-
-@pytest.mark.parametrize("draw", [plot_history, plot_loadings, plot_sizes])
-def test_given_axes_are_used_without_samples(linear, draw):
-    _, ax = plt.subplots()
-    assert draw(linear, ax=ax) is ax
