@@ -1,14 +1,16 @@
 """One tiny run of the experiments for all tests here, and results with other numbers in them."""
 
 import contextlib
+import functools
 import os
 from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
-from tensorae.experiments import relaxed, reproduce
-from tensorae.experiments.experiment import Outcome, Part, Record, Results, Settings
+from tensorae.experiments import reproduce, task_linear
+from tensorae.experiments.baselines import relaxed_run
+from tensorae.experiments.experiment import Measurement, Measurements, Settings, Trial
 
 try:
     import fcntl
@@ -20,7 +22,7 @@ DATASETS = ("triangle", "penguins 2", "iris")
 
 @contextlib.contextmanager
 def one_at_a_time(folder: Path):
-    """Let one worker run while the others wait; they find its parts finished."""
+    """Let one worker run while the others wait; they find its trials finished."""
     folder.mkdir(parents=True, exist_ok=True)
     with (folder / "lock").open("w") as file:
         if fcntl is not None:
@@ -46,9 +48,10 @@ def tiny(shared):
 
 @pytest.fixture(scope="session")
 def theorem_run(shared):
-    """Figure 7 with one seed on two small data sets, and fewer starts of the gradient runs."""
+    """Figure 7 with one seed on two small data sets, and shorter gradient runs."""
+    shorter = functools.partial(relaxed_run, starts=4, steps=400)
     with one_at_a_time(shared / "theorem"), pytest.MonkeyPatch.context() as patch:
-        patch.setattr(relaxed, "STARTS", 4)
+        patch.setattr(task_linear, "relaxed_run", shorter)
         return reproduce(
             [7], output=shared / "theorem", runs=1, datasets=["triangle", "iris"], jobs=1
         )
@@ -58,12 +61,11 @@ def theorem_run(shared):
 def values_of():
     """One figure of the first seed, for each method that has it."""
 
-    def values(results: Results, dataset: str, metric: str) -> dict[str, float]:
+    def values(results: Measurements, dataset: str, metric: str) -> dict[str, float]:
         return {
-            record.part.method: record.outcome.values[metric]
-            for record in results.records
-            if (record.part.dataset, record.part.seed) == (dataset, 0)
-            and metric in record.outcome.values
+            one.trial.method: one.values[metric]
+            for one in results.all
+            if (one.trial.dataset, one.trial.seed) == (dataset, 0) and metric in one.values
         }
 
     return values
@@ -73,12 +75,12 @@ def values_of():
 def made_up():
     """Results with given values by data set and method."""
 
-    def results(figures: dict[tuple[str, str], dict[str, float]]) -> Results:
-        records = [
-            Record(Part("made up", dataset, method, 0), Outcome(values))
+    def results(figures: dict[tuple[str, str], dict[str, float]]) -> Measurements:
+        measured = [
+            Measurement(Trial("made up", dataset, method, 0), values)
             for (dataset, method), values in figures.items()
         ]
-        return Results(records, Settings(runs=1))
+        return Measurements(measured, Settings(runs=1))
 
     return results
 
@@ -87,15 +89,13 @@ def made_up():
 def altered():
     """The same results with other values of one method, and others of its arrays."""
 
-    def results(found: Results, method: str, values: dict, **arrays) -> Results:
-        records = []
-        for record in found.records:
-            outcome = record.outcome
-            if record.part.method == method:
-                outcome = replace(
-                    outcome, values=outcome.values | values, arrays=outcome.arrays | arrays
-                )
-            records.append(Record(record.part, outcome))
-        return Results(records, found.settings)
+    def results(found: Measurements, method: str, values: dict, **arrays) -> Measurements:
+        measured = [
+            replace(one, values=one.values | values, arrays=one.arrays | arrays)
+            if one.trial.method == method
+            else one
+            for one in found.all
+        ]
+        return Measurements(measured, found.settings)
 
     return results

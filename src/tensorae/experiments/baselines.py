@@ -72,7 +72,8 @@ def plain_autoencoder(
     main directions alike, the same optimiser, batches and number of passes over the data.
     """
     plan = Schedule.plan(len(X), problem.n_clusters, n_twins=2)
-    model = default_tae(problem, seed, noise=noise).set_params(
+    model = default_tae(problem, seed, noise=noise)
+    model.set_params(
         n_clusters=1,
         latent_dim=min(latent_dim, X.shape[1]),
         latent_penalty=0.0,

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, Literal, TypeVar
 import numpy as np
 from sklearn.exceptions import ConvergenceWarning
 
-from tensorae.experiments.problems import PROBLEMS
+from tensorae.experiments.problems import PROBLEMS, LabelledData, Problem, load
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -39,27 +39,24 @@ class Trial:
     seed: int
     quick: bool = False
 
+    @property
+    def problem(self) -> Problem:
+        """The data set with the paper's settings."""
+        return PROBLEMS[self.dataset]
+
+    def load(self) -> LabelledData:
+        """Return samples and classes; planted sets are drawn with the seed."""
+        return load(self.dataset, self.seed, quick=self.quick)
+
 
 @dataclass(frozen=True)
 class Settings:
-    """How much to run.
+    """How much to run."""
 
-    Attributes
-    ----------
-    runs : int
-        Seeds for each method; on planted data each seed is a new draw.
-    quick : bool
-        Fewer images: a look at everything, not a measurement.
-    as_published : bool
-        Whether the published code's settings are run as well.
-    datasets : tuple of str or None
-        Only these data sets; None for all.
-    """
-
-    runs: int = 5
-    quick: bool = False
-    as_published: bool = False
-    datasets: tuple[str, ...] | None = None
+    runs: int = 5  # seeds for each method; on planted data each seed is a new draw
+    quick: bool = False  # fewer images: a look at everything, not a measurement
+    as_published: bool = False  # add the published code's settings
+    datasets: tuple[str, ...] | None = None  # only these; None for all
 
     def trials(self, task: str, datasets: Iterable[str], methods: Iterable[str]) -> list[Trial]:
         """Return a trial for each wanted data set, method and seed."""
@@ -75,23 +72,12 @@ class Settings:
 
 @dataclass(frozen=True)
 class Measurement:
-    """What a trial gives.
-
-    Attributes
-    ----------
-    trial : Trial
-    values : dict of str to float
-        Numbers that go into the tables.
-    arrays : dict of str to list
-        Labels, axes and paths that figures draw.
-    seconds : float
-        Time of the fit alone, on one thread.
-    """
+    """What a trial gives."""
 
     trial: Trial
-    values: dict[str, float]
-    arrays: dict[str, Any] = field(default_factory=dict)
-    seconds: float = 0.0
+    values: dict[str, float]  # numbers that go into the tables
+    arrays: dict[str, Any] = field(default_factory=dict)  # labels, axes and paths to be drawn
+    seconds: float = 0.0  # of the fit alone, on one thread
 
 
 class Measurements:
@@ -161,25 +147,13 @@ def _nothing(results: Measurements) -> list[Any]:  # noqa: ARG001
 class Experiment:
     """One figure of the paper.
 
-    The functions see measurements of at least one data set; what has no trials is drawn always.
-
-    Attributes
-    ----------
-    number : int
-    title, story : str
-        Heading, and a paragraph on what is shown and how it was measured.
-    draw : function
-        From the measurements to pictures by name.
-    trials : function or None
-        From the settings to the trials to run.
-    tables, findings : function
-        From the measurements to tables, and to the paper's claims beside what was seen.
+    Its functions see measurements of at least one data set; what has no trials is drawn always.
     """
 
     number: int
     title: str
-    story: str
-    draw: Callable[[Measurements], dict[str, Figure]]
+    story: str  # what is shown, and how it was measured
+    draw: Callable[[Measurements], dict[str, Figure]]  # pictures by name
     trials: Callable[[Settings], list[Trial]] | None = None
     tables: Callable[[Measurements], list[ResultTable]] = _nothing
     findings: Callable[[Measurements], list[Finding]] = _nothing

@@ -30,53 +30,29 @@ QUICK_IMAGES_PER_CLASS = 40
 
 @dataclass(frozen=True)
 class LabelledData:
-    """Samples and what is known of them.
+    """Samples and what is known of them; classes serve to score and to draw, never to fit."""
 
-    Attributes
-    ----------
-    X : ndarray of shape (n, d)
-    y : ndarray of shape (n,)
-        Classes; they serve to score and to draw, never to fit.
-    feature_names, class_names : list of str
-    source : str
-        Where the samples come from.
-    """
-
-    X: Array
-    y: Array
+    X: Array  # (n, d)
+    y: Array  # (n,)
     feature_names: list[str]
     class_names: list[str]
-    source: str
+    source: str  # where the samples come from
 
 
-Reader = Callable[[int, bool], LabelledData]  # seed, quick -> samples
+Reader = Callable[[int, bool], LabelledData]  # seed (of no use to real data), quick -> samples
 
 
 @dataclass(frozen=True)
 class Problem:
-    """A data set with the paper's settings.
-
-    Attributes
-    ----------
-    name : str
-    read : Reader
-        Real data does not depend on the seed.
-    n_clusters, latent_dim : int
-    architecture : {"linear", "mlp", "conv"}
-        Of the autoencoders.
-    image_shape : tuple of int or None
-        (channels, height, width) where rows are images.
-    note : str
-        What the data is, in half a line.
-    """
+    """A data set with the paper's settings."""
 
     name: str
     read: Reader
     n_clusters: int
     latent_dim: int = 1
-    architecture: str = "mlp"
-    image_shape: tuple[int, int, int] | None = None
-    note: str = ""
+    architecture: str = "mlp"  # of the autoencoders: "linear", "mlp" or "conv"
+    image_shape: tuple[int, int, int] | None = None  # (channels, height, width)
+    note: str = ""  # what the data is, in half a line
 
     @property
     def input_shape(self) -> tuple[int, int, int] | None:

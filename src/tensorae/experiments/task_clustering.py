@@ -21,7 +21,7 @@ from tensorae.experiments.baselines import (
     published_tae,
 )
 from tensorae.experiments.experiment import Measurement, Settings, Trial, timed
-from tensorae.experiments.problems import PROBLEMS, Problem, load
+from tensorae.experiments.problems import PROBLEMS, Problem
 
 __all__ = ["CLUSTERING", "METHODS", "PUBLISHED", "clustering_trials", "measure", "methods_for"]
 
@@ -36,8 +36,7 @@ MIXTURE_DIMS, LINEAR_DIMS, LINEAR_LATENT = 30, 50, 5
 
 def measure(trial: Trial) -> Measurement:
     """Fit and score; the classes serve the score alone."""
-    problem = PROBLEMS[trial.dataset]
-    data = load(trial.dataset, trial.seed, quick=trial.quick)
+    problem, data = trial.problem, trial.load()
     labels, seconds = timed(METHODS[trial.method], problem, data.X, trial.seed)
     sizes = np.bincount(labels, minlength=problem.n_clusters)
     values = {

@@ -17,7 +17,7 @@ from tensorae.estimators.deep import TAE
 from tensorae.estimators.linear import LinearTAE
 from tensorae.experiments.baselines import CODE_LENGTHS, default_tae, plain_autoencoder
 from tensorae.experiments.experiment import Measurement, Trial, timed
-from tensorae.experiments.problems import PROBLEMS, Problem, load
+from tensorae.experiments.problems import Problem
 
 __all__ = ["COLUMNS", "DENOISING", "METHODS", "SCALE", "NoisySplit", "measure", "posterior_mean"]
 
@@ -59,11 +59,10 @@ class NoisySplit:
     @classmethod
     def of(cls, trial: Trial) -> NoisySplit:
         """Split a data set by the trial's seed; all methods get the same noise."""
-        X = load(trial.dataset, trial.seed, quick=trial.quick).X
-        train, test = train_test_split(X, test_size=HELD_OUT, random_state=trial.seed)
+        train, test = train_test_split(trial.load().X, test_size=HELD_OUT, random_state=trial.seed)
         rng = np.random.RandomState(trial.seed)
         noisy_test, noisy_train = add_noise(test, SCALE, rng), add_noise(train, SCALE, rng)
-        return cls(PROBLEMS[trial.dataset], trial.seed, train, noisy_train, test, noisy_test)
+        return cls(trial.problem, trial.seed, train, noisy_train, test, noisy_test)
 
     def error(self, estimate: Array) -> float:
         """Mean squared error x 1000 on the held-out samples."""

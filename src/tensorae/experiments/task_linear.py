@@ -19,7 +19,7 @@ from tensorae.estimators.deep import TAE
 from tensorae.estimators.linear import LinearTAE
 from tensorae.experiments.baselines import relaxed_run
 from tensorae.experiments.experiment import Measurement, Trial, timed
-from tensorae.experiments.problems import PROBLEMS, Problem, load, match_clusters
+from tensorae.experiments.problems import Problem, match_clusters
 
 __all__ = [
     "EM", "RULES", "SIMPSON", "THEOREM", "THEOREM_METHODS", "angle", "axes", "log_likelihood",
@@ -45,7 +45,7 @@ UNSURE = 0.9  # a posterior below it
 
 def measure_simpson(trial: Trial) -> Measurement:
     """Compare the main axes of the clusters, of the classes and of all samples together."""
-    problem, data = PROBLEMS[trial.dataset], load(trial.dataset, trial.seed, quick=trial.quick)
+    problem, data = trial.problem, trial.load()
     estimator = LinearTAE(problem.n_clusters, 1, random_state=trial.seed)
     model, seconds = timed(estimator.fit, data.X)
     overall = PCA(1).fit(data.X)
@@ -83,7 +83,7 @@ def _slope(direction: Array) -> float:
 
 def measure_theorem(trial: Trial) -> Measurement:
     """Fit by one method and measure angles, centres, loss and the entropy of S."""
-    problem, data = PROBLEMS[trial.dataset], load(trial.dataset, trial.seed, quick=trial.quick)
+    problem, data = trial.problem, trial.load()
     if trial.method == "overall":
         return _measure_overall(trial, problem.latent_dim, data.X, data.y)
     (model, components), seconds = timed(_fit, trial.method, problem, data.X, trial.seed)
@@ -153,7 +153,7 @@ def axes(x: Array, h: int = 1) -> Array:
 
 def measure_em(trial: Trial) -> Measurement:
     """Fit by ``lloyd`` or ``em``; tell loss (Eq. 3), mean log-likelihood and labels."""
-    problem, data = PROBLEMS[trial.dataset], load(trial.dataset, trial.seed, quick=trial.quick)
+    problem, data = trial.problem, trial.load()
     estimator = LinearTAE(
         problem.n_clusters, problem.latent_dim, assignment=trial.method, random_state=trial.seed
     )
