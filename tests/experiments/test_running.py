@@ -310,7 +310,7 @@ def test_a_few_short_trials_are_not_worth_new_processes(finished, monkeypatch, w
 # From the outside -----------------------------------------------------------------------------
 
 
-def test_a_second_reproduction_runs_nothing_and_tells_the_same(shared, tiny, monkeypatch):
+def test_a_second_reproduction_runs_nothing_and_tells_the_same(tiny, monkeypatch):
     def never(trial):
         raise AssertionError(trial)
 

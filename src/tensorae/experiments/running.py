@@ -102,7 +102,7 @@ def _measurements(trials: Sequence[Trial], jobs: int) -> Generator[Measurement]:
     # One thread each: samples are few, and times comparable.
     with joblib.parallel_config("loky", n_jobs=jobs, inner_max_num_threads=1):
         parallel = joblib.Parallel(return_as="generator_unordered", batch_size=1)
-    with _interrupts_on_hold():
+    with _on_interrupt(signal.SIG_IGN):  # a process that is interrupted as it starts complains
         running = parallel(joblib.delayed(_run_in_worker)(trial) for trial in trials)
     try:
         # Not by "yield from", which would close the other generator before the warning is off.
@@ -128,21 +128,17 @@ def _run_in_worker(trial: Trial) -> Measurement:
 
 def _run_here(trial: Trial) -> Measurement:
     """Run on one thread and let Ctrl-C end it: a fit would stop early and keep half a model."""
-    threads = torch.get_num_threads()
     usual = signal.getsignal(signal.SIGINT) is signal.default_int_handler
-    interruptible = usual and threading.current_thread() is threading.main_thread()
+    threads = torch.get_num_threads()
     try:
         torch.set_num_threads(1)
-        if interruptible:
-            signal.signal(signal.SIGINT, _leave)
-        with threadpoolctl.threadpool_limits(1):
+        answered = _on_interrupt(_leave) if usual else contextlib.nullcontext()
+        with threadpoolctl.threadpool_limits(1), answered:
             return run_trial(trial)
     except _Interrupted:
         raise KeyboardInterrupt from None
     finally:
         torch.set_num_threads(threads)
-        if interruptible:
-            signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
 def _leave(*_: object) -> None:
@@ -150,16 +146,16 @@ def _leave(*_: object) -> None:
 
 
 @contextlib.contextmanager
-def _interrupts_on_hold() -> Iterator[None]:
-    """Keep Ctrl-C back for a moment; processes started now never get it, nor complain of it."""
-    if not hasattr(signal, "pthread_sigmask"):  # Windows
+def _on_interrupt(answer: Callable[..., None] | signal.Handlers) -> Iterator[None]:
+    """Answer Ctrl-C otherwise for a while, where this thread can; new processes inherit silence."""
+    if threading.current_thread() is not threading.main_thread():
         yield
         return
-    before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
+    before = signal.signal(signal.SIGINT, answer)
     try:
         yield
     finally:
-        signal.pthread_sigmask(signal.SIG_SETMASK, before)
+        signal.signal(signal.SIGINT, before)
 
 
 # What is kept and shown -----------------------------------------------------------------------
