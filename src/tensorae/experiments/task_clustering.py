@@ -4,55 +4,61 @@
 
 from __future__ import annotations
 
-import time
-import warnings
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 
 import numpy as np
 from sklearn.cluster import KMeans
 from sklearn.decomposition import PCA
-from sklearn.exceptions import ConvergenceWarning
 from sklearn.metrics import adjusted_rand_score
 from sklearn.mixture import GaussianMixture
 
-from tensorae.estimators.deep import TAE
 from tensorae.estimators.linear import LinearTAE
-from tensorae.experiments.autoencoder import plain_autoencoder
-from tensorae.experiments.experiment import Outcome, Part, Settings
-from tensorae.experiments.problems import PROBLEMS, Problem, load
-from tensorae.experiments.published import published_autoencoder_labels, published_tae
+from tensorae.experiments.baselines import (
+    CODE_LENGTHS,
+    default_tae,
+    plain_autoencoder,
+    published_autoencoder_labels,
+    published_tae,
+)
+from tensorae.experiments.experiment import Measurement, Settings, Trial, timed
+from tensorae.experiments.problems import PROBLEMS, Problem
 
-__all__ = ["METHODS", "PAPER", "PUBLISHED", "TASK", "methods_for", "run"]
+__all__ = ["CLUSTERING", "METHODS", "PUBLISHED", "clustering_trials", "measure", "methods_for"]
 
 Array = np.ndarray
 Method = Callable[[Problem, Array, int], Array]  # problem, X (n, d), seed -> labels (n,)
 
-TASK = "clustering"
+CLUSTERING = "clustering"
 STARTS = 10
 # What images are reduced to before a linear model or a mixture, as is usual for these.
 MIXTURE_DIMS, LINEAR_DIMS, LINEAR_LATENT = 30, 50, 5
 
 
-def run(part: Part) -> Outcome:
+def measure(trial: Trial) -> Measurement:
     """Fit and score; the classes serve the score alone."""
-    problem = PROBLEMS[part.dataset]
-    data = load(part.dataset, part.seed, quick=part.quick)
-    began = time.perf_counter()
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", ConvergenceWarning)
-        labels = METHODS[part.method](problem, data.X, part.seed)
-    seconds = time.perf_counter() - began
+    problem, data = trial.problem, trial.load()
+    labels, seconds = timed(METHODS[trial.method], problem, data.X, trial.seed)
     sizes = np.bincount(labels, minlength=problem.n_clusters)
     values = {
         "ARI": float(adjusted_rand_score(data.y, labels)),
         "smallest cluster": float(sizes.min() / len(labels)),
     }
-    return Outcome(values, {"labels": labels.tolist()}, seconds)
+    return Measurement(trial, values, {"labels": labels.tolist()}, seconds)
+
+
+def clustering_trials(settings: Settings, datasets: Iterable[str]) -> list[Trial]:
+    """Return the trials of all methods that make sense on each data set."""
+    return [
+        trial
+        for name in datasets
+        for trial in settings.trials(CLUSTERING, [name], methods_for(PROBLEMS[name], settings))
+    ]
 
 
 def methods_for(problem: Problem, settings: Settings) -> list[str]:
     """Return the methods that make sense on a data set, the paper's first."""
-    methods = [*PAPER, *OURS, "GaussianMixture"]
+    methods = ["k-means++", "AE1", "AE2", "TAE", "LinearTAE", "LinearTAE, λ auto"]
+    methods.append("GaussianMixture")
     if problem.image_shape is not None:
         methods += ["PCA + LinearTAE", "PCA + GaussianMixture"]
     if settings.as_published:
@@ -66,11 +72,11 @@ def k_means(problem: Problem, X: Array, seed: int) -> Array:
     return labels
 
 
-def autoencoder(code_factor: Callable[[Problem], int]) -> Method:
+def autoencoder(code_length: Callable[[Problem], int]) -> Method:
     """One autoencoder for all samples, then k-means on its codes."""
 
     def labels(problem: Problem, X: Array, seed: int) -> Array:
-        model = plain_autoencoder(problem, X, seed, latent_dim=code_factor(problem))
+        model = plain_autoencoder(problem, X, seed, latent_dim=code_length(problem))
         return k_means(problem, model.transform(X), seed)
 
     return labels
@@ -78,26 +84,15 @@ def autoencoder(code_factor: Callable[[Problem], int]) -> Method:
 
 def tae(problem: Problem, X: Array, seed: int) -> Array:
     """``TAE`` with all defaults."""
-    model = TAE(
-        problem.n_clusters,
-        problem.latent_dim,
-        architecture=problem.architecture,
-        input_shape=problem.input_shape,
-        random_state=seed,
-    )
-    return model.fit(X).labels_
+    return default_tae(problem, seed).fit(X).labels_
 
 
 def linear_tae(latent_penalty: float | str) -> Method:
     """``LinearTAE`` on the samples as they are."""
 
     def labels(problem: Problem, X: Array, seed: int) -> Array:
-        model = LinearTAE(
-            problem.n_clusters,
-            problem.latent_dim,
-            latent_penalty=latent_penalty,
-            random_state=seed,
-        )
+        k, h = problem.n_clusters, problem.latent_dim
+        model = LinearTAE(k, h, latent_penalty=latent_penalty, random_state=seed)
         return model.fit(X).labels_
 
     return labels
@@ -134,8 +129,8 @@ def _reduce(X: Array, dims: int) -> Array:
 
 METHODS: dict[str, Method] = {
     "k-means++": k_means,
-    "AE1": autoencoder(lambda problem: problem.latent_dim),
-    "AE2": autoencoder(lambda problem: problem.latent_dim * problem.n_clusters),
+    "AE1": autoencoder(CODE_LENGTHS["AE1"]),
+    "AE2": autoencoder(CODE_LENGTHS["AE2"]),
     "TAE": tae,
     "LinearTAE": linear_tae(0.1),
     "LinearTAE, λ auto": linear_tae("auto"),
@@ -145,6 +140,4 @@ METHODS: dict[str, Method] = {
     "published AE1": published_autoencoder_labels,
     "published TAE": lambda problem, X, seed: published_tae(problem, X, seed).labels,
 }
-PAPER = ["k-means++", "AE1", "AE2", "TAE"]
-OURS = ["LinearTAE", "LinearTAE, λ auto"]
 PUBLISHED = ["published AE1", "published TAE"]

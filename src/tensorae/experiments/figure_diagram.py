@@ -6,14 +6,14 @@ from typing import TYPE_CHECKING
 
 from tensorae._optional import import_optional
 from tensorae.experiments.drawing import canvas
-from tensorae.experiments.experiment import Experiment, Finding, Part, Results, Settings, Table
+from tensorae.experiments.experiment import Experiment, Measurements
 from tensorae.plotting.style import INK, cluster_colors
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
-__all__ = ["EXPERIMENT"]
+__all__ = ["DIAGRAM"]
 
 # Autoencoders that are drawn: the first, the second, and the last behind dots.
 NAMES = ("1", "2", "k")
@@ -21,7 +21,7 @@ HEIGHTS = (4.2, 2.5, 0.0)
 LATENT_X, OUTPUT_X, WEIGHT_X = 5.0, 7.9, 9.75
 
 
-def _draw(results: Results) -> dict[str, Figure]:  # noqa: ARG001
+def _draw(results: Measurements) -> dict[str, Figure]:  # noqa: ARG001
     figure, ((ax,),) = canvas(width=12.5, height=6.6)
     ax.set_xlim(-0.7, 13.2)
     ax.set_ylim(-1.75, 6.0)
@@ -112,29 +112,13 @@ def _arrow(ax: Axes, start: tuple[float, float], end: tuple[float, float]) -> No
     ax.annotate("", xy=end, xytext=start, arrowprops=style)
 
 
-def _parts(settings: Settings) -> list[Part]:  # noqa: ARG001
-    return []
-
-
-def _nothing(results: Results) -> list[Table]:  # noqa: ARG001
-    return []
-
-
-def _findings(results: Results) -> list[Finding]:  # noqa: ARG001
-    return []
-
-
-EXPERIMENT = Experiment(
+DIAGRAM = Experiment(
     number=6,
     title="The method",
     story=(
-        "A sample goes through k autoencoders, each about the centre of its cluster. S says "
-        "which of "
-        "them it belongs to; the penalty λ on the codes makes clusters compact. The assignment is "
-        "learned together with the networks."
+        "A sample goes through k autoencoders, each about the centre of its cluster. S says which "
+        "of them it belongs to; the penalty λ on the codes makes clusters compact. The "
+        "assignment is learned together with the networks."
     ),
-    parts=_parts,
     draw=_draw,
-    tables=_nothing,
-    findings=_findings,
 )
