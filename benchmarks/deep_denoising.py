@@ -32,7 +32,7 @@ from sklearn.model_selection import train_test_split
 
 from tensorae import TAE, LinearTAE
 from tensorae.datasets import add_noise, load_mnist
-from tensorae.experiments.denoising import posterior_mean
+from tensorae.experiments.task_denoising import posterior_mean
 
 Array = np.ndarray
 

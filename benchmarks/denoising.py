@@ -25,7 +25,7 @@ from sklearn.model_selection import train_test_split
 
 from tensorae import LinearTAE
 from tensorae.datasets import add_noise, load_digits, load_iris, load_mnist, load_penguins
-from tensorae.experiments.denoising import posterior_mean
+from tensorae.experiments.task_denoising import posterior_mean
 
 Array = np.ndarray
 

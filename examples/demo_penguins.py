@@ -15,8 +15,8 @@ from rich.console import Console
 from rich.table import Table as TextTable
 
 from tensorae.experiments import Reproduction, reproduce
-from tensorae.experiments.experiment import Table
-from tensorae.experiments.progress import bar
+from tensorae.experiments.experiment import ResultTable
+from tensorae.experiments.running import progress_bar
 
 FIGURES = (1, 3, 4)
 DATASETS = ("penguins 2", "penguins 4, max")
@@ -25,7 +25,7 @@ DATASETS = ("penguins 2", "penguins 4, max")
 def main(output: Path, runs: int, *, jobs: int | None = None) -> Reproduction:
     """Run the experiments, print what they found, and return it."""
     began = time.perf_counter()
-    with bar(quiet=False) as progress:
+    with progress_bar(quiet=False) as progress:
         done = reproduce(
             FIGURES,
             output=output,
@@ -49,7 +49,7 @@ def main(output: Path, runs: int, *, jobs: int | None = None) -> Reproduction:
     return done
 
 
-def as_text(table: Table) -> TextTable:
+def as_text(table: ResultTable) -> TextTable:
     """Return a table for the terminal; the best cell of a row is bold."""
     text = TextTable(*table.columns, title=table.title, title_justify="left")
     for row in table.rows:
@@ -57,7 +57,7 @@ def as_text(table: Table) -> TextTable:
     return text
 
 
-def transposed(table: Table) -> TextTable:
+def transposed(table: ResultTable) -> TextTable:
     """Return the same with a row for each method, which fits a terminal better."""
     columns = ["method", *(row[0] for row in table.rows)]
     cells = zip(*(row[1:] for row in table.rows), strict=True)

@@ -8,17 +8,17 @@ from hypothesis import strategies as st
 from scipy.optimize import brentq
 from scipy.special import logsumexp
 
+from tensorae import LinearTAE
 from tensorae.assignment import (
     RULES,
     AssignmentContext,
     constrained,
     em,
-    find_rule,
     lloyd,
     log_evidence,
+    posterior,
     project_to_simplex,
     projected,
-    worst_explained,
 )
 from tensorae.exceptions import InvalidParameterError
 
@@ -176,26 +176,18 @@ def test_starts_side_by_side_have_steps_weights_and_noise_of_their_own():
             torch.testing.assert_close(new[[i]], rule(costs[[i]], previous[[i]], one))
 
 
+def test_the_posterior_survives_data_without_noise():
+    costs = torch.tensor([[0.0, 1e9], [1e300, 2e300]], dtype=torch.float64)
+    shares = torch.tensor([0.3, 0.7], dtype=torch.float64).log()
+    found = posterior(costs, shares, torch.zeros((), dtype=torch.float64))
+    torch.testing.assert_close(found, torch.tensor([[1.0, 0.0]] * 2, dtype=torch.float64))
+
+
 # Names --------------------------------------------------------------------------------------------
 
 
 def test_rules_are_found_by_name():
-    assert find_rule("em") is RULES["em"]
-    assert find_rule("lloyd").is_lloyd
-    assert find_rule("em").probabilistic
-    assert [name for name, rule in RULES.items() if rule.is_lloyd] == ["lloyd"]
+    assert RULES["em"].probabilistic
+    assert [name for name, rule in RULES.items() if rule.hard] == ["lloyd"]
     with pytest.raises(InvalidParameterError, match="did you mean 'projected'"):
-        find_rule("projection")
-
-
-# Empty clusters -----------------------------------------------------------------------------------
-
-
-def test_the_worst_explained_row_is_the_most_expensive_one():
-    assert worst_explained(torch.tensor([0.0, 3.0, 7.0, 7.0, 1.0]), 0.5) == 2
-    assert worst_explained(torch.tensor([0.0, 3.0]), 2.9) == 1
-
-
-def test_no_row_is_badly_explained_where_all_costs_are_rounding():
-    assert worst_explained(torch.tensor([1e-15, 0.0, 1e-16]), 1e-12) is None
-    assert worst_explained(torch.zeros(3), 0.0) is None
+        LinearTAE(2, 1, assignment="projection").fit(np.eye(3))

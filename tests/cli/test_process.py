@@ -51,7 +51,7 @@ def test_exit_codes_tell_failure_from_misuse(tmp_path):
 # All is imported first, so that the interrupt comes while the network trains.
 TRAIN = """
 import sys
-import tensorae.estimators.deep, tensorae.tables
+import tensorae.estimators.deep, tensorae.data
 from tensorae.cli import main
 main(sys.argv[1:])
 """

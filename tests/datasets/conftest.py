@@ -8,14 +8,14 @@ import numpy as np
 import pytest
 import sklearn.datasets
 
-from tensorae.datasets import image_files, openml
+from tensorae.datasets import idx_files, openml
 
 
 @pytest.fixture(autouse=True)
 def _nothing_at_hand(monkeypatch, tmp_path_factory):
     monkeypatch.delenv("TENSORAE_DATA", raising=False)
     monkeypatch.setitem(
-        image_files.DEBIAN_FOLDERS,
+        idx_files.DEBIAN_FOLDERS,
         "dataset-fashion-mnist",
         tmp_path_factory.mktemp("debian") / "not-installed",
     )

@@ -8,6 +8,7 @@ import torch
 from sklearn.exceptions import ConvergenceWarning
 
 from tensorae import LinearTAE
+from tensorae.datasets import lines_3d
 from tensorae.estimators.base import BaseTAE
 
 METHODS = ["predict", "predict_proba", "costs", "transform", "reconstruct", "score_samples"]
@@ -143,3 +144,26 @@ def test_submodules_and_errors_are_found_from_the_top():
     from tensorae.exceptions import NotFittedError, TensoraeError
 
     assert issubclass(NotFittedError, TensoraeError)
+
+
+def test_partial_fit_keeps_clusters_with_equal_centers_apart():
+    """Two lines that cross: sums matched to clusters by their centres would change places."""
+    along = np.r_[-4:0, 1:5].astype(float)
+    X = np.r_[np.c_[along, 0 * along], np.c_[0 * along, along]]
+    model = LinearTAE(2, 1, random_state=0).fit(X)
+    loss = model.loss_
+    assert loss == pytest.approx(12)
+    model.partial_fit(X)
+    assert model.loss_ == pytest.approx(loss)
+    np.testing.assert_allclose(np.abs(model.components_).sum(0), [[1, 1]], atol=1e-9)
+
+
+def test_partial_fit_goes_on_from_sums_in_the_order_of_old_model_files():
+    X, _ = lines_3d(random_state=0)
+    model = LinearTAE(3, 1, random_state=0).fit(X)
+    old = LinearTAE(3, 1, random_state=0).fit(X)
+    old._moments = {name: part[[2, 0, 1]] for name, part in old._moments.items()}
+    model.partial_fit(X)
+    old.partial_fit(X)
+    np.testing.assert_allclose(old.components_, model.components_, atol=1e-9)
+    assert old.loss_ == pytest.approx(model.loss_)

@@ -1,69 +1,64 @@
 """One tiny run of the experiments for all tests here, and results with other numbers in them."""
 
-import contextlib
+import functools
 import os
+import shutil
 from dataclasses import replace
-from pathlib import Path
 
 import pytest
 
-from tensorae.experiments import relaxed, reproduce
-from tensorae.experiments.experiment import Outcome, Part, Record, Results, Settings
-
-try:
-    import fcntl
-except ImportError:  # Windows has no such locks; workers then run everything twice
-    fcntl = None
+from tensorae.experiments import FIGURES, reproduce, task_linear
+from tensorae.experiments.baselines import relaxed_run
+from tensorae.experiments.experiment import Measurement, Measurements, Settings, Trial
+from tensorae.experiments.running import FinishedTrials, run_trials
 
 DATASETS = ("triangle", "penguins 2", "iris")
 
 
-@contextlib.contextmanager
-def one_at_a_time(folder: Path):
-    """Let one worker run while the others wait; they find its parts finished."""
-    folder.mkdir(parents=True, exist_ok=True)
-    with (folder / "lock").open("w") as file:
-        if fcntl is not None:
-            fcntl.flock(file, fcntl.LOCK_EX)
-        yield
+@pytest.fixture(scope="session")
+def run_together(tmp_path_factory):
+    """Reproduce figures; workers share the trials, each with a folder of its own for the rest."""
+    own = tmp_path_factory.mktemp("experiments")
+    worker = os.environ.get("PYTEST_XDIST_WORKER")
+    shared = tmp_path_factory.getbasetemp().parent if worker else own
+
+    def run(name: str, figures: list[int], datasets: tuple[str, ...]):
+        wanted = [FIGURES[number].trials for number in figures if FIGURES[number].trials]
+        trials = [trial for of in wanted for trial in of(Settings(1, datasets=datasets))]
+        finished = FinishedTrials(shared / f"trials of {name}")
+        # From both ends: with two workers each runs one half.
+        for trial in trials[:: -1 if worker == "gw1" else 1]:
+            run_trials([trial], finished, jobs=1)
+        shutil.copytree(finished.folder, own / name / "parts")
+        return reproduce(figures, output=own / name, runs=1, datasets=datasets, jobs=1)
+
+    return run
 
 
 @pytest.fixture(scope="session")
-def shared(tmp_path_factory) -> Path:
-    """A folder that all workers of this test run share."""
-    base = tmp_path_factory.getbasetemp()
-    return (base.parent if "PYTEST_XDIST_WORKER" in os.environ else base) / "experiments"
-
-
-@pytest.fixture(scope="session")
-def tiny(shared):
+def tiny(run_together):
     """All figures but the slow seventh: one seed, three small data sets."""
-    with one_at_a_time(shared / "tiny"):
-        return reproduce(
-            [1, 2, 3, 4, 5, 6, 8], output=shared / "tiny", runs=1, datasets=DATASETS, jobs=1
-        )
+    return run_together("tiny", [1, 2, 3, 4, 5, 6, 8], DATASETS)
 
 
 @pytest.fixture(scope="session")
-def theorem_run(shared):
-    """Figure 7 with one seed on two small data sets, and fewer starts of the gradient runs."""
-    with one_at_a_time(shared / "theorem"), pytest.MonkeyPatch.context() as patch:
-        patch.setattr(relaxed, "STARTS", 4)
-        return reproduce(
-            [7], output=shared / "theorem", runs=1, datasets=["triangle", "iris"], jobs=1
-        )
+def theorem_run(run_together):
+    """Figure 7 with one seed on two small data sets, and shorter gradient runs."""
+    shorter = functools.partial(relaxed_run, starts=4, steps=700)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(task_linear, "relaxed_run", shorter)
+        return run_together("theorem", [7], ("triangle", "iris"))
 
 
 @pytest.fixture(scope="session")
 def values_of():
     """One figure of the first seed, for each method that has it."""
 
-    def values(results: Results, dataset: str, metric: str) -> dict[str, float]:
+    def values(results: Measurements, dataset: str, metric: str) -> dict[str, float]:
         return {
-            record.part.method: record.outcome.values[metric]
-            for record in results.records
-            if (record.part.dataset, record.part.seed) == (dataset, 0)
-            and metric in record.outcome.values
+            one.trial.method: one.values[metric]
+            for one in results.all
+            if (one.trial.dataset, one.trial.seed) == (dataset, 0) and metric in one.values
         }
 
     return values
@@ -73,12 +68,12 @@ def values_of():
 def made_up():
     """Results with given values by data set and method."""
 
-    def results(figures: dict[tuple[str, str], dict[str, float]]) -> Results:
-        records = [
-            Record(Part("made up", dataset, method, 0), Outcome(values))
+    def results(figures: dict[tuple[str, str], dict[str, float]]) -> Measurements:
+        measured = [
+            Measurement(Trial("made up", dataset, method, 0), values)
             for (dataset, method), values in figures.items()
         ]
-        return Results(records, Settings(runs=1))
+        return Measurements(measured, Settings(runs=1))
 
     return results
 
@@ -87,15 +82,13 @@ def made_up():
 def altered():
     """The same results with other values of one method, and others of its arrays."""
 
-    def results(found: Results, method: str, values: dict, **arrays) -> Results:
-        records = []
-        for record in found.records:
-            outcome = record.outcome
-            if record.part.method == method:
-                outcome = replace(
-                    outcome, values=outcome.values | values, arrays=outcome.arrays | arrays
-                )
-            records.append(Record(record.part, outcome))
-        return Results(records, found.settings)
+    def results(found: Measurements, method: str, values: dict, **arrays) -> Measurements:
+        measured = [
+            replace(one, values=one.values | values, arrays=one.arrays | arrays)
+            if one.trial.method == method
+            else one
+            for one in found.all
+        ]
+        return Measurements(measured, found.settings)
 
     return results

@@ -7,11 +7,9 @@ from sklearn.decomposition import PCA
 from sklearn.metrics import adjusted_rand_score
 
 from tensorae.deep.schedule import Schedule
-from tensorae.experiments import published
-from tensorae.experiments.autoencoder import plain_autoencoder
-from tensorae.experiments.clustering import METHODS
+from tensorae.experiments.baselines import plain_autoencoder, published_tae
 from tensorae.experiments.problems import PROBLEMS, load
-from tensorae.experiments.published import published_tae
+from tensorae.experiments.task_clustering import METHODS
 
 
 @pytest.fixture(scope="module")
@@ -54,7 +52,7 @@ def test_code_lengths_are_h_and_h_times_k_and_never_more_than_the_features(monke
         lengths.append(latent_dim)
         return plain_autoencoder(problem, X, seed, latent_dim=1, noise=noise)
 
-    monkeypatch.setattr("tensorae.experiments.clustering.plain_autoencoder", record)
+    monkeypatch.setattr("tensorae.experiments.task_clustering.plain_autoencoder", record)
     problem, X = PROBLEMS["iris"], load("iris").X[:60]
     for method in ("AE1", "AE2"):
         METHODS[method](problem, X, 0)
@@ -67,9 +65,7 @@ def test_code_lengths_are_h_and_h_times_k_and_never_more_than_the_features(monke
 def published_fit():
     """The published settings on 60 iris rows, for a few epochs."""
     problem, X = PROBLEMS["iris"], load("iris").X[::3]
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(published, "EPOCHS", 5)
-        return published_tae(problem, X, 0), X
+    return published_tae(problem, X, 0, epochs=5), X
 
 
 def test_published_settings_are_k_small_networks_without_bias(published_fit):
@@ -99,12 +95,8 @@ def test_the_published_penalty_counts_once_for_each_feature(published_fit):
 def test_the_published_recipe_repeats_by_seed_and_leaves_the_global_seed_alone():
     problem, X = PROBLEMS["triangle"], load("triangle").X[::5]
     before = torch.random.get_rng_state()
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(published, "EPOCHS", 3)
-        one, same, other = (
-            [p.detach().numpy() for p in published_tae(problem, X, seed).module.parameters()]
-            for seed in (1, 1, 2)
-        )
+    fits = [published_tae(problem, X, seed, epochs=3) for seed in (1, 1, 2)]
+    one, same, other = ([p.detach().numpy() for p in fit.module.parameters()] for fit in fits)
     assert torch.equal(before, torch.random.get_rng_state())
     assert all(np.array_equal(a, b) for a, b in zip(one, same, strict=True))
     assert not all(np.array_equal(a, b) for a, b in zip(one, other, strict=True))

@@ -3,15 +3,15 @@
 import numpy as np
 import pytest
 
-from tensorae.experiments import clustering
-from tensorae.experiments.experiment import Part, Settings
+from tensorae.experiments.experiment import Settings, Trial
 from tensorae.experiments.problems import PLANTED, PROBLEMS, SMALL, load
+from tensorae.experiments.task_clustering import CLUSTERING, measure, methods_for
 
 RIVALS = ("k-means++", "AE1", "AE2")
 
 
 def ari(dataset, method, seed=0):
-    return clustering.run(Part(clustering.TASK, dataset, method, seed)).values["ARI"]
+    return measure(Trial(CLUSTERING, dataset, method, seed)).values["ARI"]
 
 
 @pytest.mark.parametrize("name", ["triangle", "penguins 2", "iris"])
@@ -31,8 +31,8 @@ def test_linear_tae_reaches_its_mark_on_every_small_set(name):
 
 
 def test_clusters_of_penguins_turn_the_overall_trend_round(tiny):
-    (record,) = tiny.results[1].records
-    values = record.outcome.values
+    (measured,) = tiny.results[1].all
+    values = measured.values
     assert values["slope overall"] == pytest.approx(-0.09, abs=0.01)
     for species in load("penguins 2").class_names:
         cluster, truth = (
@@ -44,8 +44,8 @@ def test_clusters_of_penguins_turn_the_overall_trend_round(tiny):
 
 
 def test_axes_that_are_drawn_are_those_of_the_numbers(tiny):
-    (record,) = tiny.results[1].records
-    arrays, values = record.outcome.arrays, record.outcome.values
+    (measured,) = tiny.results[1].all
+    arrays, values = measured.arrays, measured.values
     X, names = load("penguins 2").X, load("penguins 2").class_names
     for j, species in enumerate(arrays["classes"]):
         members = X[np.array(arrays["labels"]) == j]
@@ -63,13 +63,12 @@ def test_scores_belong_to_the_labels_that_are_drawn(tiny):
     from sklearn.metrics import adjusted_rand_score
 
     for figure in (2, 3, 4):
-        for record in tiny.results[figure].records:
-            if record.part.task == clustering.TASK:
-                labels = np.array(record.outcome.arrays["labels"])
-                data = load(record.part.dataset, record.part.seed)
-                values = record.outcome.values
-                assert values["ARI"] == pytest.approx(adjusted_rand_score(data.y, labels))
-                sizes = np.bincount(labels, minlength=PROBLEMS[record.part.dataset].n_clusters)
+        for one in tiny.results[figure].all:
+            if one.trial.task == CLUSTERING:
+                labels, values = np.array(one.arrays["labels"]), one.values
+                score = adjusted_rand_score(one.trial.load().y, labels)
+                assert values["ARI"] == pytest.approx(score)
+                sizes = np.bincount(labels, minlength=one.trial.problem.n_clusters)
                 assert values["smallest cluster"] == pytest.approx(sizes.min() / len(labels))
 
 
@@ -86,8 +85,8 @@ def test_planted_sets_are_drawn_anew_for_each_seed_and_real_ones_are_not():
 def test_images_get_linear_models_after_pca_and_the_flag_adds_published_settings():
     plain, published = Settings(), Settings(as_published=True)
     images, rows = PROBLEMS["MNIST MLP"], PROBLEMS["iris"]
-    assert clustering.methods_for(rows, plain)[:4] == ["k-means++", "AE1", "AE2", "TAE"]
-    extra = set(clustering.methods_for(images, plain)) - set(clustering.methods_for(rows, plain))
+    assert methods_for(rows, plain)[:4] == ["k-means++", "AE1", "AE2", "TAE"]
+    extra = set(methods_for(images, plain)) - set(methods_for(rows, plain))
     assert extra == {"PCA + LinearTAE", "PCA + GaussianMixture"}
-    added = set(clustering.methods_for(rows, published)) - set(clustering.methods_for(rows, plain))
+    added = set(methods_for(rows, published)) - set(methods_for(rows, plain))
     assert added == {"published AE1", "published TAE"}

@@ -109,17 +109,16 @@ def test_python_m_tensorae_reproduce_is_the_command():
 @pytest.mark.skipif(sys.platform == "win32", reason="process groups are POSIX")
 def test_ctrl_c_ends_all_processes_and_leaves_finished_parts(tmp_path):
     parts = tmp_path / "parts"
-    command = [*COMMAND, "-q", "-f", "2", "--runs", "3", "--jobs", "2", "-o", str(tmp_path)]
+    # So many fits that they need processes, and so short that the first is soon finished.
+    command = [*COMMAND, "-q", "-f", "8", "--runs", "400", "--jobs", "2", "-o", str(tmp_path)]
     running = subprocess.Popen(
         command, start_new_session=True, stderr=subprocess.PIPE, stdout=subprocess.PIPE, text=True
     )
     try:
         assert wait_for(lambda: finished(parts), 120)
-        began = time.monotonic()
         os.killpg(running.pid, signal.SIGINT)  # as a terminal does: all of them hear it
-        out, err = running.communicate(timeout=30)
-        assert time.monotonic() - began < 20
-        assert wait_for(lambda: not alive(running.pid), 20)
+        out, err = running.communicate(timeout=60)
+        assert wait_for(lambda: not alive(running.pid), 60)
     finally:
         if alive(running.pid):
             os.killpg(running.pid, signal.SIGKILL)

@@ -12,8 +12,8 @@ import numpy as np
 import pytest
 
 from tensorae.experiments import FIGURES
-from tensorae.experiments.experiment import Finding, Settings, Table
-from tensorae.experiments.page import Section, save_figures, write_page
+from tensorae.experiments.experiment import Finding, ResultTable, Settings
+from tensorae.experiments.output import Section, save_pictures, write_page
 
 
 class Page(HTMLParser):
@@ -56,10 +56,10 @@ def test_every_number_is_in_the_tidy_table(tiny):
     }
     assert len(told) == len(rows)
     known = {
-        (number, r.part.dataset, r.part.method, r.part.seed, metric): (value, r.outcome.seconds)
+        (number, r.trial.dataset, r.trial.method, r.trial.seed, metric): (value, r.seconds)
         for number, results in tiny.results.items()
-        for r in results.records
-        for metric, value in r.outcome.values.items()
+        for r in results.all
+        for metric, value in r.values.items()
     }
     assert set(told) == set(known)
     for key, (value, seconds) in known.items():
@@ -98,13 +98,11 @@ def test_every_figure_is_there_as_png_and_svg(tiny):
 
 
 def test_equal_figures_are_equal_files(tiny, tmp_path):
-    draw = FIGURES[6].draw
     for name in ("one", "other"):
-        save_figures(draw, tiny.results[6], tmp_path / name)
-    for kind in ("png", "svg"):
-        one, other = (
-            (tmp_path / name / f"figure6_diagram.{kind}").read_bytes() for name in ("one", "other")
-        )
+        save_pictures(FIGURES[6], tiny.results[6], tmp_path / name)
+    for suffix in ("png", "svg"):
+        file = f"figure6_diagram.{suffix}"
+        one, other = ((tmp_path / name / file).read_bytes() for name in ("one", "other"))
         assert one == other
 
 
@@ -115,7 +113,7 @@ def test_axes_are_named_and_every_method_has_its_colour(tiny):
         for figure in FIGURES[number].draw(tiny.results[number]).values():
             for ax in figure.axes:
                 assert ax.get_ylabel() or ax.get_yticklabels()
-    used = {r.part.method for n in (2, 4, 5) for r in tiny.results[n].records} - {"LinearTAE"}
+    used = {r.trial.method for n in (2, 4, 5) for r in tiny.results[n].all} - {"LinearTAE"}
     assert used <= set(COLORS)
     assert len({COLORS[m] for m in ("k-means++", "AE1", "AE2", "TAE", "LinearTAE")}) == 5
 
@@ -185,10 +183,10 @@ def test_pictures_are_described_for_those_who_cannot_see_them(html):
 def test_text_is_escaped_and_the_best_cell_stands_out(tmp_path):
     nasty = '<script>alert("&")</script>'
     section = Section(
-        1, nasty, nasty, [], [Table(nasty, [nasty], [[nasty, "**0.9**"]])],
-        [Finding(nasty, nasty, "does not hold")],
+        1, nasty, nasty, [], [ResultTable(nasty, [nasty], [[nasty, "**0.9**"]])],
+        [Finding(nasty, nasty, [False])],
     )  # fmt: skip
-    file = write_page(tmp_path / "page.html", nasty, [section], Settings(), {nasty: nasty}, 1.0)
+    file = write_page(tmp_path / "page.html", nasty, [section], Settings(), [], 1.0)
     html = file.read_text("utf-8")
     page = Page(html)
     assert "script" not in [tag for tag, _ in page.tags]
@@ -200,17 +198,17 @@ def test_text_is_escaped_and_the_best_cell_stands_out(tmp_path):
 
 def test_a_quick_run_says_that_it_is_no_measurement(tmp_path):
     pages = [
-        write_page(tmp_path / "page.html", "t", [], Settings(quick=quick), {}, 1.0).read_text()
+        write_page(tmp_path / "page.html", "t", [], Settings(quick=quick), [], 1.0).read_text()
         for quick in (True, False)
     ]
     assert ["rather than a measurement" in page for page in pages] == [True, False]
 
 
 def test_published_settings_are_explained_where_they_are_run(made_up):
-    from tensorae.experiments.reproduction import _published
+    from tensorae.experiments.output import _told_of_published
 
-    assert _published(made_up({("iris", "TAE"): {"ARI": 1.0}})) == ""
-    told = _published(made_up({("iris", "published TAE"): {"ARI": 1.0}}))
+    assert _told_of_published(made_up({("iris", "TAE"): {"ARI": 1.0}})) == ""
+    told = _told_of_published(made_up({("iris", "published TAE"): {"ARI": 1.0}}))
     assert "λ·d" in told
 
 
@@ -228,4 +226,4 @@ def test_a_wheel_has_the_template_and_the_experiments(tmp_path, monkeypatch):
     wheel = tmp_path / builder.build_wheel(str(tmp_path))
     names = zipfile.ZipFile(io.BytesIO(wheel.read_bytes())).namelist()
     assert "tensorae/experiments/page.html" in names
-    assert "tensorae/experiments/figure8_em.py" in names
+    assert "tensorae/experiments/figures_theory.py" in names

@@ -9,7 +9,6 @@ from hypothesis import strategies as st
 from tensorae import LinearTAE
 from tensorae.assignment import RULES
 from tensorae.datasets import lines_3d, orthogonal_lines, parallel_lines, triangle
-from tensorae.linear import update as update_module
 from tensorae.linear.update import Directions, Estimation
 from tensorae.linear.sweeps import ChunkSweep, TableSweep
 from tensorae.rows import Rows
@@ -66,7 +65,7 @@ def test_loss_never_rises_after_any_half_step(
     sweep, X, estimation = set_up(sample.X, h, penalty, sweep_type)
     labels = torch.as_tensor(sample.rng.randint(k, size=(1, n)), dtype=torch.int32)
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(update_module, "prefers_exact", lambda d, h: exact)
+        patch.setattr(Estimation, "prefers_exact", lambda self, d: exact)
         moments = sweep.moments(labels, k)
         parameters = estimation.first(moments)
         loss = loss_by_hand(X, one_hot(labels, k), parameters.model)
@@ -76,7 +75,7 @@ def test_loss_never_rises_after_any_half_step(
             labels, moments = step.members, step.moments
             after_assignment = loss_by_hand(X, one_hot(labels, k), parameters.model)
             assert after_assignment <= loss + slack
-            parameters = estimation.next(moments, parameters)
+            parameters = estimation.next(moments, parameters.model)
             loss = loss_by_hand(X, one_hot(labels, k), parameters.model)
             assert loss <= after_assignment + slack
             assert float(parameters.loss) == pytest.approx(loss, rel=1e-8, abs=1e-9)
@@ -98,10 +97,10 @@ def test_loss_never_rises_after_a_gradient_step_on_the_assignments(
     for length in (0.3, 1.0, 30.0, 1000.0):
         context = parameters.context(length)
         step = sweep.soft_pass(parameters.model, assignments.clone(), RULES[name], context)
-        after_assignment = loss_by_hand(X, step.assignments[0].numpy(), parameters.model)
+        after_assignment = loss_by_hand(X, step.members[0].numpy(), parameters.model)
         assert after_assignment <= loss * (1 + 1e-10)
-        assignments = step.assignments
-        parameters = estimation.next(step.moments, parameters)
+        assignments = step.members
+        parameters = estimation.next(step.moments, parameters.model)
         loss = loss_by_hand(X, assignments[0].numpy(), parameters.model)
         assert loss <= after_assignment * (1 + 1e-10)
         assert float(parameters.loss) == pytest.approx(loss, rel=1e-8)

@@ -144,11 +144,11 @@ def test_a_short_run_equals_as_many_passes_of_scikit_learn(seed, k):
 
 def test_a_short_run_in_parts_equals_one_at_a_time(monkeypatch):
     x, rng = rows_of(4)
-    starts = x[torch.tensor(rng.choice(60, (6, 3)))]
+    centers = x[torch.tensor(rng.choice(60, (6, 3)))]
     ones = torch.ones(60, dtype=torch.float64)
-    together = short_k_means(x, ones, starts)
+    together = short_k_means(x, ones, centers)
     monkeypatch.setattr(starts, "SHORT_RUN_ENTRIES", 400)
-    torch.testing.assert_close(short_k_means(x, ones, starts), together)
+    torch.testing.assert_close(short_k_means(x, ones, centers), together)
 
 
 def test_an_empty_cluster_keeps_its_center():

@@ -150,10 +150,10 @@ def test_components_of_a_round_cluster_stay_orthonormal():
 def test_converged_subspaces_are_exact_where_an_eigendecomposition_would_be_slow(h):
     moments, directions, rng = random_moments(1, n=400, d=300, k=2)
     exact = estimation(h, directions).exact(moments)
-    converged = converged(moments, frames(rng, 2, h, 300), directions)
-    assert_orthonormal(converged.components)
-    torch.testing.assert_close(converged.variances, exact.variances, rtol=1e-8, atol=0)
-    assert_same_span(converged.components, exact.components)
+    found = converged(moments, frames(rng, 2, h, 300), directions)
+    assert_orthonormal(found.components)
+    torch.testing.assert_close(found.variances, exact.variances, rtol=1e-8, atol=0)
+    assert_same_span(found.components, exact.components)
 
 
 def test_converged_subspaces_are_exact_where_the_spectrum_falls_slowly():
@@ -161,9 +161,9 @@ def test_converged_subspaces_are_exact_where_the_spectrum_falls_slowly():
     rng = np.random.RandomState(2)
     moments, directions = moments_of(rng.randn(600, 300), np.arange(600) % 2)
     exact = estimation(2, directions).exact(moments)
-    converged = converged(moments, frames(rng, 2, 2, 300), directions)
-    torch.testing.assert_close(converged.variances, exact.variances, rtol=1e-6, atol=0)
-    assert_orthonormal(converged.components)
+    found = converged(moments, frames(rng, 2, 2, 300), directions)
+    torch.testing.assert_close(found.variances, exact.variances, rtol=1e-6, atol=0)
+    assert_orthonormal(found.components)
 
 
 def test_few_features_and_many_directions_are_solved_exactly():
@@ -239,7 +239,7 @@ def test_a_cluster_without_members_gets_the_directions_of_the_whole_data():
     torch.testing.assert_close(components, directions.main[:2])
 
 
-# Signs and directions -------------------------------------------------------------------------------
+# Signs and directions -----------------------------------------------------------------------------
 
 
 def test_the_largest_loading_becomes_positive():
@@ -251,11 +251,11 @@ def test_the_largest_loading_becomes_positive():
 
 
 @pytest.mark.parametrize(("n", "d"), [(100, 6), (4, 6), (30, 300), (400, 300)])
-def test_directions_directions_are_the_main_directions_of_the_rows(n, d):
+def test_directions_are_the_main_directions_of_the_rows(n, d):
     rng = np.random.RandomState(0)
     x = torch.tensor(rng.randn(n, d) * np.r_[20, 9, np.ones(d - 2)])
     weights = torch.tensor(rng.uniform(0.5, 1.5, size=n))
-    directions = Directions(x, weights).directions
+    directions = Directions(x, weights).main
     assert_orthonormal(directions[:2][None])
     assert directions[0, 0].item() > 0.95
     assert directions[1, 1].item() > 0.8 or n == 4

@@ -22,6 +22,8 @@ def set_up(seed, *, n=50, d=4, r=2, k=3, h=2, weighted=False, chunk_rows=16):
     """Return rows, a model for r starts and random labels (r, n)."""
     rng = np.random.RandomState(seed)
     weights = torch.tensor(rng.uniform(size=n) * (rng.uniform(size=n) > 0.2)) if weighted else None
+    if weights is not None:
+        weights[0] = 1  # a fit without any weight is refused
     rows = Rows(torch.tensor(2 + 3 * rng.randn(n, d)), weights, chunk_rows=chunk_rows).centered()
     frames = np.linalg.qr(rng.randn(r, k, d, h))[0]
     model = LinearModel(

@@ -48,7 +48,11 @@ def sums_by_hand(x, labels, parameters, start):
 def test_loss_penalty_and_noise_follow_from_the_sums_of_squares(penalty, seed, d, k):
     x, labels, moments, estimation = set_up(seed, d=d, k=k, h=1, penalty=penalty)
     first = estimation.first(moments)
-    for parameters in (first, estimation.next(moments, first.model), estimation.last(moments, first.model)):
+    for parameters in (
+        first,
+        estimation.next(moments, first.model),
+        estimation.last(moments, first.model),
+    ):
         for start in range(2):
             residual, latent = sums_by_hand(x, labels, parameters, start)
             expected = min((residual / (d - 1)) / latent, 1) if penalty is None else penalty
@@ -154,7 +158,10 @@ def test_some_starts_are_picked_from_all_parts():
 @pytest.mark.parametrize("d", [30, 100])
 def test_first_parameters_are_near_the_exact_ones_where_features_are_many(d):
     _, _, moments, estimation = set_up(6, n=300, d=d, h=2)
-    first, last = estimation.first(moments), estimation.last(moments, estimation.first(moments).model)
+    first, last = (
+        estimation.first(moments),
+        estimation.last(moments, estimation.first(moments).model),
+    )
     assert (first.loss >= last.loss * (1 - 1e-12)).all()
     assert (first.loss <= last.loss * 1.05).all()
     assert (estimation.next(moments, first.model).loss <= first.loss * (1 + 1e-12)).all()

@@ -6,7 +6,8 @@ from matplotlib import pyplot as plt
 from matplotlib.colors import to_hex
 
 from tensorae import LinearTAE
-from tensorae.plotting import cluster_colors, plot_cluster_pairs, plot_clusters
+from tensorae.explain import describe
+from tensorae.plotting import cluster_colors, plot_cluster_pairs, plot_clusters, plot_loadings
 
 
 def by_label(ax):
@@ -163,3 +164,36 @@ def test_given_axes_are_used_and_keep_their_style(linear, penguins):
     _, given = plt.subplots(2, 2)
     grid = plot_cluster_pairs(linear, penguins[0], [0, 1], axes=given)
     assert (grid == given).all()
+
+
+# Loadings ----------------------------------------------------------------------------------------
+
+
+def test_loadings_are_the_components(planar, names):
+    ax = plot_loadings(planar, feature_names=names)
+    np.testing.assert_array_equal(ax.images[0].get_array(), planar.components_.reshape(6, 4))
+    assert [text.get_text() for text in ax.get_xticklabels()] == list(names)
+    assert [text.get_text() for text in ax.get_yticklabels()][:3] == ["0 · 0", "0 · 1", "1 · 0"]
+    assert [text.get_text() for text in ax.texts] == [
+        f"{value:.2f}" for value in planar.components_.ravel()
+    ]
+    assert ax.images[0].get_clim() == (-1, 1)
+
+
+def test_loadings_of_a_tae_are_those_of_its_description(curved, penguins):
+    table = plot_loadings(curved, penguins[0]).images[0].get_array()
+    expected = [cluster.components[0].direction for cluster in describe(curved, penguins[0])]
+    np.testing.assert_allclose(table, expected)
+
+
+def test_of_many_features_the_largest_loadings_are_shown(rng):
+    X = rng.normal(size=(200, 50))
+    X[:, [7, 31]] *= 20
+    model = LinearTAE(2, latent_dim=1, random_state=0).fit(X)
+    ax = plot_loadings(model, n_features=6)
+    shown = [text.get_text() for text in ax.get_xticklabels()]
+    assert len(shown) == 6
+    assert {"x7", "x31"} <= set(shown)
+    columns = [int(name[1:]) for name in shown]
+    np.testing.assert_array_equal(ax.images[0].get_array(), model.components_[:, 0, columns])
+    assert ax.get_xlabel() == "6 of 50 features: the largest loadings"

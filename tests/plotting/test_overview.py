@@ -49,6 +49,15 @@ def test_images_show_reconstructions(conv, digits):
     assert len(figure.subfigs[1].axes) == 4
 
 
+def test_images_of_two_channels_are_drawn_by_their_pixels(rng):
+    """They have no colours to be shown in."""
+    images = rng.normal(size=(40, 2, 8, 8))
+    model = TAE(2, latent_dim=2, max_epochs=1, random_state=0).fit(images)
+    assert titles(model.plot(images))[0] == "Clusters"
+    with pytest.raises(InvalidParameterError, match="1 or 3 channels"):
+        plotting.plot_reconstructions(model, images)
+
+
 def test_rows_said_to_be_images_are_drawn_as_such(digits):
     X = digits[0].reshape(200, 64)
     model = LinearTAE(4, latent_dim=3, n_init=1, random_state=0).fit(X)
@@ -101,6 +110,52 @@ def test_tables_with_names_draw_without_warnings(penguins, names):
     labels = [text.get_text() for text in model.plot().subfigs[1].axes[0].get_xticklabels()]
     assert labels == list(names)
     model.plot(table)
+
+
+# The course of the fit --------------------------------------------------------------------------
+
+
+def test_iterations_show_the_loss_path(linear):
+    ax = plotting.plot_history(linear)
+    np.testing.assert_array_equal(ax.lines[0].get_ydata(), linear.loss_path_)
+    assert (ax.get_xlabel(), ax.get_ylabel()) == ("iteration", "loss")
+
+
+def test_epochs_show_losses_and_changes_of_label(curved):
+    ax = plotting.plot_history(curved)
+    history = curved.history_
+    lines = {line.get_label(): line for line in ax.lines}
+    np.testing.assert_array_equal(lines["training"].get_xdata(), history["epoch"])
+    np.testing.assert_array_equal(lines["training"].get_ydata(), history["loss"])
+    seen = np.isfinite(history["held_out_loss"])
+    np.testing.assert_array_equal(
+        lines["held out"].get_ydata(), np.array(history["held_out_loss"])[seen]
+    )
+    beside = next(other for other in ax.figure.axes if other is not ax)
+    heights = [bar.get_height() for bar in beside.patches]
+    np.testing.assert_allclose(heights, 100 * np.array(history["changed"]))
+    assert beside.get_ylabel() == "labels changed in %"
+    named = [text.get_text() for text in ax.get_legend().get_texts()]
+    assert {"training", "labels changed"} <= set(named)
+
+
+def test_a_loss_that_falls_far_is_drawn_by_its_logarithm(linear, monkeypatch):
+    monkeypatch.setattr(linear, "loss_path_", np.array([1e4, 30.0, 1.0]))
+    assert plotting.plot_history(linear).get_yscale() == "log"
+
+
+def test_sizes_are_the_shares(linear):
+    ax = plotting.plot_sizes(linear)
+    heights = [bar.get_height() for bar in ax.patches]
+    np.testing.assert_allclose(heights, 100 * linear.weights_)
+
+
+@pytest.mark.parametrize(
+    "draw", [plotting.plot_history, plotting.plot_loadings, plotting.plot_sizes]
+)
+def test_given_axes_are_used_without_samples(linear, draw):
+    _, ax = plt.subplots()
+    assert draw(linear, ax=ax) is ax
 
 
 # Mistakes ---------------------------------------------------------------------------------------

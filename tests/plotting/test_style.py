@@ -7,7 +7,16 @@ import pytest
 
 from tensorae.exceptions import InvalidParameterError
 from tensorae.plotting import cluster_colors
-from tensorae.plotting.style import OKABE_ITO, _looks, _rgb, cluster_markers, styled
+from tensorae.plotting.style import (
+    DARK_PANEL,
+    OKABE_ITO,
+    _contrast,
+    _looks,
+    _rgb,
+    cluster_markers,
+    cluster_styles,
+    styled,
+)
 
 
 def test_the_first_eight_are_okabe_and_ito():
@@ -46,6 +55,11 @@ def test_colour_and_marker_together_are_unique():
     pairs = list(zip(cluster_colors(50), cluster_markers(50), strict=True))
     assert len(set(pairs)) == 50
     assert len(set(cluster_markers(8))) == 1
+
+
+def test_colours_are_seen_on_dark_ground():
+    for style in cluster_styles(50):
+        assert _contrast(_rgb(style.dark), _rgb(DARK_PANEL)) >= 3
 
 
 @pytest.mark.parametrize("k", [-1, 2.5, "three"])

@@ -142,9 +142,9 @@ def test_small_images_together_stay_within_their_room(model, digits):
     from types import SimpleNamespace
 
     X = digits[0].reshape(-1, 64)
-    results = SimpleNamespace(shape=(300, 200), given_back=X, n=len(X))
+    findings = SimpleNamespace(shape=(300, 200), reconstructions=X, n=len(X))
     for count in (10, 1000):
-        side = Painter.of(results, count).side
+        side = Painter.of(findings, count).side
         assert count * side * math.ceil(side * 2 / 3) <= 1_500_000
 
 

@@ -20,8 +20,7 @@ from tensorae.exceptions import (
     MissingDependencyError,
     NotFittedError,
 )
-from tensorae.report.colors import cluster_styles
-from tensorae.report.identifiers import Identifiers
+from tensorae.report.findings import Identifiers
 from tensorae.report.points import as_json
 
 
@@ -216,13 +215,6 @@ def test_the_page_asks_for_nothing(penguin_page):
     }
     (policy,) = penguin_page.has("meta", http_equiv="Content-Security-Policy")
     assert policy["content"].startswith("default-src 'none'; img-src data:;")
-
-
-def test_colours_are_seen_on_dark_ground():
-    from tensorae.report.colors import DARK_PANEL, _channels, _contrast
-
-    for style in cluster_styles(50):
-        assert _contrast(_channels(style.dark), _channels(DARK_PANEL)) >= 3
 
 
 # What cannot be done ----------------------------------------------------------------------------

@@ -19,7 +19,7 @@ from tensorae.cli.training import ModelOptions, model_builder, train
 from tensorae.cli.voice import Voice
 
 if TYPE_CHECKING:
-    from tensorae.tables import Data, Preparation, Rows
+    from tensorae.data import Preparation, PreparedTable, Table
 
 __all__ = ["fit"]
 
@@ -29,7 +29,7 @@ UNEVEN = 10.0
 
 
 class Scale(StrEnum):
-    """As ``tensorae.tables.SCALES``."""
+    """As ``tensorae.data.SCALES``."""
 
     none = "none"
     standard = "standard"
@@ -75,7 +75,7 @@ def fit(
     """Find clusters in a table, each with a representation of its own, and keep the model."""
     from tensorae.cli.results import check_place
     from tensorae.cli.summary import describe_fit
-    from tensorae.tables import read_data
+    from tensorae.data import read_table
 
     speaker = Voice(voice)
     build = model_builder(model)
@@ -83,9 +83,10 @@ def fit(
     check_place(output)
     if streaming.wanted:
         columns = _streamed_columns(table, reading)
-        fit_streamed(data, output, build, columns, streaming, speaker)
+        options = reading.as_read_options()
+        fit_streamed(data, output, build, columns, streaming, speaker, options)
         return
-    found = read_data(data, reading.as_read_options())
+    found = read_table(data, reading.as_read_options())
     rows, preparation, known = _prepare(found, table, model, reading, speaker)
     fitted = build(preparation)
     train(fitted, rows, known, streaming, speaker)
@@ -103,9 +104,6 @@ def _streamed_columns(table: TableOptions, reading: ReadingOptions) -> list[str]
         "--labels": table.labels is not None,
         "--ignore": bool(table.ignore),
         "--drop-missing": reading.drop_missing,
-        "--na": bool(reading.na),
-        "--decimal": reading.decimal != ".",
-        "--encoding": reading.encoding != "utf-8",
     }
     for name, given in needs_table.items():
         if given:
@@ -118,7 +116,7 @@ def _streamed_columns(table: TableOptions, reading: ReadingOptions) -> list[str]
 
 
 def _check_output(output: Path, data: Sequence[str]) -> None:
-    from tensorae.tables.formats import format_of
+    from tensorae.data import format_of
 
     inputs = {Path(entry).resolve() for entry in data}
     if str(output) == "-" or format_of(output) is not None or output.resolve() in inputs:
@@ -133,18 +131,22 @@ def _check_output(output: Path, data: Sequence[str]) -> None:
 
 
 def _prepare(
-    found: Data,
+    found: Table,
     table: TableOptions,
     model: ModelOptions,
     reading: ReadingOptions,
     voice: Voice,
-) -> tuple[Rows, Preparation, Any]:
+) -> tuple[PreparedTable, Preparation, Any]:
     """Choose columns, leave out gaps, learn the scaling and read the known labels."""
-    from tensorae.tables.formats import counted
-    from tensorae.tables.labels import cluster_names, known_labels
-    from tensorae.tables.preparation import Preparation
-    from tensorae.tables.scaling import Scaling
-    from tensorae.tables.values import as_matrix, complete_rows
+    from tensorae.data import (
+        Preparation,
+        Scaling,
+        as_matrix,
+        cluster_names,
+        complete_rows,
+        counted,
+        known_labels,
+    )
 
     columns, notes = _choose(found, table)
     matrix = as_matrix(found, columns)
@@ -160,7 +162,7 @@ def _prepare(
         names=cluster_names(names, model.clusters) if names else (),
         labels=table.labels,
     )
-    rows = preparation.ready(found, matrix, columns, whole)
+    rows = preparation.scaled(found, matrix, columns, whole)
     if rows.n_dropped:
         notes.append(f"left out, because of missing values: {counted(rows.n_dropped, 'row')}.")
     if table.scale is Scale.none and columns is not None:
@@ -170,9 +172,9 @@ def _prepare(
     return rows, preparation, known
 
 
-def _choose(found: Data, table: TableOptions) -> tuple[tuple[str, ...] | None, list[str]]:
+def _choose(found: Table, table: TableOptions) -> tuple[tuple[str, ...] | None, list[str]]:
     """Columns to fit, None where samples are arrays, of which all is taken; and a note."""
-    from tensorae.tables.columns import choose_columns, find_columns
+    from tensorae.data import choose_columns, find_columns
 
     if table.columns and table.ignore:
         raise typer.BadParameter("give --columns or --ignore, not both.", param_hint="--columns")

@@ -8,7 +8,7 @@ from tensorae.cli.options import MODEL_FILE, VoiceOptions, with_options
 from tensorae.cli.voice import Voice
 
 if TYPE_CHECKING:
-    from tensorae.tables import Preparation
+    from tensorae.data import Preparation
 
 __all__ = ["info"]
 
@@ -18,8 +18,8 @@ WIDTH = 14
 @with_options
 def info(model_file: MODEL_FILE, voice: VoiceOptions) -> None:
     """Show what is in a model file."""
+    from tensorae.data import Preparation
     from tensorae.storage import read_header
-    from tensorae.tables import Preparation
 
     speaker = Voice(voice)
     header = read_header(model_file)

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Annotated, Any, get_type_hints
 import typer
 
 if TYPE_CHECKING:
-    from tensorae.tables import ReadOptions
+    from tensorae.data import ReadOptions
 
 __all__ = [
     "DATA",
@@ -42,7 +42,7 @@ MODEL_FILE = Annotated[
 
 
 class Format(StrEnum):
-    """Kinds of files, as ``tensorae.tables.FORMATS``."""
+    """Kinds of files, as ``tensorae.data.FORMATS``."""
 
     csv = "csv"
     tsv = "tsv"
@@ -98,8 +98,8 @@ class ReadingOptions:
         return flags
 
     def as_read_options(self) -> ReadOptions:
-        """The same as ``tensorae.tables`` takes it."""
-        from tensorae.tables import ReadOptions
+        """The same as ``tensorae.data`` takes it."""
+        from tensorae.data import ReadOptions
 
         missing = tuple(text for entry in self.na or () for text in (entry, *entry.split(",")))
         return ReadOptions(

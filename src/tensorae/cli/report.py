@@ -37,13 +37,13 @@ def report(
     job = start_job(model_file, data, reading, speaker)
     preparation, rows = job.preparation, job.rows
     scale = preparation.scaling.name
-    heading = title or f"{Path(rows.data.name).name}: {len(job.model.cluster_centers_)} clusters"
+    heading = title or f"{Path(rows.table.name).name}: {len(job.model.cluster_centers_)} clusters"
     with speaker.listening(), speaker.progress("writing"):
         page = job.model.report(
             rows.X,
             output,
             title=heading if scale == "none" else f"{heading} (columns scaled by {scale})",
-            identifiers=rows.data.select(rows.unused),
+            identifiers=rows.table.select(rows.unused),
             feature_names=preparation.columns,
             shape=preparation.shape,
             max_points=max_points,

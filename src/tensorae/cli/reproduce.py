@@ -33,10 +33,10 @@ def reproduce(
     An interrupted run goes on where it stopped: run the same command again.
     """
     from tensorae.experiments import reproduce as run
-    from tensorae.experiments.progress import bar
+    from tensorae.experiments.running import progress_bar
 
     try:
-        with bar(quiet=quiet) as progress:
+        with progress_bar(quiet=quiet) as progress:
             done = run(
                 figure,
                 output=output,

@@ -18,11 +18,19 @@ from numpy.typing import NDArray
 from tensorae._files import open_atomically
 from tensorae.cli.options import Keep, OutputOptions, ReadingOptions
 from tensorae.cli.voice import Voice
+from tensorae.data import (
+    Preparation,
+    PreparedTable,
+    arrow,
+    counted,
+    output_format,
+    read_table,
+    write_array,
+    write_csv,
+    write_images,
+    write_table,
+)
 from tensorae.exceptions import InvalidParameterError
-from tensorae.tables import Preparation, Rows, read_data, write_array, write_csv, write_table
-from tensorae.tables.formats import counted, output_format
-from tensorae.tables.images import write_images
-from tensorae.tables.sources import arrow
 
 if TYPE_CHECKING:
     from tensorae import TAE, LinearTAE
@@ -48,13 +56,13 @@ class Job:
     ----------
     model : LinearTAE or TAE
     preparation : Preparation
-    rows : Rows
+    rows : PreparedTable
     voice : Voice
     """
 
     model: LinearTAE | TAE
     preparation: Preparation
-    rows: Rows
+    rows: PreparedTable
     voice: Voice
 
     def cluster_column(self, labels: NDArray[Any]) -> NDArray[Any]:
@@ -93,16 +101,17 @@ def start_job(
 ) -> Job:
     """Load a model, read a table and make it ready."""
     from tensorae import load
+    from tensorae.storage import read_header
 
-    preparation = Preparation.of_model(model_file)
+    preparation = Preparation.of_header(read_header(model_file), str(model_file))
     if preparation.foreign:
         voice.note(
             "the model file tells of a preparation that is not the command line's own, so columns "
             "are taken as they are; tensorae info --json shows it."
         )
     model = load(model_file)
-    found = read_data(data, reading.as_read_options())
-    rows = preparation.rows(found, drop_missing=reading.drop_missing)
+    found = read_table(data, reading.as_read_options())
+    rows = preparation.prepare(found, drop_missing=reading.drop_missing)
     if rows.n_dropped:
         voice.note(f"left out, because of missing values: {counted(rows.n_dropped, 'row')}.")
     return Job(model, preparation, rows, voice)
@@ -185,7 +194,7 @@ def give_result(job: Job, options: OutputOptions, result: Result, summary: dict[
 
 def _table(job: Job, keep: Keep, result: Result) -> Any:
     """Columns that come along, in their order, and then the new ones."""
-    data, new = job.rows.data, result.columns
+    data, new = job.rows.table, result.columns
     names = {Keep.unused: job.rows.unused, Keep.all: data.columns, Keep.none: ()}[keep]
     # An index that pandas wrote down must not become one again beside columns it does not fit.
     along = data.select(names).replace_schema_metadata(None)
@@ -214,7 +223,7 @@ def _renamed(names: Sequence[str], new: Mapping[str, Any], voice: Voice) -> list
 
 def _shaped(job: Job, result: Result) -> NDArray[Any]:
     """The array, as images where the input was."""
-    shape = job.preparation.shape or job.rows.data.shape
+    shape = job.preparation.shape or job.rows.table.shape
     if not result.images or shape is None:
         return result.array
     return result.array.reshape(-1, *shape)
@@ -226,9 +235,9 @@ def _is_folder(output: str) -> bool:
 
 def _write_pictures(job: Job, folder: Path, result: Result) -> None:
     pictures = _shaped(job, result)
-    if not result.images or pictures.ndim < 3 or "file" not in job.rows.data.columns:
+    if not result.images or pictures.ndim < 3 or "file" not in job.rows.table.columns:
         raise InvalidParameterError(
             f"only images can be written to a folder, got {str(folder)!r} for a table; add the "
             "name of a file."
         )
-    write_images(folder, job.rows.data.table["file"].to_pylist(), pictures)
+    write_images(folder, job.rows.table.frame["file"].to_pylist(), pictures)

@@ -6,11 +6,14 @@ import os
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from tensorae.cli.voice import Voice
+
+if TYPE_CHECKING:
+    from tensorae.data import ReadOptions
 
 __all__ = ["StreamOptions", "fit_streamed"]
 
@@ -57,22 +60,19 @@ def fit_streamed(
     columns: Sequence[str],
     options: StreamOptions,
     voice: Voice,
+    reading: ReadOptions,
 ) -> None:
     """Fit the files' rows and write the model; of several processes the first writes and speaks."""
-    import numpy as np
-
-    from tensorae import Batches
+    from tensorae.data import Batches, Preparation, Scaling
     from tensorae.rows.processes import joined_by_torchrun
-    from tensorae.tables.preparation import Preparation
-    from tensorae.tables.scaling import Scaling
 
     with joined_by_torchrun() as group:
-        batches = Batches(list(data), columns=list(columns) or None)
+        batches = Batches(list(data), columns=list(columns) or None, read_options=reading)
         batches.check()
-        d, names = batches.n_features, batches.feature_names
+        names = batches.feature_names
         preparation = Preparation(
             columns=None if names is None else tuple(names),
-            scaling=Scaling("none", np.zeros(d), np.ones(d)),
+            scaling=Scaling.none(batches.n_features),
         )
         model = build(preparation)
         with voice.listening():

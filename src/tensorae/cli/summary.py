@@ -13,8 +13,8 @@ from typing import TYPE_CHECKING, Any
 from tensorae.cli.voice import Voice
 
 if TYPE_CHECKING:
+    from tensorae.data import Preparation, PreparedTable
     from tensorae.explain import ClusterSummary, Description
-    from tensorae.tables import Preparation, Rows
 
 __all__ = ["cluster_entries", "cluster_lines", "describe_fit"]
 
@@ -25,7 +25,7 @@ N_FEATURES = 3
 def describe_fit(
     voice: Voice,
     model: Any,
-    rows: Rows,
+    rows: PreparedTable,
     preparation: Preparation,
     *,
     data: Sequence[str],
@@ -33,8 +33,8 @@ def describe_fit(
     output: Path,
 ) -> None:
     """Say what was found and how to go on."""
+    from tensorae.data import counted
     from tensorae.explain import describe
-    from tensorae.tables.formats import counted
 
     if voice.quiet and not voice.json:
         return
@@ -80,7 +80,7 @@ def describe_fit(
 
 def cluster_lines(description: Description, preparation: Preparation) -> list[str]:
     """A few lines for each cluster: how large, what sets it apart, along what it varies."""
-    from tensorae.tables.formats import counted
+    from tensorae.data import counted
 
     named = preparation.columns is not None
     lines = []

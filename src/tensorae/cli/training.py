@@ -16,7 +16,7 @@ from tensorae.cli.streamed import StreamOptions
 from tensorae.cli.voice import Voice
 
 if TYPE_CHECKING:
-    from tensorae.tables import Preparation, Rows
+    from tensorae.data import Preparation, PreparedTable
 
 __all__ = ["ModelOptions", "model_builder", "train"]
 
@@ -126,7 +126,9 @@ def _parsed_shape(text: str | None) -> tuple[int, ...] | None:
     return tuple(int(part) for part in parts)
 
 
-def train(model: Any, rows: Rows, known: Any, streaming: StreamOptions, voice: Voice) -> None:
+def train(
+    model: Any, rows: PreparedTable, known: Any, streaming: StreamOptions, voice: Voice
+) -> None:
     """Fit a model to rows and a few known labels, with a bar where people wait."""
     with voice.listening(), voice.progress("fitting") as show:
         if hasattr(model, "callbacks"):

@@ -1,8 +1,13 @@
 """Data to try tensorae on: the paper's planted sets, real sets, and noise to add to either."""
 
-from tensorae.datasets.images import load_fashion_mnist, load_mnist
-from tensorae.datasets.noise import add_noise
-from tensorae.datasets.planted import lines_3d, orthogonal_lines, parallel_lines, triangle
+from tensorae.datasets.mnist import load_fashion_mnist, load_mnist
+from tensorae.datasets.planted import (
+    add_noise,
+    lines_3d,
+    orthogonal_lines,
+    parallel_lines,
+    triangle,
+)
 from tensorae.datasets.real import load_digits, load_iris, load_penguins
 
 __all__ = [

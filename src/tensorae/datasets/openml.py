@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 from sklearn import datasets as sklearn_datasets
 
 from tensorae._optional import import_optional
-from tensorae.datasets.image_files import IMAGE_SHAPE, ImageSet, LabelledImages, where_to_get
+from tensorae.datasets.idx_files import IMAGE_SHAPE, ImageSet, LabelledImages, where_to_get
 from tensorae.exceptions import InvalidInputError, InvalidParameterError
 
 __all__ = ["read_from_openml"]
@@ -37,19 +37,7 @@ NUMBERS = {"dtype": np.float32, "quotechar": "'"}
 def read_from_openml(wanted: ImageSet, split: str, *, announce: bool) -> LabelledImages:
     """Read one split of OpenML's table, which has the training images first.
 
-    Parameters
-    ----------
-    wanted : ImageSet
-        The set.
-    split : {"train", "test"}
-        Which of its rows.
-    announce : bool
-        Whether to warn of a download, as nobody asked for one.
-
-    Returns
-    -------
-    LabelledImages
-        The images, their labels and the name of the table.
+    ``announce`` says whether to warn of a download, as nobody asked for one.
     """
     import_optional("pandas", extra="datasets")  # without it a table of this size takes minutes
     if not _is_kept(wanted):

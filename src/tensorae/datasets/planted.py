@@ -1,24 +1,25 @@
 """The paper's planted sets: long Gaussian clusters in two or three dimensions, padded by noise.
 
 All four defeat k-means to some degree, because the clusters differ in direction or lie side by side
-along a common one. Defaults are the settings of the paper's experiments.
+along a common one. Defaults are the settings of the paper's experiments. ``add_noise`` pads them,
+and serves for any other data as well.
 """
 
 # n samples, k clusters, p planted dimensions
 
 from __future__ import annotations
 
-from numbers import Integral
+import math
+from numbers import Integral, Real
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
 from sklearn.utils import check_random_state
 
-from tensorae.datasets.noise import add_noise, check_noise_scale
-from tensorae.exceptions import InvalidParameterError
+from tensorae.exceptions import InvalidInputError, InvalidParameterError
 
-__all__ = ["lines_3d", "orthogonal_lines", "parallel_lines", "triangle"]
+__all__ = ["add_noise", "lines_3d", "orthogonal_lines", "parallel_lines", "triangle"]
 
 Seed = int | np.random.RandomState | None
 Labelled = tuple[NDArray[np.float64], NDArray[np.int64]]
@@ -184,6 +185,48 @@ def lines_3d(
     return _draw(means, covariances, n_samples, noise_dims, noise_scale, random_state)
 
 
+def add_noise(
+    X: ArrayLike,
+    scale: float = 0.1,
+    random_state: Seed = None,
+) -> NDArray[np.floating[Any]]:
+    """Add independent Gaussian noise to every value.
+
+    Parameters
+    ----------
+    X : array-like of numbers, any shape
+        The clean data; left untouched.
+    scale : float, default=0.1
+        Standard deviation of the noise.
+    random_state : int, RandomState or None, default=None
+        Seed of the noise; an integer gives the same noise every time.
+
+    Returns
+    -------
+    ndarray, same shape as X
+        ``X`` plus noise: float32 stays float32, integers become float64.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from tensorae.datasets import add_noise
+    >>> noisy = add_noise(np.zeros((1000, 2)), scale=0.1, random_state=0)
+    >>> noisy.shape, round(float(noisy.std()), 2)
+    ((1000, 2), 0.1)
+    """
+    _check_noise_scale("scale", scale)
+    clean = np.asarray(X)
+    if clean.dtype.kind not in "fiub":
+        raise InvalidInputError(
+            f"X must hold real numbers, got an array of dtype {clean.dtype}; "
+            "convert or drop the other columns."
+        )
+    dtype = clean.dtype if clean.dtype.kind == "f" else np.float64
+    noise = check_random_state(random_state).standard_normal(clean.shape)
+    noisy: NDArray[np.floating[Any]] = (clean + scale * noise).astype(dtype, copy=False)
+    return noisy
+
+
 def _draw(
     means: Any,  # (k, p)
     covariances: Any,  # (k, p, p)
@@ -195,7 +238,7 @@ def _draw(
     """Sample the Gaussian mixture, append the noise columns and shuffle the rows."""
     _check_count("n_samples", n_samples, at_least=len(means))
     _check_count("noise_dims", noise_dims, at_least=0)
-    check_noise_scale("noise_scale", noise_scale)
+    _check_noise_scale("noise_scale", noise_scale)
     rng = check_random_state(random_state)
     y = rng.permutation(np.arange(n_samples) % len(means))
     planted = np.empty((n_samples, len(means[0])))
@@ -210,4 +253,13 @@ def _check_count(name: str, value: int, *, at_least: int) -> None:
     if not isinstance(value, Integral) or isinstance(value, bool) or value < at_least:
         raise InvalidParameterError(
             f"{name} must be an integer of at least {at_least}, got {value!r}."
+        )
+
+
+def _check_noise_scale(name: str, scale: float) -> None:
+    """Refuse what cannot be a standard deviation; ``name`` is the caller's parameter."""
+    if not (isinstance(scale, Real) and 0 <= scale < math.inf):
+        raise InvalidParameterError(
+            f"{name} must be a finite number of at least 0, got {scale!r}; "
+            "it is the standard deviation of the noise."
         )

@@ -32,6 +32,8 @@ from tensorae.estimators.check_data import (
     check_rows,
 )
 from tensorae.estimators.check_parameters import check_number
+from tensorae.plotting import plot_overview
+from tensorae.report import write_report
 from tensorae.rows import Rows
 from tensorae.storage import save
 from tensorae.storage.checkpoints import Checkpoint, identity_of
@@ -274,8 +276,6 @@ class BaseTAE(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMixin, B
         --------
         tensorae.plotting : Every panel as a picture of its own, and more.
         """
-        from tensorae.plotting import plot_overview
-
         return plot_overview(
             self, X, features=features, feature_names=feature_names, shape=shape, figure=figure
         )
@@ -329,8 +329,6 @@ class BaseTAE(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMixin, B
         --------
         tensorae.explain : The numbers behind it.
         """
-        from tensorae.report import write_report
-
         return write_report(
             self,
             X,

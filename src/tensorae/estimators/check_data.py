@@ -1,4 +1,4 @@
-"""What comes in -> Rows on the device of the computation, or one clear sentence about what is wrong.
+"""What comes in -> Rows on the device of the computation, or one clear sentence why not.
 
 Shapes: n samples, k clusters, d features.
 """
@@ -18,7 +18,7 @@ from sklearn.base import BaseEstimator
 from sklearn.utils.validation import _check_n_features, check_array, check_is_fitted, validate_data
 from torch import Tensor
 
-from tensorae.batches import Batches
+from tensorae.data import Batches
 from tensorae.exceptions import InvalidInputError, InvalidParameterError, NotFittedError
 from tensorae.rows import Rows, StreamedRows
 from tensorae.rows.processes import Processes, processes

@@ -31,7 +31,7 @@ from tensorae.estimators.check_parameters import (
 )
 from tensorae.exceptions import InvalidInputError, InvalidParameterError, unknown_choice
 from tensorae.linear.denoising import Denoiser
-from tensorae.linear.incremental import Sums, absorb
+from tensorae.linear.incremental import absorb
 from tensorae.linear.model import LinearModel, LinearPredictor
 from tensorae.linear.moments import Moments
 from tensorae.linear.search import Solution, solve
@@ -150,6 +150,11 @@ class LinearTAE(BaseTAE):
     >>> bool((model.predict(X) == model.labels_).all())
     True
     """
+
+    # Sums for ``denoise`` and ``partial_fit``, in the coordinates of a plane where data was wide.
+    _moments: dict[str, np.ndarray] | None
+    _frame: tuple[np.ndarray, np.ndarray] | None
+    _denoiser: Denoiser | None
 
     def __init__(
         self,
@@ -289,7 +294,7 @@ class LinearTAE(BaseTAE):
         if not hasattr(self, "cluster_centers_"):
             self.fit(X, sample_weight=sample_weight)
             self.n_iter_ = 1
-            self._kept_sums()  # says at once where it cannot go on
+            self._kept_sums(torch.device("cpu"))  # says at once where it cannot go on
             return self
         rows = check_rows(self, X, reset=False, device=self.device)
         if rows.streamed:
@@ -299,19 +304,20 @@ class LinearTAE(BaseTAE):
             )
         if sample_weight is not None:
             rows = rows.weighted(check_sample_weight(sample_weight, rows, 1))
-        sums, parameters = absorb(
-            self._kept_sums().to(rows.device).decayed(share),
+        moments, parameters = absorb(
+            self._kept_sums(rows.device),
             rows,
             torch.as_tensor(self.components_, device=rows.device),
             self.latent_penalty_,
+            decay=share,
             estimated_penalty=check_penalty(self.latent_penalty) is None,
         )
         self._publish_parameters(parameters[0], parameters.model[0], rows)
         self._assign_once_more(rows)
         self._moments = {
-            "counts": _as_array(sums.counts),
-            "centers": _as_array(sums.centers),
-            "scatters": _as_array(sums.scatters).astype(self.components_.dtype),
+            "counts": _as_array(moments.counts[0]),
+            "centers": _as_array(moments.references[0]),
+            "scatters": _as_array(moments.seconds[0]).astype(self.components_.dtype),
         }
         self._denoiser = None
         self.n_iter_, self.converged_ = self.n_iter_ + 1, True
@@ -416,9 +422,7 @@ class LinearTAE(BaseTAE):
         """Keep what ``denoise`` needs; its decompositions wait until it is called."""
         moments, span = solution.run.moments, solution.span
         kind = self.cluster_centers_.dtype
-        self._denoiser: Denoiser | None = None
-        self._moments: dict[str, np.ndarray] | None = None
-        self._frame: tuple[np.ndarray, np.ndarray] | None = None
+        self._denoiser = self._moments = self._frame = None
         if moments.seconds.numel() > LARGEST_MOMENTS:
             self._denoiser = Denoiser.from_moments(moments, solution.shift, span=span).to("cpu")
             return
@@ -434,32 +438,39 @@ class LinearTAE(BaseTAE):
             "scatters": _as_array(scatters[0]).astype(kind, copy=False),
         }
 
-    def _kept_sums(self) -> Sums:
-        """Sums of all rows so far."""
+    def _kept_sums(self, device: torch.device) -> Moments:
+        """Sums of all rows so far, to go on from."""
         if self._moments is None or self._frame is not None:
             raise InvalidInputError(
                 f"partial_fit needs the sums of the clusters, which {self.n_features_in_} features "
                 "make too large, or which the first batch had too few rows for; reduce the "
                 "features first, or give a first batch of more rows than features."
             )
-        counts, centers, scatters = self._moment_tensors()
-        return Sums(counts, centers, scatters)
+        moments = self._kept_moments(device)
+        centers = torch.as_tensor(self.cluster_centers_, dtype=ACCURATE, device=device)
+        distances = torch.cdist(centers, moments.references[0])
+        if bool((distances.diagonal() > distances.amin(1) + 1e-6 * distances.amax()).any()):
+            # Files of 0.1.0 have the sums in another order than the clusters.
+            return moments.reordered(distances.argmin(1))
+        return moments
 
     def _fitted_denoiser(self) -> Denoiser:
         if self._denoiser is None:
             span = None
             if self._frame is not None:
                 span = Span(*(torch.as_tensor(part, dtype=ACCURATE) for part in self._frame))
-            moments = Moments.about_means(*(part[None] for part in self._moment_tensors()))
+            moments = self._kept_moments(torch.device("cpu"))
             origin = torch.zeros_like(moments.references[0, 0])
             self._denoiser = Denoiser.from_moments(moments, origin, span=span)
         return self._denoiser
 
-    def _moment_tensors(self) -> list[Tensor]:
-        """Weights (k,), means (k, p) and scatters (k, p, p) that were kept of a fit."""
+    def _kept_moments(self, device: torch.device) -> Moments:
+        """Sums of a fit about the clusters' means."""
         assert self._moments is not None
-        names = ("counts", "centers", "scatters")
-        return [torch.as_tensor(self._moments[name], dtype=ACCURATE) for name in names]
+        parts = (self._moments[name] for name in ("counts", "centers", "scatters"))
+        return Moments.about_means(
+            *(torch.as_tensor(part, dtype=ACCURATE, device=device)[None] for part in parts)
+        )
 
     @property
     def _n_features_out(self) -> int:

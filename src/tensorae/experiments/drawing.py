@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from tensorae._optional import import_optional
-from tensorae.experiments.matching import match_clusters
+from tensorae.experiments.problems import match_clusters
 from tensorae.plotting.style import INK, MUTED, cluster_colors
 
 if TYPE_CHECKING:

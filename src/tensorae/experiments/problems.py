@@ -5,16 +5,21 @@
 from __future__ import annotations
 
 import functools
-import hashlib
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
+import joblib
 import numpy as np
+from scipy.optimize import linear_sum_assignment
+from sklearn.metrics import confusion_matrix
 
 from tensorae import datasets
 
-__all__ = ["PLANTED", "PROBLEMS", "REAL", "SMALL", "Data", "Problem", "fingerprint", "load"]
+__all__ = [
+    "PLANTED", "PROBLEMS", "REAL", "SMALL", "LabelledData", "Problem", "data_hash", "load",
+    "match_clusters",
+]  # fmt: skip
 
 Array = np.ndarray
 
@@ -24,51 +29,30 @@ QUICK_IMAGES_PER_CLASS = 40
 
 
 @dataclass(frozen=True)
-class Data:
-    """Samples and what is known of them.
+class LabelledData:
+    """Samples and what is known of them; classes serve to score and to draw, never to fit."""
 
-    Attributes
-    ----------
-    X : ndarray of shape (n, d)
-    y : ndarray of shape (n,)
-        Classes; they serve to score and to draw, never to fit.
-    feature_names, class_names : list of str
-    source : str
-        Where the samples come from.
-    """
-
-    X: Array
-    y: Array
+    X: Array  # (n, d)
+    y: Array  # (n,)
     feature_names: list[str]
     class_names: list[str]
-    source: str
+    source: str  # where the samples come from
+
+
+Reader = Callable[[int, bool], LabelledData]  # seed (of no use to real data), quick -> samples
 
 
 @dataclass(frozen=True)
 class Problem:
-    """A data set with the paper's settings.
-
-    Attributes
-    ----------
-    name : str
-    read : function
-        ``(seed, quick) -> Data``; real data does not depend on the seed.
-    n_clusters, latent_dim : int
-    architecture : {"linear", "mlp", "conv"}
-        Of the autoencoders.
-    image_shape : tuple of int or None
-        (channels, height, width) where rows are images.
-    note : str
-        What the data is, in half a line.
-    """
+    """A data set with the paper's settings."""
 
     name: str
-    read: Callable[[int, bool], Data]
+    read: Reader
     n_clusters: int
     latent_dim: int = 1
-    architecture: str = "mlp"
-    image_shape: tuple[int, int, int] | None = None
-    note: str = ""
+    architecture: str = "mlp"  # of the autoencoders: "linear", "mlp" or "conv"
+    image_shape: tuple[int, int, int] | None = None  # (channels, height, width)
+    note: str = ""  # what the data is, in half a line
 
     @property
     def input_shape(self) -> tuple[int, int, int] | None:
@@ -76,34 +60,44 @@ class Problem:
         return self.image_shape if self.architecture == "conv" else None
 
 
-def load(name: str, seed: int = 0, *, quick: bool = False) -> Data:
+def load(name: str, seed: int = 0, *, quick: bool = False) -> LabelledData:
     """Return a data set by name; planted sets are drawn with the seed."""
     return PROBLEMS[name].read(seed if name in PLANTED else 0, quick)
 
 
 @functools.cache
-def fingerprint(name: str, *, quick: bool) -> str:
-    """Return a short name of samples and classes, so that figures of other data are not reused."""
+def data_hash(name: str, *, quick: bool) -> str:
+    """Return a short name of samples and classes, so that numbers of other data are not reused."""
     data = load(name, quick=quick)
-    values = np.ascontiguousarray(data.X).tobytes() + np.asarray(data.y, dtype=np.int64).tobytes()
-    return hashlib.sha256(values).hexdigest()[:12]
+    return str(joblib.hash((data.X, data.y)))
 
 
-def _planted(draw: Callable[..., Any], n_clusters: int) -> Callable[[int, bool], Data]:
-    def read(seed: int, quick: bool) -> Data:  # noqa: ARG001
+def match_clusters(labels: Array, classes: Array, n_clusters: int) -> Array:
+    """Name the class of each cluster (k,), one to one, with the most samples in agreement.
+
+    ``labels`` and ``classes`` are of shape (n,); classes are numbered from 0 in their own order.
+    """
+    _, codes = np.unique(classes, return_inverse=True)
+    shared = confusion_matrix(labels, codes, labels=np.arange(n_clusters))
+    matched: Array = linear_sum_assignment(shared, maximize=True)[1]
+    return matched
+
+
+def _planted(draw: Callable[..., Any], n_clusters: int) -> Reader:
+    def read(seed: int, quick: bool) -> LabelledData:  # noqa: ARG001
         X, y = draw(random_state=seed)
         names = [f"x{i + 1}" for i in range(X.shape[1])]
         classes = [f"cluster {j + 1}" for j in range(n_clusters)]
-        return Data(X, y, names, classes, f"drawn with seed {seed}")
+        return LabelledData(X, y, names, classes, f"drawn with seed {seed}")
 
     return read
 
 
-def _real(bunch: Callable[[bool], Any]) -> Callable[[int, bool], Data]:
+def _real(bunch: Callable[[bool], Any]) -> Reader:
     @functools.cache
-    def once(quick: bool) -> Data:
+    def once(quick: bool) -> LabelledData:
         found = bunch(quick)
-        return Data(
+        return LabelledData(
             found.data,
             found.target,
             list(found.feature_names),
@@ -114,7 +108,7 @@ def _real(bunch: Callable[[bool], Any]) -> Callable[[int, bool], Data]:
     return lambda _seed, quick: once(quick)
 
 
-def _penguins(n_features: Any, scale: Any) -> Callable[[int, bool], Data]:
+def _penguins(n_features: Any, scale: Any) -> Reader:
     return _real(lambda _quick: datasets.load_penguins(n_features, scale=scale))
 
 
@@ -127,8 +121,8 @@ def _mnist(quick: bool) -> Any:
 def _images(name: str, architecture: str) -> Problem:
     shape = (1, 28, 28)
     k = len(MNIST_CLASSES)
-    kind = "convolutional networks" if architecture == "conv" else "networks of one hidden layer"
-    note = f"MNIST images of the digits 1 to 5, h = 10, {kind}"
+    networks = {"conv": "convolutional networks", "mlp": "networks of one hidden layer"}
+    note = f"MNIST images of the digits 1 to 5, h = 10, {networks[architecture]}"
     return Problem(name, _mnist, k, 10, architecture, shape, note)
 
 

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import csv
-import io
 import os
 import time
 from collections.abc import Sequence
@@ -11,48 +9,42 @@ from dataclasses import dataclass
 from os import PathLike
 from pathlib import Path
 
-from tensorae._files import write_atomically
 from tensorae._optional import import_optional
 from tensorae.exceptions import FileWriteError, InvalidParameterError
 from tensorae.experiments import (
-    figure1_simpson,
-    figure2_planted,
-    figure3_penguins,
-    figure4_clustering,
-    figure5_denoising,
-    figure6_diagram,
-    figure7_theorem,
-    figure8_em,
+    figure_diagram,
+    figure_planted,
+    figures_penguins,
+    figures_real,
+    figures_theory,
 )
-from tensorae.experiments.clustering import PUBLISHED
 from tensorae.experiments.experiment import (
     Experiment,
     Finding,
-    Record,
-    Results,
+    Measurements,
+    ResultTable,
     Settings,
-    Table,
+    Trial,
 )
-from tensorae.experiments.page import Section, save_figures, write_page
-from tensorae.experiments.problems import PROBLEMS, load
-from tensorae.experiments.runner import Progress, Store, run_parts, silent
+from tensorae.experiments.output import Section, write_numbers, write_page, write_section
+from tensorae.experiments.problems import PROBLEMS
+from tensorae.experiments.running import FinishedTrials, Progress, run_trials, silent
 
-__all__ = ["FIGURES", "Reproduction", "Section", "reproduce"]
+__all__ = ["FIGURES", "Reproduction", "reproduce"]
 
 FIGURES: dict[int, Experiment] = {
-    module.EXPERIMENT.number: module.EXPERIMENT
-    for module in (
-        figure1_simpson,
-        figure2_planted,
-        figure3_penguins,
-        figure4_clustering,
-        figure5_denoising,
-        figure6_diagram,
-        figure7_theorem,
-        figure8_em,
+    experiment.number: experiment
+    for experiment in (
+        figures_penguins.SIMPSON,
+        figure_planted.PLANTED_SETS,
+        figures_penguins.PENGUINS,
+        figures_real.CLUSTERING,
+        figures_real.DENOISING,
+        figure_diagram.DIAGRAM,
+        figures_theory.THEOREM,
+        figures_theory.EM,
     )
 }
-COLUMNS = ("figure", "dataset", "method", "seed", "metric", "value", "seconds")
 QUICK_RUNS = 1
 
 
@@ -68,20 +60,20 @@ class Reproduction:
         Every number as a tidy CSV table.
     sections : list of Section
         For each figure its number, title, tables, findings and picture files.
-    results : dict of int to Results
-        The records behind each figure.
+    results : dict of int to Measurements
+        The numbers behind each figure.
     """
 
     page: Path
     numbers: Path
     sections: list[Section]
-    results: dict[int, Results]
+    results: dict[int, Measurements]
 
     def findings(self, figure: int) -> list[Finding]:
         """Return the paper's claims about a figure beside what was seen."""
         return next(one.findings for one in self.sections if one.number == figure)
 
-    def tables(self, figure: int) -> list[Table]:
+    def tables(self, figure: int) -> list[ResultTable]:
         """Return the tables of a figure."""
         return next(one.tables for one in self.sections if one.number == figure)
 
@@ -100,8 +92,8 @@ def reproduce(
 ) -> Reproduction:
     """Run the paper's experiments and write figures, numbers and a page.
 
-    Finished parts are kept in ``output/parts``: an interrupted run goes on where it stopped, and
-    parts run again only when code, data or versions have changed.
+    Finished trials are kept in ``output/parts``: an interrupted run goes on where it stopped, and
+    trials run again only when code, data or versions have changed.
 
     Parameters
     ----------
@@ -122,7 +114,7 @@ def reproduce(
     title : str, optional
         Heading of the page.
     progress : callable, optional
-        Called after every part with the number of finished parts, of all parts, and the part.
+        Called after every trial with the number of finished trials, of all trials, and the trial.
 
     Returns
     -------
@@ -141,86 +133,28 @@ def reproduce(
     numbers = _checked_figures(figures)
     settings = _checked_settings(runs, quick, as_published, datasets)
     folder = _prepared(Path(output))
-    parts = {number: FIGURES[number].parts(settings) for number in numbers}
-    records = run_parts(
-        [part for one in parts.values() for part in one],
-        Store(folder / "parts"),
+    trials = {number: _trials(FIGURES[number], settings) for number in numbers}
+    measured = run_trials(
+        [trial for one in trials.values() for trial in one],
+        FinishedTrials(folder / "parts"),
         jobs=_checked_jobs(jobs),
         progress=progress,
     )
-    done = {record.part: record for record in records}
+    by_trial = {one.trial: one for one in measured}
     results = {
-        number: Results([done[part] for part in dict.fromkeys(parts[number])], settings)
+        number: Measurements([by_trial[trial] for trial in trials[number]], settings)
         for number in numbers
     }
-    table = folder / "numbers.csv"
-    write_atomically(table, _tidy(results))
-    sections = [_section(FIGURES[number], results[number], folder) for number in numbers]
+    table = write_numbers(folder / "numbers.csv", results)
+    pictures = folder / "figures"
+    sections = [write_section(FIGURES[number], results[number], pictures) for number in numbers]
     seconds = time.perf_counter() - began
-    page = write_page(folder / "index.html", title, sections, settings, _sources(records), seconds)
+    page = write_page(folder / "index.html", title, sections, settings, measured, seconds)
     return Reproduction(page, table, sections, results)
 
 
-def _section(figure: Experiment, results: Results, folder: Path) -> Section:
-    return Section(
-        figure.number,
-        figure.title,
-        figure.story + _data_sets(results) + _published(results),
-        save_figures(figure.draw, results, folder / "figures"),
-        figure.tables(results),
-        figure.findings(results),
-    )
-
-
-def _data_sets(results: Results) -> str:
-    """Return a sentence on the data sets that were run."""
-    notes = []
-    for name in (name for name in PROBLEMS if name in results.datasets):
-        n, d = load(name, quick=results.settings.quick).X.shape
-        notes.append(f"{name} ({PROBLEMS[name].note}; {n} x {d})")
-    return f" Data: {'; '.join(notes)}." if notes else ""
-
-
-def _published(results: Results) -> str:
-    """Return a sentence on the published settings, where they were run."""
-    if not any(record.part.method in PUBLISHED for record in results.records):
-        return ""
-    return (
-        " “Published” are the published code's settings as far as they are known: a penalty of "
-        "λ·d, networks of h units without bias (a single rectified unit often begins, and stays, "
-        "at zero), random starts, a single autoencoder that is not centred. Its learning rate and "
-        "batches are not known."
-    )
-
-
-def _tidy(results: dict[int, Results]) -> str:
-    """Return every number as CSV: one row for each figure, data set, method, seed and metric."""
-    text = io.StringIO()
-    writer = csv.writer(text, lineterminator="\n")
-    writer.writerow(COLUMNS)
-    for number, found in results.items():
-        for record in found.records:
-            writer.writerows(_rows(number, record))
-    return text.getvalue()
-
-
-def _rows(number: int, record: Record) -> list[list[object]]:
-    part, outcome = record.part, record.outcome
-    start = [number, part.dataset, part.method, part.seed]
-    return [
-        [*start, metric, f"{value:.8g}", f"{outcome.seconds:.4f}"]
-        for metric, value in outcome.values.items()
-    ]
-
-
-def _sources(records: Sequence[Record]) -> dict[str, str]:
-    """Return where each data set came from."""
-    names = {record.part.dataset: record.part.quick for record in records}
-    return {
-        name: "drawn anew for each seed" if source.startswith("drawn") else source
-        for name, quick in names.items()
-        for source in [PROBLEMS[name].read(0, quick).source]
-    }
+def _trials(figure: Experiment, settings: Settings) -> list[Trial]:
+    return figure.trials(settings) if figure.trials is not None else []
 
 
 def _prepared(folder: Path) -> Path:

@@ -7,9 +7,16 @@ any data with groups.
 from __future__ import annotations
 
 from tensorae.explain.clusters import describe
-from tensorae.explain.results import ClusterSummary, Component, Description, Loading
+from tensorae.explain.results import (
+    ClusterSummary,
+    Component,
+    Description,
+    Loading,
+    Slope,
+    Trend,
+    TrendReversals,
+)
 from tensorae.explain.trends import trend_reversals
-from tensorae.explain.trends_result import Slope, Trend, TrendReversals
 
 __all__ = [
     "ClusterSummary",

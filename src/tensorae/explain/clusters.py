@@ -1,29 +1,53 @@
-"""A fitted model -> what makes up each cluster.
+"""A fitted model -> what makes up each cluster, and the lines that show it.
 
-Shapes: n samples, k clusters, d features, h latent, m members of a cluster.
+Shapes: n samples, k clusters, d features, h latent, m members of a cluster, p points of a line.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from tensorae.exceptions import InvalidInputError, InvalidParameterError
-from tensorae.explain.directions import principal_directions
-from tensorae.explain.inputs import ModelRows, check_fitted, model_names
+from tensorae.exceptions import InvalidInputError
 from tensorae.explain.results import ClusterSummary, Component, Description, Loading
+from tensorae.explain.samples import (
+    ClusteredSamples,
+    FittedModel,
+    check_fitted,
+    check_whole,
+    evenly_spaced,
+    has_components,
+    in_units,
+    model_names,
+)
 
-__all__ = ["describe"]
+__all__ = [
+    "AxisLine",
+    "axis_ends",
+    "cluster_axes",
+    "describe",
+    "describe_samples",
+    "overall_directions",
+    "overall_axis",
+    "telling_features",
+]
 
 Array = NDArray[Any]
 
+# An axis reaches two standard deviations to either side: 95 % of a Gaussian cluster.
+REACH = 2.0
+MOST_COMPONENTS = 2
+CURVE_POINTS = 60
+# Rows that the overall directions are taken from; more would cost time and change nothing to see.
+MOST_ROWS, MOST_WIDE_ROWS, WIDE = 20_000, 2000, 2000
+
 
 def describe(
-    model: Any,
+    model: FittedModel,
     X: Any = None,
     *,
     feature_names: Sequence[str] | None = None,
@@ -75,59 +99,83 @@ def describe(
       typical rows     90, 65, 128
       worst rows       9, 75, 14
     """
-    _check_count("n_features", n_features, 1)
-    _check_count("n_members", n_members, 0)
-    if X is None:
-        facts = _from_model(model, feature_names)
-    else:
-        facts = _from_samples(model, ModelRows.of(model, X, feature_names), n_members)
-    clusters = tuple(_summary(facts, label, n_features) for label in range(len(facts.sizes)))
-    return Description(clusters, facts.names, int(facts.sizes.sum()), type(model).__name__)
+    check_whole("n_features", n_features, 1, remedy="5 is usual.")
+    check_whole("n_members", n_members, 0, remedy="5 is usual.")
+    if X is not None:
+        samples = ClusteredSamples.of(model, X, feature_names)
+        return describe_samples(samples, n_features=n_features, n_members=n_members)
+    facts = _known_to(model)
+    return _description(model, facts, model_names(model, feature_names), n_features, 0)
+
+
+def describe_samples(
+    samples: ClusteredSamples,
+    *,
+    numbered: bool = False,
+    n_features: int = 5,
+    n_members: int = 0,
+) -> Description:
+    """The same of samples that are sorted already; features may be called by their numbers."""
+    names = tuple(map(str, range(samples.d))) if numbered else samples.names
+    return _description(samples.model, _seen_in(samples), names, n_features, n_members)
+
+
+# Facts ------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class _Directions:
+    """Along what one cluster varies."""
+
+    components: Array  # (h, d)
+    variances: Array  # (h,)
+    ratios: Array  # (h,)
+    explained: float
 
 
 @dataclass(frozen=True)
 class _Facts:
     """What the summaries are written from."""
 
-    names: tuple[str, ...]
     sizes: Array  # (k,)
     shares: Array  # (k,)
     centers: Array  # (k, d)
     others: Array  # (k, d): mean of the samples of all other clusters
     spread: Array  # (d,): standard deviation over all samples
-    components: list[Array]  # each (h, d)
-    variances: list[Array]  # each (h,)
-    ratios: list[Array]  # each (h,)
-    explained: Array  # (k,)
-    members: list[tuple[tuple[int, ...], tuple[int, ...]]]  # typical and worst rows
+    directions: list[_Directions]
+    members: list[Array]  # rows of each cluster, lowest cost first
 
 
-def _summary(facts: _Facts, label: int, n_features: int) -> ClusterSummary:
-    components = zip(
-        facts.components[label], facts.variances[label], facts.ratios[label], strict=True
+def _description(
+    model: FittedModel, facts: _Facts, names: tuple[str, ...], n_features: int, n_members: int
+) -> Description:
+    clusters = tuple(
+        _summary(facts, label, names, n_features, n_members) for label in range(len(facts.sizes))
     )
-    typical, worst = facts.members[label]
+    return Description(type(model).__name__, int(facts.sizes.sum()), names, clusters)
+
+
+def _summary(
+    facts: _Facts, label: int, names: tuple[str, ...], n_features: int, n_members: int
+) -> ClusterSummary:
+    own = facts.directions[label]
+    components = zip(own.components, own.variances, own.ratios, strict=True)
+    # Over all samples, not inside the clusters: no spread is zero where the centres differ.
+    apart = in_units(facts.centers[label] - facts.others[label], facts.spread)
     return ClusterSummary(
         label=label,
         size=int(facts.sizes[label]),
         share=float(facts.shares[label]),
         center=facts.centers[label],
-        explained=float(facts.explained[label]),
+        explained=own.explained,
         components=tuple(
-            Component(float(variance), float(share), _main(row, facts.names, n_features), row)
+            Component(float(variance), float(share), _main(row, names, n_features), row)
             for row, variance, share in components
         ),
-        defining=_main(_difference(facts, label), facts.names, n_features),
-        typical=typical,
-        worst=worst,
+        defining=_main(apart, names, n_features),
+        typical=tuple(facts.members[label][:n_members].tolist()),
+        worst=tuple(facts.members[label][::-1][:n_members].tolist()),
     )
-
-
-def _difference(facts: _Facts, label: int) -> Array:
-    """Centre minus mean of the others (d,), in standard deviations; 0 where nothing varies."""
-    apart = facts.centers[label] - facts.others[label]
-    # Over all samples, not inside the clusters: it is never zero where the centres differ.
-    return np.where(facts.spread > 0, apart / np.where(facts.spread > 0, facts.spread, 1), 0)
 
 
 def _main(values: Array, names: tuple[str, ...], count: int) -> tuple[Loading, ...]:
@@ -136,12 +184,10 @@ def _main(values: Array, names: tuple[str, ...], count: int) -> tuple[Loading, .
     return tuple(Loading(names[i], float(values[i])) for i in order if values[i] != 0)
 
 
-# By the model's own numbers ---------------------------------------------------------------------
-
-
-def _from_model(model: Any, feature_names: Sequence[str] | None) -> _Facts:
+def _known_to(model: Any) -> _Facts:
+    """By the model's own numbers."""
     check_fitted(model)
-    if not hasattr(model, "components_"):
+    if not has_components(model):
         raise InvalidInputError(
             f"X must be given to describe a {type(model).__name__}: it knows no components, only "
             "what it makes of samples; pass the samples of the fit."
@@ -153,101 +199,36 @@ def _from_model(model: Any, feature_names: Sequence[str] | None) -> _Facts:
     inside = along + _doubled(model.noise_variance_)[:, None] * (1 - (components**2).sum(1))
     mean = shares @ centers
     variance = shares @ (np.clip(inside, 0, None) + (centers - mean) ** 2)
-    ratios = _doubled(model.explained_variance_ratio_)
     return _Facts(
-        names=model_names(model, feature_names),
         sizes=np.bincount(model.labels_, minlength=len(centers)),
         shares=shares,
         centers=centers,
         others=_means_of_others(shares, centers, centers),
         spread=np.sqrt(variance),
-        components=list(components),
-        variances=list(variances),
-        ratios=list(ratios),
-        explained=np.clip(ratios.sum(1), 0, 1),
-        members=[((), ())] * len(centers),
+        directions=_own_directions(model),
+        members=[np.empty(0, np.intp)] * len(centers),
     )
 
 
-# By samples -------------------------------------------------------------------------------------
-
-
-def _from_samples(model: Any, rows: ModelRows, n_members: int) -> _Facts:
-    centers = _doubled(model.cluster_centers_)
-    members = [np.flatnonzero(rows.labels == label) for label in range(len(centers))]
-    sizes = np.array([len(own) for own in members])
-    means, spread = _means_and_spread(rows.values, members)
-    costs = -np.asarray(model.score_samples(rows.given))
-    along = _own_components(model) if hasattr(model, "components_") else _kept(model, rows, members)
-    return _Facts(
-        names=rows.names,
-        sizes=sizes,
-        shares=sizes / sizes.sum(),
-        centers=centers,
-        others=_means_of_others(sizes, means, centers),
-        spread=spread,
-        components=[part.components for part in along],
-        variances=[part.variances for part in along],
-        ratios=[part.ratios for part in along],
-        explained=np.array([part.explained for part in along]),
-        members=[_extremes(costs, own, n_members) for own in members],
-    )
-
-
-@dataclass(frozen=True)
-class _Along:
-    """Directions of one cluster and what varies along them."""
-
-    components: Array  # (h, d)
-    variances: Array  # (h,)
-    ratios: Array  # (h,)
-    explained: float
-
-
-def _own_components(model: Any) -> list[_Along]:
-    ratios = _doubled(model.explained_variance_ratio_)
-    columns = (_doubled(model.components_), _doubled(model.explained_variance_), ratios)
-    return [_Along(*row, float(np.clip(row[2].sum(), 0, 1))) for row in zip(*columns, strict=True)]
-
-
-def _kept(model: Any, rows: ModelRows, members: list[Array]) -> list[_Along]:
-    """Principal directions of what the autoencoders give back for their members."""
-    h = len(model.get_feature_names_out())
-    given_back = np.asarray(model.reconstruct(rows.given)).reshape(rows.values.shape)
-    return [_kept_of(_doubled(rows.values[own]), _doubled(given_back[own]), h) for own in members]
-
-
-def _kept_of(x: Array, given_back: Array, h: int) -> _Along:
-    """The same for one cluster: members (m, d) and what was made of them (m, d)."""
-    if len(x) == 0:
-        return _Along(np.empty((0, x.shape[1])), np.empty(0), np.empty(0), 0.0)
-    off = x - x.mean(0)
-    whole = float((off**2).sum())
-    left = float(((x - given_back) ** 2).sum())
-    components = principal_directions(given_back - given_back.mean(0), h)
-    along = ((off @ components.T) ** 2).sum(0)
-    # Ordered by the members' variance, as the components of a linear model are.
-    order = np.argsort(-along, kind="stable")
-    components, along = components[order], along[order]
-    if whole == 0:
-        return _Along(components, along, along, 0.0)
-    explained = min(max(1 - left / whole, 0.0), 1.0)
-    return _Along(components, along / len(x), along / whole, explained)
-
-
-def _means_and_spread(values: Array, members: list[Array]) -> tuple[Array, Array]:
-    """Mean (k, d) of each cluster and standard deviation (d,) over all samples."""
-    n, d = values.shape
-    means, squares = np.zeros((len(members), d)), np.zeros(d)
-    overall = values.mean(0, dtype=np.float64)
+def _seen_in(samples: ClusteredSamples) -> _Facts:
+    """By samples."""
+    centers = _doubled(samples.model.cluster_centers_)
+    order = np.lexsort((samples.misfit, samples.labels))
+    members = np.split(order, np.cumsum(samples.sizes)[:-1])
+    means = np.zeros_like(centers)
     for label, own in enumerate(members):
         if len(own):
-            means[label] = values[own].mean(0, dtype=np.float64)
-            squares += ((values[own] - overall) ** 2).sum(0)
-    spread = np.sqrt(squares / n)
-    # What rounding makes of a feature that does not vary is no spread.
-    rounding = 8 * np.finfo(values.dtype).eps if values.dtype.kind == "f" else 0.0
-    return means, np.where(spread > rounding * np.abs(values).max(0), spread, 0)
+            means[label] = samples.values[own].mean(0, dtype=np.float64)
+    known = has_components(samples.model)
+    return _Facts(
+        sizes=samples.sizes,
+        shares=samples.sizes / samples.n,
+        centers=centers,
+        others=_means_of_others(samples.sizes, means, centers),
+        spread=samples.spread,
+        directions=_own_directions(samples.model) if known else _found_directions(samples, members),
+        members=members,
+    )
 
 
 def _means_of_others(sizes: Array, means: Array, centers: Array) -> Array:
@@ -257,17 +238,120 @@ def _means_of_others(sizes: Array, means: Array, centers: Array) -> Array:
     return np.where(rest > 0, sums / np.where(rest > 0, rest, 1), centers)
 
 
-def _extremes(costs: Array, own: Array, count: int) -> tuple[tuple[int, ...], tuple[int, ...]]:
-    order = own[np.argsort(costs[own], kind="stable")]
-    return tuple(order[:count].tolist()), tuple(order[::-1][:count].tolist())
+def _own_directions(model: Any) -> list[_Directions]:
+    ratios = _doubled(model.explained_variance_ratio_)
+    explained = np.clip(ratios.sum(1), 0, 1).tolist()
+    columns = (_doubled(model.components_), _doubled(model.explained_variance_), ratios, explained)
+    return [_Directions(*row) for row in zip(*columns, strict=True)]
+
+
+def _found_directions(samples: ClusteredSamples, members: list[Array]) -> list[_Directions]:
+    """Principal directions of what the autoencoders give back for their members."""
+    pairs = ((samples.values[own], samples.reconstructions[own]) for own in members)
+    return [_directions_of(_doubled(x), _doubled(back), samples.h) for x, back in pairs]
+
+
+def _directions_of(x: Array, given_back: Array, h: int) -> _Directions:
+    """The same for one cluster: members (m, d) and what was made of them (m, d)."""
+    if len(x) == 0:
+        return _Directions(np.empty((0, x.shape[1])), np.empty(0), np.empty(0), 0.0)
+    off = x - x.mean(0)
+    whole = float((off**2).sum())
+    left = float(((x - given_back) ** 2).sum())
+    components = _principal_directions(given_back - given_back.mean(0), h)
+    along = ((off @ components.T) ** 2).sum(0)
+    # Ordered by the members' variance, as the components of a linear model are.
+    order = np.argsort(-along, kind="stable")
+    components, along = components[order], along[order]
+    if whole == 0:
+        return _Directions(components, along, along, 0.0)
+    explained = min(max(1 - left / whole, 0.0), 1.0)
+    return _Directions(components, along / len(x), along / whole, explained)
+
+
+def _principal_directions(off: Array, h: int) -> Array:
+    """Orthonormal rows (at most h, d) of largest variance, largest loading positive."""
+    m, d = off.shape
+    # The smaller of the two Gram matrices has the same spectrum.
+    values, vectors = np.linalg.eigh(off.T @ off if d <= m else off @ off.T)
+    first = np.argsort(-values)[:h]
+    first = first[values[first] > 1e-12 * max(float(values.max()), np.finfo(float).tiny)]
+    rows = vectors[:, first].T if d <= m else vectors[:, first].T @ off
+    rows = rows / np.linalg.norm(rows, axis=1, keepdims=True)
+    largest = np.take_along_axis(rows, np.abs(rows).argmax(1)[:, None], axis=1)
+    directions: Array = rows * np.sign(largest)
+    return directions
+
+
+# Lines and features to show ---------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class AxisLine:
+    """A line of p points (p, d): a component of a cluster, or an axis of all samples (-1)."""
+
+    cluster: int
+    component: int
+    points: Array
+
+
+def cluster_axes(
+    samples: ClusteredSamples, description: Description | None = None
+) -> list[AxisLine]:
+    """What the autoencoders keep: components, or the curve that a code of one number draws."""
+    if not has_components(samples.model) and samples.h == 1:
+        return _decoded_curves(samples)
+    return [
+        AxisLine(
+            cluster.label,
+            number,
+            axis_ends(cluster.center, component.direction, component.variance),
+        )
+        for cluster in description or describe_samples(samples)
+        for number, component in enumerate(cluster.components[:MOST_COMPONENTS])
+    ]
+
+
+def _decoded_curves(samples: ClusteredSamples) -> list[AxisLine]:
+    """What each decoder makes of the codes of its members, from the least to the largest."""
+    lines = []
+    for label in np.flatnonzero(samples.sizes).tolist():
+        own = samples.codes[samples.labels == label, 0]
+        way = np.linspace(own.min(), own.max(), CURVE_POINTS)[:, None].astype(own.dtype)
+        points = samples.model.inverse_transform(way, np.full(len(way), label))
+        lines.append(AxisLine(label, 0, np.asarray(points).reshape(len(way), -1)))
+    return lines
+
+
+def overall_directions(samples: ClusteredSamples, count: int) -> Array:
+    """The first principal directions (at most count, d) of all samples."""
+    rows = evenly_spaced(samples.n, MOST_ROWS if samples.d <= WIDE else MOST_WIDE_ROWS)
+    return _principal_directions(samples.values[rows] - samples.mean, count)
+
+
+def overall_axis(samples: ClusteredSamples, directions: Array) -> list[AxisLine]:
+    """The axis that one linear autoencoder for all samples would keep; none where none varies."""
+    if len(directions) == 0:
+        return []
+    along = (samples.values - samples.mean) @ directions[0]
+    return [AxisLine(-1, 0, axis_ends(samples.mean, directions[0], float((along**2).mean())))]
+
+
+def axis_ends(center: Array, direction: Array, variance: float) -> Array:
+    """Both ends (2, d) of a principal axis."""
+    reach = REACH * np.sqrt(max(variance, 0)) * direction
+    return np.stack([center - reach, center + reach])
+
+
+def telling_features(
+    samples: ClusteredSamples, components: Iterable[Component] = ()
+) -> NDArray[np.intp]:
+    """All columns, those first in which centres differ or components reach most, in spreads."""
+    score = _doubled(samples.model.cluster_centers_).std(0)
+    for component in components:
+        score = np.maximum(score, np.sqrt(max(component.variance, 0)) * np.abs(component.direction))
+    return np.argsort(-in_units(score, samples.spread), kind="stable")
 
 
 def _doubled(values: Any) -> Array:
     return np.asarray(values, np.float64)
-
-
-def _check_count(name: str, value: Any, low: int) -> None:
-    if isinstance(value, bool) or not isinstance(value, int | np.integer) or value < low:
-        raise InvalidParameterError(
-            f"{name} must be a whole number from {low} on, got {value!r}; 5 is usual."
-        )

@@ -1,20 +1,61 @@
-"""What ``describe`` found, readable and as a table.
+"""What ``describe`` and ``trend_reversals`` found, readable and as a table.
 
 Shapes: k clusters, d features.
 """
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields
 from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from tensorae._optional import import_optional
+from tensorae.exceptions import InvalidParameterError
+from tensorae.explain.samples import find_feature
 
-__all__ = ["ClusterSummary", "Component", "Description", "Loading"]
+__all__ = [
+    "ClusterSummary",
+    "Component",
+    "Description",
+    "Loading",
+    "Slope",
+    "Trend",
+    "TrendReversals",
+]
+
+SHOWN = 20  # pairs, and clusters of a pair, in the printed form
+
+
+@dataclass(frozen=True, eq=False)
+class _Result:
+    """A result that can be turned into plain dictionaries."""
+
+    def to_dict(self) -> dict[str, Any]:
+        """Everything as plain numbers, texts, lists and dictionaries, fit for JSON.
+
+        An infinite number becomes None, and what is too long to print is left out.
+        """
+        shown = [entry.name for entry in fields(self) if entry.repr]
+        return {name: _plain(getattr(self, name)) for name in shown}
+
+
+def _plain(value: Any) -> Any:
+    if isinstance(value, _Result):
+        return value.to_dict()
+    if isinstance(value, Loading):
+        return value._asdict()
+    if isinstance(value, np.ndarray):
+        return value.tolist()
+    if isinstance(value, tuple):
+        return [_plain(entry) for entry in value]
+    return None if isinstance(value, float) and math.isinf(value) else value
+
+
+# Clusters ---------------------------------------------------------------------------------------
 
 
 class Loading(NamedTuple):
@@ -28,7 +69,7 @@ class Loading(NamedTuple):
 
 
 @dataclass(frozen=True, eq=False)
-class Component:
+class Component(_Result):
     """One direction in which a cluster varies.
 
     Attributes
@@ -48,17 +89,9 @@ class Component:
     loadings: tuple[Loading, ...]
     direction: NDArray[Any] = field(repr=False)
 
-    def to_dict(self) -> dict[str, Any]:
-        """Plain numbers and texts, fit for JSON."""
-        return {
-            "variance": self.variance,
-            "share": self.share,
-            "loadings": [loading._asdict() for loading in self.loadings],
-        }
-
 
 @dataclass(frozen=True, eq=False)
-class ClusterSummary:
+class ClusterSummary(_Result):
     """One cluster: how large, where, along which features it varies, and what sets it apart.
 
     Attributes
@@ -100,49 +133,35 @@ class ClusterSummary:
         ]
         if self.defining:
             lines.append(f"  unlike the rest  {_listed(self.defining)}")
-        for place, component in enumerate(self.components):
-            head = f"component {place}".ljust(15)
+        for number, component in enumerate(self.components):
+            head = f"component {number}".ljust(15)
             share = f"({100 * component.share:.1f} %)"
             lines.append(f"  {head}  {_listed(component.loadings)}  {share}")
         if self.typical:
-            lines.append(f"  typical rows     {', '.join(map(str, self.typical))}")
-            lines.append(f"  worst rows       {', '.join(map(str, self.worst))}")
+            lines.append(f"  typical rows     {_listed(self.typical)}")
+            lines.append(f"  worst rows       {_listed(self.worst)}")
         return "\n".join(lines)
-
-    def to_dict(self) -> dict[str, Any]:
-        """Plain numbers, texts and lists, fit for JSON."""
-        return {
-            "label": self.label,
-            "size": self.size,
-            "share": self.share,
-            "center": np.asarray(self.center, float).tolist(),
-            "explained": self.explained,
-            "components": [component.to_dict() for component in self.components],
-            "defining": [loading._asdict() for loading in self.defining],
-            "typical": list(self.typical),
-            "worst": list(self.worst),
-        }
 
 
 @dataclass(frozen=True, repr=False, eq=False)
-class Description:
+class Description(_Result):
     """A fitted model in words and numbers; iterate over it or take a cluster by its label.
 
     Attributes
     ----------
-    clusters : tuple of ClusterSummary
-        In the order of their labels.
-    feature_names : tuple of str
-    n_samples : int
-        Behind the sizes.
     model : str
         Name of the estimator.
+    n_samples : int
+        Behind the sizes.
+    feature_names : tuple of str
+    clusters : tuple of ClusterSummary
+        In the order of their labels.
     """
 
-    clusters: tuple[ClusterSummary, ...]
-    feature_names: tuple[str, ...]
-    n_samples: int
     model: str
+    n_samples: int
+    feature_names: tuple[str, ...]
+    clusters: tuple[ClusterSummary, ...]
 
     def __len__(self) -> int:
         return len(self.clusters)
@@ -161,15 +180,6 @@ class Description:
         )
         return "\n\n".join([head, *map(str, self.clusters)])
 
-    def to_dict(self) -> dict[str, Any]:
-        """Plain numbers, texts and lists, fit for JSON."""
-        return {
-            "model": self.model,
-            "n_samples": self.n_samples,
-            "feature_names": list(self.feature_names),
-            "clusters": [cluster.to_dict() for cluster in self.clusters],
-        }
-
     def to_frame(self) -> Any:
         """One row for each cluster: size, share, variance kept, what sets it apart, its centre.
 
@@ -179,23 +189,189 @@ class Description:
             Indexed by the label; a column ``center_…`` for each feature.
         """
         pandas = import_optional("pandas", extra="datasets")
-        rows = [
-            {
-                "size": cluster.size,
-                "share": cluster.share,
-                "explained": cluster.explained,
-                "defining": _listed(cluster.defining),
-            }
-            for cluster in self.clusters
-        ]
+        columns: dict[str, list[Any]] = {
+            name: [getattr(cluster, name) for cluster in self.clusters]
+            for name in ("size", "share", "explained")
+        }
+        columns["defining"] = [_listed(cluster.defining) for cluster in self.clusters]
         index = pandas.Index([cluster.label for cluster in self.clusters], name="cluster")
         centers = pandas.DataFrame(
             np.stack([cluster.center for cluster in self.clusters]),
             columns=[f"center_{name}" for name in self.feature_names],
             index=index,
         )
-        return pandas.concat([pandas.DataFrame(rows, index=index), centers], axis=1)
+        return pandas.concat([pandas.DataFrame(columns, index=index), centers], axis=1)
 
 
-def _listed(loadings: tuple[Loading, ...]) -> str:
-    return ", ".join(map(str, loadings))
+def _listed(entries: tuple[Any, ...]) -> str:
+    return ", ".join(map(str, entries))
+
+
+# Trends -----------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class Slope(_Result):
+    """A least-squares slope of y on x and how sure it is.
+
+    Attributes
+    ----------
+    n : int
+        Rows behind it.
+    slope : float
+    low, high : float
+        Confidence interval of the slope, for itself alone. The whole line, with slope 0 and
+        p-value 1, where nothing can be known: fewer than three rows, or a feature that does not
+        vary.
+    correlation : float
+        Has the sign of the slope and no units.
+    p_value : float
+        Of no trend, two-sided, for itself alone.
+    """
+
+    n: int
+    slope: float
+    low: float
+    high: float
+    correlation: float
+    p_value: float
+
+    @property
+    def known(self) -> bool:
+        """Whether there is a slope at all."""
+        return math.isfinite(self.low)
+
+    def __str__(self) -> str:
+        return f"{self.slope:.3g} [{self.low:.3g}, {self.high:.3g}]" if self.known else "unknown"
+
+
+@dataclass(frozen=True)
+class Trend(_Result):
+    """One pair of features: the trend over all rows, inside the clusters, and in each of them.
+
+    Attributes
+    ----------
+    x, y : str
+        The features; slopes are those of y on x.
+    overall : Slope
+        Over all rows, whatever their cluster.
+    within : Slope
+        Common slope inside the clusters: one line for each, all parallel.
+    clusters : tuple of Slope
+        Inside each cluster alone, in the order of the labels.
+    p_value : float
+        Of no reversal, corrected for the number of pairs; 1 where the signs agree.
+    reversed : bool
+        Whether ``overall`` and ``within`` have opposite signs, beyond chance.
+    complete : bool
+        Whether, on top of that, every cluster with a known slope has the sign of ``within``.
+    """
+
+    x: str
+    y: str
+    overall: Slope
+    within: Slope
+    clusters: tuple[Slope, ...]
+    p_value: float
+    reversed: bool
+    complete: bool
+
+
+@dataclass(frozen=True, repr=False)
+class TrendReversals(_Result):
+    """Trends of pairs of features, reversals first; iterate over it or take one by its number.
+
+    Attributes
+    ----------
+    labels : tuple
+        The clusters, in the order of ``Trend.clusters``.
+    feature_names : tuple of str
+    n_pairs : int
+        Pairs looked at, for which the p-values are corrected; ``trends`` may hold fewer.
+    n_reversals : int
+        Reversals among all pairs.
+    confidence : float
+    correction : str
+    trends : tuple of Trend
+        Reversals first, then other pairs whose signs differ, then the rest; strongest first.
+    """
+
+    labels: tuple[Any, ...]
+    feature_names: tuple[str, ...]
+    n_pairs: int
+    n_reversals: int
+    confidence: float
+    correction: str
+    trends: tuple[Trend, ...]
+
+    @property
+    def reversals(self) -> tuple[Trend, ...]:
+        """The trends that are reversed inside the clusters."""
+        return tuple(trend for trend in self.trends if trend.reversed)
+
+    def pair(self, x: str, y: str) -> Trend:
+        """Trend of two features, whichever comes first in the data."""
+        for name in (x, y):
+            find_feature(str(name), self.feature_names)
+        for trend in self.trends:
+            if {trend.x, trend.y} == {x, y}:
+                return trend
+        raise InvalidParameterError(
+            f"{x!r} and {y!r} must be one of the {len(self.trends)} pairs that were kept of "
+            f"{self.n_pairs}; raise max_pairs."
+        )
+
+    def __len__(self) -> int:
+        return len(self.trends)
+
+    def __iter__(self) -> Iterator[Trend]:
+        return iter(self.trends)
+
+    def __getitem__(self, number: int) -> Trend:
+        return self.trends[number]
+
+    def __repr__(self) -> str:
+        pairs = "pair" if self.n_pairs == 1 else "pairs"
+        lines = [
+            f"{self.n_reversals} of {self.n_pairs} {pairs} of features "
+            f"{'has' if self.n_reversals == 1 else 'have'} a trend that is reversed inside the "
+            f"{len(self.labels)} clusters ({100 * self.confidence:g} % confidence, "
+            f"correction: {self.correction})"
+        ]
+        for trend in self.reversals[:SHOWN]:
+            lines += ["", *self._lines(trend)]
+        if self.n_reversals > SHOWN:
+            lines += ["", f"… and {self.n_reversals - SHOWN} more"]
+        return "\n".join(lines)
+
+    def _lines(self, trend: Trend) -> list[str]:
+        lines = [
+            f"{trend.y} against {trend.x}: {'complete' if trend.complete else 'in common'} "
+            f"(p = {trend.p_value:.2g})",
+            f"  overall          {trend.overall}",
+            f"  inside clusters  {trend.within}",
+        ]
+        named = list(zip(self.labels, trend.clusters, strict=True))
+        width = max(len(str(label)) for label in self.labels[:SHOWN])
+        lines += [f"    {label!s:<{width}}  {slope}" for label, slope in named[:SHOWN]]
+        if len(named) > SHOWN:
+            lines.append(f"    … and {len(named) - SHOWN} more")
+        return lines
+
+    def to_frame(self) -> Any:
+        """One row for each pair, with a column of slopes for each cluster.
+
+        Returns
+        -------
+        pandas.DataFrame
+        """
+        pandas = import_optional("pandas", extra="datasets")
+        return pandas.DataFrame([self._row(trend) for trend in self.trends])
+
+    def _row(self, trend: Trend) -> dict[str, Any]:
+        row: dict[str, Any] = {"x": trend.x, "y": trend.y}
+        for name, slope in (("overall", trend.overall), ("within", trend.within)):
+            row |= {name: slope.slope, f"{name}_low": slope.low, f"{name}_high": slope.high}
+        for label, slope in zip(self.labels, trend.clusters, strict=True):
+            row[f"cluster_{label}"] = slope.slope
+        return row | {name: getattr(trend, name) for name in ("p_value", "reversed", "complete")}

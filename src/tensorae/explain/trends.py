@@ -14,15 +14,21 @@ from numpy.typing import NDArray
 from scipy import special
 
 from tensorae.exceptions import InvalidInputError, InvalidParameterError, unknown_choice
-from tensorae.explain.inputs import Table, check_groups, check_table
-from tensorae.explain.trends_result import Slope, Trend, TrendReversals
+from tensorae.explain.results import Slope, Trend, TrendReversals
+from tensorae.explain.samples import (
+    ClusteredSamples,
+    as_array,
+    check_names,
+    in_chunks,
+    moments,
+    rounding,
+)
 
-__all__ = ["trend_reversals"]
+__all__ = ["numbered_reversals", "trend_reversals"]
 
 Floats = NDArray[np.float64]
 Pairs = tuple[NDArray[np.intp], NDArray[np.intp]]
 
-CHUNK_ROWS = 8192
 # Some numbers for each pair of features have to be in memory at once: about 1 GB here.
 MOST_FEATURES = 3000
 
@@ -103,26 +109,88 @@ def trend_reversals(
             f"max_pairs must be a whole number above zero or None, got {max_pairs!r}; "
             "None keeps all pairs."
         )
-    table = check_table(X, feature_names)
-    if len(table.names) > MOST_FEATURES:
+    values, features = _check_table(X, feature_names)
+    if len(features) > MOST_FEATURES:
         raise InvalidInputError(
-            f"X must have at most {MOST_FEATURES} features, got {len(table.names)}: every pair "
+            f"X must have at most {MOST_FEATURES} features, got {len(features)}: every pair "
             "is looked at; keep the features that matter."
         )
-    names, codes = check_groups(labels, len(table.values))
-    clusters = _Clusters.of(table, codes, len(names))
+    names, codes = _check_groups(labels, len(values))
+    clusters = _Clusters.of(values, codes)
     search = _search(clusters, confidence, correction)
-    kept = search.order[:max_pairs]
-    trends = _trends(clusters, search, kept, table.names)
     return TrendReversals(
-        trends=trends,
         labels=names,
-        feature_names=table.names,
+        feature_names=features,
         n_pairs=search.reversed.size,
         n_reversals=int(search.reversed.sum()),
         confidence=confidence,
         correction=correction,
+        trends=_trends(clusters, search, search.order[:max_pairs], features),
     )
+
+
+def numbered_reversals(
+    samples: ClusteredSamples, columns: NDArray[np.intp], max_pairs: int
+) -> TrendReversals:
+    """Reversals among some columns, called by their numbers, since names may occur twice."""
+    return trend_reversals(
+        samples.values[:, columns],
+        samples.labels,
+        feature_names=[str(column) for column in columns],
+        max_pairs=max_pairs,
+    )
+
+
+# Checks -----------------------------------------------------------------------------------------
+
+
+def _check_table(
+    X: Any, feature_names: Sequence[str] | None
+) -> tuple[NDArray[Any], tuple[str, ...]]:
+    """Numbers (n, d) and names of data that no model has seen."""
+    columns = getattr(X, "columns", None)
+    try:
+        values = as_array(X)
+        values = values if values.dtype.kind == "f" else values.astype(np.float64)
+    except (ValueError, TypeError):
+        raise InvalidInputError(
+            "X must be a numeric table, got entries that are no numbers; "
+            "drop or encode the other columns."
+        ) from None
+    if values.ndim != 2 or 0 in values.shape:
+        raise InvalidInputError(
+            f"X must be 2-D (samples x features) with rows and columns, got shape {values.shape}; "
+            "reshape it so that one row is a sample."
+        )
+    names = check_names(columns if feature_names is None else feature_names, values.shape[1])
+    # The extremes are NaN or infinite if any entry is, and need no copy of the data.
+    if not np.isfinite(values.min()) or not np.isfinite(values.max()):
+        column = int(np.argmin(np.isfinite(values).all(0)))
+        raise InvalidInputError(
+            f"X must be finite, got NaN or inf in column {names[column]!r}; "
+            "drop those rows or impute them first."
+        )
+    return values, names
+
+
+def _check_groups(labels: Any, n: int) -> tuple[tuple[Any, ...], NDArray[np.intp]]:
+    """Distinct labels, sorted, and for each of n rows which of them it has."""
+    array = as_array(labels)
+    if array.shape != (n,):
+        raise InvalidInputError(
+            f"labels must be 1-D with one entry for each of the {n} rows of X, "
+            f"got shape {array.shape}; check that both come from the same table."
+        )
+    if array.dtype.kind == "f" and np.isnan(array).any():
+        raise InvalidInputError("labels must be known for every row, got NaN; drop those rows.")
+    try:
+        distinct, codes = np.unique(array, return_inverse=True)
+    except TypeError:
+        raise InvalidInputError(
+            "labels must be of one kind, got a mixture such as text and None; "
+            "turn them all into text or numbers."
+        ) from None
+    return tuple(distinct.tolist()), codes
 
 
 # Moments ----------------------------------------------------------------------------------------
@@ -134,32 +202,24 @@ class _Clusters:
 
     values: NDArray[Any]
     rows: list[NDArray[np.intp]]
-    origin: Floats
+    mean: Floats
     spread: Floats
     rounding: Floats
 
     @classmethod
-    def of(cls, table: Table, codes: NDArray[np.intp], g: int) -> _Clusters:
-        values = table.values
-        largest = np.abs(values).max(0).astype(np.float64)
-        unit = np.where(largest > 0, largest, 1)
-        # In units of the largest entry no square can overflow.
-        origin = sum(_total(part, unit) for part in _chunks(values)) / len(values)
-        squares = sum((((part / unit) - origin) ** 2).sum(0) for part in _chunks(values))
-        spread = np.sqrt(squares / len(values))
-        rounding = 8 * np.finfo(values.dtype).eps
-        spread = np.where(spread > rounding, spread, 1)
+    def of(cls, values: NDArray[Any], codes: NDArray[np.intp]) -> _Clusters:
+        mean, spread, largest = moments(values)
+        spread = np.where(spread > 0, spread, largest)
         rows = np.split(np.argsort(codes, kind="stable"), np.cumsum(np.bincount(codes))[:-1])
-        assert len(rows) == g
-        return cls(values, rows, origin * unit, spread * unit, rounding / spread)
+        return cls(values, rows, mean, spread, rounding(values) * largest / spread)
 
     def scatters(self) -> Iterator[tuple[int, Floats, Floats]]:
         """Size, mean (d,) and scatter (d, d) of each cluster in turn: one matrix at a time."""
         for rows in self.rows:
-            mean = sum(self._scaled(part).sum(0) for part in _chunks(rows)) / len(rows)
+            mean = sum(self._scaled(part).sum(0) for part in in_chunks(rows)) / len(rows)
             scatter = np.zeros((mean.size, mean.size))
             widest = np.zeros(mean.size)
-            for part in _chunks(rows):
+            for part in in_chunks(rows):
                 off = self._scaled(part) - mean
                 widest = np.maximum(widest, np.abs(off).max(0))
                 scatter += off.T @ off
@@ -170,17 +230,8 @@ class _Clusters:
             yield len(rows), mean, scatter
 
     def _scaled(self, rows: NDArray[np.intp]) -> Floats:
-        scaled: Floats = (self.values[rows].astype(np.float64) - self.origin) / self.spread
+        scaled: Floats = (self.values[rows].astype(np.float64) - self.mean) / self.spread
         return scaled
-
-
-def _chunks(rows: NDArray[Any]) -> Iterator[NDArray[Any]]:
-    return (rows[start : start + CHUNK_ROWS] for start in range(0, len(rows), CHUNK_ROWS))
-
-
-def _total(part: NDArray[Any], unit: Floats) -> Floats:
-    total: Floats = (part / unit).sum(0)
-    return total
 
 
 # Slopes -----------------------------------------------------------------------------------------
@@ -199,7 +250,8 @@ class _Fits:
     @classmethod
     def of(cls, n: int, df: int, scatter: Floats, pairs: Pairs, confidence: float) -> _Fits:
         """Fit y on x for scatters (d, d) with so many degrees of freedom left."""
-        xx, yy, xy = (scatter[i, j] for i, j in _places(pairs))
+        x, y = pairs
+        xx, yy, xy = scatter[x, x], scatter[y, y], scatter[x, y]
         known = (xx > 0) & (yy > 0) & (df > 0)
         xx, yy, xy = (np.where(known, part, one) for part, one in ((xx, 1), (yy, 1), (xy, 0)))
         correlation = np.clip(xy / np.sqrt(xx * yy), -1, 1)
@@ -222,10 +274,10 @@ class _Fits:
         rows = zip(*(column.tolist() for column in columns), strict=True)
         return [Slope(self.n, *row) for row in rows]
 
-
-def _places(pairs: Pairs) -> tuple[Pairs, Pairs, Pairs]:
-    x, y = pairs
-    return (x, x), (y, y), (x, y)
+    def of_pairs(self, chosen: NDArray[np.intp]) -> _Fits:
+        """Those of some of the pairs."""
+        columns = (self.slope, self.margin, self.correlation, self.p_value)
+        return _Fits(self.n, *(column[chosen] for column in columns))
 
 
 # Search -----------------------------------------------------------------------------------------
@@ -263,35 +315,29 @@ def _search(clusters: _Clusters, confidence: float, correction: str) -> _Search:
 
 
 def _trends(
-    clusters: _Clusters, search: _Search, kept: NDArray[np.intp], names: tuple[str, ...]
+    clusters: _Clusters, search: _Search, chosen: NDArray[np.intp], names: tuple[str, ...]
 ) -> tuple[Trend, ...]:
-    """Look inside each cluster, for the pairs that are kept."""
-    x, y = (side[kept] for side in search.pairs)
+    """Look inside each cluster, for the chosen pairs."""
+    x, y = (side[chosen] for side in search.pairs)
     units = clusters.spread[y] / clusters.spread[x]
     own = [
         _Fits.of(size, size - 2, scatter, (x, y), search.confidence)
         for size, _, scatter in clusters.scatters()
     ]
-    sign = np.sign(search.within.correlation[kept])
+    sign = np.sign(search.within.correlation[chosen])
     turned = np.all([np.isinf(fit.margin) | (fit.correlation * sign > 0) for fit in own], axis=0)
-    found = search.reversed[kept]
+    found = search.reversed[chosen]
     columns = (
         [names[column] for column in x],
         [names[column] for column in y],
-        _picked(search.overall, kept).slopes(units),
-        _picked(search.within, kept).slopes(units),
+        search.overall.of_pairs(chosen).slopes(units),
+        search.within.of_pairs(chosen).slopes(units),
         zip(*(fit.slopes(units) for fit in own), strict=True),
-        search.p_value[kept].tolist(),
+        search.p_value[chosen].tolist(),
         found.tolist(),
         (found & turned).tolist(),
     )
     return tuple(Trend(*row) for row in zip(*columns, strict=True))
-
-
-def _picked(fits: _Fits, kept: NDArray[np.intp]) -> _Fits:
-    return _Fits(
-        fits.n, fits.slope[kept], fits.margin[kept], fits.correlation[kept], fits.p_value[kept]
-    )
 
 
 # Corrections ------------------------------------------------------------------------------------
@@ -305,16 +351,16 @@ def _bonferroni(p: Floats) -> Floats:
 def _holm(p: Floats) -> Floats:
     order = np.argsort(p)
     steps = np.maximum.accumulate(p[order] * np.arange(p.size, 0, -1))
-    return _in_place(order, steps)
+    return _unsorted(order, steps)
 
 
 def _benjamini_hochberg(p: Floats) -> Floats:
     order = np.argsort(p)[::-1]
     steps = np.minimum.accumulate(p[order] * p.size / np.arange(p.size, 0, -1))
-    return _in_place(order, steps)
+    return _unsorted(order, steps)
 
 
-def _in_place(order: NDArray[np.intp], steps: Floats) -> Floats:
+def _unsorted(order: NDArray[np.intp], steps: Floats) -> Floats:
     adjusted = np.empty_like(steps)
     adjusted[order] = np.minimum(steps, 1)
     return adjusted

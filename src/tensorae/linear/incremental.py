@@ -8,7 +8,7 @@ Shapes: k clusters, d features, h latent, m rows of a batch.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 import torch
 from torch import Tensor
@@ -19,73 +19,50 @@ from tensorae.linear.sweeps import cheapest
 from tensorae.linear.update import Directions, Estimation, Parameters, fix_signs
 from tensorae.rows.rows import ACCURATE, Rows
 
-__all__ = ["Sums", "absorb"]
+__all__ = ["absorb"]
 
 # Weight of a cluster below which decay stops; it can still be told from zero.
 SMALLEST_COUNT = 1e-6
 
 
-@dataclass(frozen=True)
-class Sums:
-    """What is kept of all rows so far.
-
-    Attributes
-    ----------
-    counts : Tensor of shape (k,)
-    centers : Tensor of shape (k, d)
-    scatters : Tensor of shape (k, d, d)
-        About the centres.
-    """
-
-    counts: Tensor
-    centers: Tensor
-    scatters: Tensor
-
-    def to(self, device: torch.device) -> Sums:
-        """Return the same sums on another device."""
-        return Sums(self.counts.to(device), self.centers.to(device), self.scatters.to(device))
-
-    def decayed(self, decay: float) -> Sums:
-        """Forget a share of the weight; means and shapes stay."""
-        counts = torch.maximum(self.counts * decay, self.counts.clamp(max=SMALLEST_COUNT))
-        share = counts / self.counts.clamp(min=torch.finfo(ACCURATE).tiny)
-        return Sums(counts, self.centers, self.scatters * share[:, None, None])
-
-
 def absorb(
-    sums: Sums,
+    moments: Moments,
     rows: Rows,
     components: Tensor,
     latent_penalty: float,
     *,
+    decay: float,
     estimated_penalty: bool,
-) -> tuple[Sums, Parameters]:
+) -> tuple[Moments, Parameters]:
     """Add a batch to the sums and fit the parameters to all of them.
 
     Parameters
     ----------
-    sums : Sums
+    moments : Moments
+        Of all rows so far, about the clusters' means; one start.
     rows : Rows
         The batch, in memory.
     components : Tensor of shape (k, h, d)
     latent_penalty : float
         λ so far.
+    decay : float
+        Share of their weight that old rows keep.
     estimated_penalty : bool
         Whether λ follows from the sums.
 
     Returns
     -------
-    sums : Sums
+    moments : Moments
+        About the new means.
     parameters : Parameters
         A batch of one start, in the coordinates of the data, signs fixed.
     """
     # About the present centres' mean, so that nothing is lost to rounding far from zero.
-    origin = (sums.counts @ sums.centers) / sums.counts.sum()
+    origin = (moments.counts[0] @ moments.references[0]) / moments.counts.sum()
     rows = rows.moved(origin, dtype=ACCURATE)
     penalty = torch.tensor([latent_penalty], dtype=ACCURATE, device=rows.device)
-    centers = (sums.centers - origin)[None]
-    model = LinearModel(centers, components.to(ACCURATE)[None], penalty)
-    moments = Moments.about_means(sums.counts[None].clone(), centers, sums.scatters[None].clone())
+    model = LinearModel(moments.references - origin, components.to(ACCURATE)[None], penalty)
+    moments = _decayed(moments, model.centers, decay)
     _add(moments, rows, cheapest(rows, model)[0][0])
     everyone = torch.arange(rows.n, device=rows.device)
     estimation = Estimation(
@@ -98,8 +75,16 @@ def absorb(
     found = estimation.last(moments, model)
     signed = fix_signs(found.model.components)
     shaped = replace(found.model, components=signed).shifted(origin)
-    new = Sums(moments.counts[0], shaped.centers[0], moments.scatters()[0])
+    new = Moments.about_means(moments.counts, shaped.centers, moments.scatters())
     return new, replace(found, model=shaped)
+
+
+def _decayed(moments: Moments, centers: Tensor, decay: float) -> Moments:
+    """Forget a share of the weight; shapes stay, and means, which are now at ``centers``."""
+    floor = moments.counts.clamp(max=SMALLEST_COUNT)
+    counts = torch.maximum(moments.counts * decay, floor)
+    share = counts / moments.counts.clamp(min=torch.finfo(ACCURATE).tiny)
+    return Moments.about_means(counts, centers, moments.seconds * share[..., None, None])
 
 
 def _add(moments: Moments, rows: Rows, labels: Tensor) -> None:

@@ -323,9 +323,7 @@ class Alternation:
             self.rows.same_in_all(*parameters.state_dict().values())
         return parameters
 
-    def _objective(
-        self, assigned: Assigned, parameters: Parameters, before: Parameters
-    ) -> Tensor:
+    def _objective(self, assigned: Assigned, parameters: Parameters, before: Parameters) -> Tensor:
         """What is minimised (r,)."""
         if self.rule.probabilistic and assigned.evidence is not None:
             return self.rows.total * before.log_normalizer() - assigned.evidence

@@ -279,8 +279,8 @@ class _Search:
     def _labelled_starts(self, labels: Tensor) -> list[Tensor | LinearModel]:
         """Centres, and a model, from the rows with a known label; cluster j keeps the label j.
 
-        Two starts are made from the same rows: their means alone, and their means with the directions
-        in which they vary, which is better where clusters are long and the labels not too few.
+        Two starts are made from the same rows: their means alone, and with the directions in which
+        they vary, which is better where clusters are long and the labels not too few.
         """
         k = self.options.n_clusters
         names = labels[labels >= 0].unique()
@@ -302,9 +302,7 @@ class _Search:
 
     # Runs -------------------------------------------------------------------------------------
 
-    def _run_one(
-        self, model: LinearModel, observe: Observer | None, resume: Resume | None
-    ) -> Run:
+    def _run_one(self, model: LinearModel, observe: Observer | None, resume: Resume | None) -> Run:
         """Run one start over all rows, seen by ``observe``."""
         loop = self.alternation(self.rows)
         state = None if resume is None else resume(loop.restored, self.rows.device)

@@ -68,7 +68,7 @@ class Parameters:
 
     def __getitem__(self, start: int | Tensor) -> Parameters:
         rest = {name: part[start] for name, part in self._rest().items()}
-        return replace(self, model=self.model[start], **rest)
+        return Parameters(model=self.model[start], n_features=self.n_features, **rest)
 
     def largest_first(self) -> Tensor:
         """Order (k,) of the clusters of one start: falling weight, equal ones by their centres."""

@@ -6,14 +6,11 @@ shows or saves anything, and none changes matplotlib's settings.
 
 from __future__ import annotations
 
-from tensorae.plotting.clusters import plot_cluster_pairs, plot_clusters
-from tensorae.plotting.confidence import plot_confidence
-from tensorae.plotting.embedding import plot_embedding
+from tensorae.plotting.clusters import plot_cluster_pairs, plot_clusters, plot_loadings
 from tensorae.plotting.images import plot_reconstructions
-from tensorae.plotting.matrices import plot_costs, plot_loadings
-from tensorae.plotting.overview import plot_overview
+from tensorae.plotting.members import plot_confidence, plot_costs, plot_embedding
+from tensorae.plotting.overview import plot_history, plot_overview, plot_sizes
 from tensorae.plotting.style import cluster_colors
-from tensorae.plotting.training import plot_history, plot_sizes
 
 __all__ = [
     "plot_overview",

@@ -14,24 +14,28 @@ from numpy.typing import NDArray
 
 from tensorae._optional import import_optional
 from tensorae.exceptions import InvalidParameterError
+from tensorae.explain.samples import evenly_spaced
 from tensorae.plotting.style import INK, cluster_colors, cluster_markers, styled
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
 __all__ = [
+    "MOST_IN_LEGEND",
+    "MOST_POINTS",
+    "RASTERISE_FROM",
     "cased",
     "dot_size",
     "dots",
     "draw_key",
     "grid_of",
-    "named_places",
+    "tick_positions",
     "one_ax",
     "outside_legend",
-    "spread_evenly",
     "strip_offsets",
     "stripes",
     "strips_height",
+    "without_frame",
 ]
 
 # More points than this do not make a picture clearer, only slower.
@@ -43,31 +47,28 @@ MOST_IN_LEGEND = 10
 
 
 def one_ax(ax: Any, figsize: tuple[float, float]) -> Axes:
-    """The caller's axes, or those of a new figure."""
-    if ax is None:
+    """The caller's axes, those of the caller's figure, or of a new one."""
+    if ax is None or hasattr(ax, "subplots"):
         with styled() as plt:
-            new: Axes = plt.subplots(figsize=figsize, layout="constrained")[1]
-            return new
+            figure = plt.figure(figsize=figsize, layout="constrained") if ax is None else ax
+            ax = figure.subplots()
     if not isinstance(ax, _axes_class()):
         raise InvalidParameterError(
             f"ax must be one matplotlib Axes, got {type(ax).__name__}; "
             "take it from plt.subplots(), or leave it out."
         )
-    given: Axes = ax
-    return given
+    axes: Axes = ax
+    return axes
 
 
 def grid_of(
     axes: Any, rows: int, columns: int, figsize: tuple[float, float], **share: Any
 ) -> NDArray[Any]:
     """Axes (rows, columns): the caller's, those of the caller's figure, or of a new one."""
-    if axes is None:
+    if axes is None or hasattr(axes, "subplots"):  # a Figure or a SubFigure
         with styled() as plt:
-            figure = plt.figure(figsize=figsize, layout="constrained")
-            return _as_grid(figure.subplots(rows, columns, squeeze=False, **share))
-    if hasattr(axes, "subplots"):  # a Figure or a SubFigure
-        with styled():
-            return _as_grid(axes.subplots(rows, columns, squeeze=False, **share))
+            figure = plt.figure(figsize=figsize, layout="constrained") if axes is None else axes
+            axes = figure.subplots(rows, columns, squeeze=False, **share)
     given = np.array(axes, dtype=object)
     if given.size != rows * columns or not all(
         isinstance(entry, _axes_class()) for entry in given.flat
@@ -80,14 +81,9 @@ def grid_of(
     return given.reshape(rows, columns)
 
 
-def spread_evenly(n: int, most: int = MOST_POINTS) -> NDArray[np.intp]:
-    """All of n row numbers, or so many of them at even distances."""
-    return np.unique(np.linspace(0, n - 1, min(n, most)).round().astype(np.intp))
-
-
 def dots(ax: Axes, x: NDArray[Any], y: NDArray[Any], labels: NDArray[Any], k: int) -> None:
     """Scatter of each cluster in its colour: fainter and smaller the more points there are."""
-    shown = spread_evenly(len(labels))
+    shown = evenly_spaced(len(labels), MOST_POINTS)
     x, y, labels = x[shown], y[shown], labels[shown]
     n = len(labels)
     size, alpha = dot_size(n)
@@ -95,17 +91,9 @@ def dots(ax: Axes, x: NDArray[Any], y: NDArray[Any], labels: NDArray[Any], k: in
     for label in range(k):
         own = labels == label
         ax.scatter(
-            x[own],
-            y[own],
-            s=size,
-            alpha=alpha,
-            color=colors[label],
-            marker=markers[label],
-            linewidths=0,
-            rasterized=n > RASTERISE_FROM,
-            label=f"cluster {label}",
-            zorder=2,
-        )
+            x[own], y[own], s=size, alpha=alpha, color=colors[label], marker=markers[label],
+            linewidths=0, rasterized=n > RASTERISE_FROM, label=f"cluster {label}", zorder=2,
+        )  # fmt: skip
 
 
 def dot_size(n: int) -> tuple[float, float]:
@@ -126,17 +114,15 @@ def outside_legend(ax: Axes, handles: Sequence[Any] | None = None) -> None:
         handles = ax.get_legend_handles_labels()[0]
     if handles:
         names = [str(handle.get_label()) for handle in handles]
-        place = {"loc": "upper left", "bbox_to_anchor": (1.01, 1.0), "borderaxespad": 0}
-        draw_key(ax, handles, names, **place)
+        draw_key(ax, handles, names, loc="upper left", bbox_to_anchor=(1.01, 1.0), borderaxespad=0)
 
 
-def draw_key(ax: Axes, handles: Sequence[Any], names: Sequence[str], **place: Any) -> None:
+def draw_key(ax: Axes, handles: Sequence[Any], names: Sequence[str], **location: Any) -> None:
     """A legend whose marks are full and large: faint points would be unreadable as a key."""
-    legend = ax.legend(handles, names, frameon=False, **place)
-    for handle in legend.legend_handles:
-        if handle is not None:
-            handle.set_alpha(1)
-        if isinstance(handle, _path_collection()):
+    legend = ax.legend(handles, names, frameon=False, **location)
+    for handle in filter(None, legend.legend_handles):
+        handle.set_alpha(1)
+        if hasattr(handle, "set_sizes"):  # points
             handle.set_sizes([36])
 
 
@@ -147,7 +133,7 @@ def strip_offsets(n: int) -> NDArray[np.float64]:
     return offsets
 
 
-def named_places(ax: Axes, count: int, *, along_x: bool = False) -> range:
+def tick_positions(ax: Axes, count: int, *, along_x: bool = False) -> range:
     """Which of so many entries along an axis have room for a name: all, or every so many."""
     box = ax.get_window_extent()
     inches = (box.width if along_x else box.height) / ax.figure.dpi
@@ -163,8 +149,8 @@ def strips_height(k: int) -> float:
 def stripes(ax: Axes, counts: NDArray[Any]) -> None:
     """Name one stripe for each cluster along y, the first on top, with its size."""
     k = len(counts)
-    places = named_places(ax, k)
-    ax.set_yticks(list(places), [f"{label} ({counts[label]})" for label in places])
+    named = tick_positions(ax, k)
+    ax.set_yticks(list(named), [f"{label} ({counts[label]})" for label in named])
     ax.set_ylim(k - 0.4, -0.6)
     ax.set_ylabel("cluster (members)")
     ax.tick_params(axis="y", length=0)
@@ -172,14 +158,11 @@ def stripes(ax: Axes, counts: NDArray[Any]) -> None:
         ax.axhline(label - 0.5, color=INK, alpha=0.12, linewidth=0.6, zorder=0)
 
 
+def without_frame(ax: Axes) -> None:
+    """Hide the lines around the axes."""
+    for spine in ax.spines.values():
+        spine.set_visible(False)
+
+
 def _axes_class() -> Any:
     return import_optional("matplotlib.axes", extra="plots").Axes
-
-
-def _path_collection() -> Any:
-    return import_optional("matplotlib.collections", extra="plots").PathCollection
-
-
-def _as_grid(axes: Any) -> NDArray[Any]:
-    grid: NDArray[Any] = np.asarray(axes, dtype=object)
-    return grid

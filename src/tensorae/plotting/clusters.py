@@ -1,13 +1,12 @@
-"""Clusters in the plane of two features, each with its own axes: the view of Simpson's paradox.
+"""Clusters in their features: scatters with the axes of each cluster, and its loadings.
 
-Shapes: n samples, k clusters, d features.
+Shapes: n samples, k clusters, d features, h latent.
 """
 
 from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
 from itertools import product
 from typing import TYPE_CHECKING, Any
 
@@ -15,9 +14,15 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tensorae.exceptions import InvalidParameterError
-from tensorae.explain.clusters import describe
-from tensorae.explain.directions import principal_directions
-from tensorae.explain.inputs import ModelRows, find_feature
+from tensorae.explain.clusters import (
+    AxisLine,
+    cluster_axes,
+    describe,
+    overall_axis,
+    overall_directions,
+    telling_features,
+)
+from tensorae.explain.samples import ClusteredSamples, FittedModel, find_feature
 from tensorae.plotting.canvas import (
     MOST_IN_LEGEND,
     cased,
@@ -29,23 +34,24 @@ from tensorae.plotting.canvas import (
     strip_offsets,
     stripes,
     strips_height,
+    tick_positions,
+    without_frame,
 )
 from tensorae.plotting.style import INK, cluster_colors
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
-__all__ = ["plot_cluster_pairs", "plot_clusters"]
+__all__ = ["Feature", "plot_cluster_pairs", "plot_clusters", "plot_loadings"]
 
 Feature = int | str
-# An axis reaches two standard deviations to either side: 95 % of a Gaussian cluster.
-REACH = 2.0
-MOST_COMPONENTS = 2
 MOST_PAIRED = 4
+# Numbers are written into the cells of a heat map up to so many of them.
+MOST_WRITTEN = 120
 
 
 def plot_clusters(
-    model: Any,
+    model: FittedModel,
     X: Any,
     features: Sequence[Feature] | None = None,
     *,
@@ -93,21 +99,20 @@ def plot_clusters(
     >>> ax.get_xlabel(), ax.get_ylabel()
     ('bill_length_mm', 'bill_depth_mm')
     """
-    rows = ModelRows.of(model, X, feature_names)
-    columns = _checked_features(features, rows.names)
+    samples = ClusteredSamples.of(model, X, feature_names)
+    columns = _checked_features(features, samples.names)
     if len(columns) == 1:
-        ax = one_ax(ax, (7, strips_height(len(model.cluster_centers_))))
-        return _draw_strips(ax, rows, columns[0], len(model.cluster_centers_))
+        ax = one_ax(ax, (7, strips_height(samples.k)))
+        return _draw_strips(ax, samples, columns[0])
     ax = one_ax(ax, (6.8, 4.6))
-    lines = _Lines.of(model, rows)
-    _draw_pair(ax, rows, lines, (columns[0], columns[1]), overall=overall)
+    _draw_pair(ax, samples, _lines(samples, overall=overall), (columns[0], columns[1]))
     if legend:
-        _name_clusters(ax, model.cluster_centers_.reshape(-1, rows.values.shape[1])[:, columns])
+        _name_clusters(ax, np.asarray(model.cluster_centers_)[:, columns])
     return ax
 
 
 def plot_cluster_pairs(
-    model: Any,
+    model: FittedModel,
     X: Any,
     features: Sequence[Feature] | None = None,
     *,
@@ -136,153 +141,151 @@ def plot_cluster_pairs(
     ndarray of Axes of shape (q, q)
         Pairs below the diagonal; those above it are hidden.
     """
-    rows = ModelRows.of(model, X, feature_names)
+    samples = ClusteredSamples.of(model, X, feature_names)
     if features is None:
-        columns = most_different(model, rows, MOST_PAIRED)
+        columns = sorted(telling_features(samples)[:MOST_PAIRED].tolist())
     else:
-        columns = [find_feature(feature, rows.names) for feature in features]
-    q, k = len(columns), len(model.cluster_centers_)
+        columns = [find_feature(feature, samples.names) for feature in features]
+    q = len(columns)
     side = 2.3 * q + 0.6
     grid = grid_of(axes, q, q, (side + 1, side))
-    lines = _Lines.of(model, rows)
+    lines = _lines(samples, overall=overall)
     for i, j in product(range(q), range(q)):
         ax = grid[i, j]
         if j > i:
             ax.set_visible(False)
             continue
         if i == j:
-            _draw_histograms(ax, rows.values[:, columns[i]], rows.labels, k)
+            _draw_histograms(ax, samples, columns[i])
         else:
-            _draw_pair(ax, rows, lines, (columns[j], columns[i]), overall=overall)
-        _label_edges(ax, rows.names[columns[j]], rows.names[columns[i]], (i, j), q)
+            _draw_pair(ax, samples, lines, (columns[j], columns[i]))
+        _label_edges(ax, samples.names[columns[j]], samples.names[columns[i]], (i, j), q)
     if q > 1:
-        _legend_in_corner(grid, columns=math.ceil(k / MOST_IN_LEGEND))
+        _legend_in_corner(grid, columns=math.ceil(samples.k / MOST_IN_LEGEND))
     return grid
 
 
-def most_different(model: Any, rows: ModelRows, count: int) -> list[int]:
-    """Columns in which the centres differ most, in units of the feature's spread, in order."""
-    d = rows.values.shape[1]
-    if d <= count:
-        return list(range(d))
-    spread = rows.values.std(0, dtype=np.float64)
-    apart = np.asarray(model.cluster_centers_, np.float64).reshape(-1, d).std(0)
-    score = np.where(spread > 0, apart / np.where(spread > 0, spread, 1), 0)
-    return sorted(np.argsort(-score, kind="stable")[:count].tolist())
+def plot_loadings(
+    model: FittedModel,
+    X: Any = None,
+    *,
+    feature_names: Sequence[str] | None = None,
+    n_features: int = 30,
+    ax: Axes | None = None,
+) -> Axes:
+    """Draw the loadings of every component of every cluster as a heat map.
+
+    Parameters
+    ----------
+    model : LinearTAE or TAE
+        Fitted.
+    X : array-like of shape (n, d), optional
+        Samples; only a ``TAE`` needs them, see ``tensorae.explain.describe``.
+    feature_names : sequence of str, optional
+        Taken from X or the model where they know them.
+    n_features : int, default=30
+        Features to show at most: those with the largest loadings.
+    ax : matplotlib Axes, optional
+        A new figure by default.
+
+    Returns
+    -------
+    Axes
+
+    Examples
+    --------
+    >>> from tensorae import LinearTAE
+    >>> from tensorae.datasets import load_iris
+    >>> from tensorae.plotting import plot_loadings
+    >>> iris = load_iris()
+    >>> model = LinearTAE(3, latent_dim=1, random_state=0).fit(iris.data)
+    >>> ax = plot_loadings(model, feature_names=iris.feature_names)
+    >>> ax.images[0].get_array().shape
+    (3, 4)
+    """
+    description = describe(model, X, feature_names=feature_names, n_features=n_features)
+    rows = [
+        (cluster.label, number, component.direction)
+        for cluster in description
+        for number, component in enumerate(cluster.components)
+    ]
+    d = len(description.feature_names)
+    table = np.array([row[2] for row in rows]).reshape(len(rows), d)
+    several = any(number for _, number, _ in rows)
+    columns = _largest(table, n_features)
+    m, q = len(rows), len(columns)
+    ax = one_ax(ax, (min(2.2 + 0.62 * max(q, 3), 14), min(1.6 + 0.36 * max(m, 3), 14)))
+    image = ax.imshow(table[:, columns], cmap="RdBu_r", vmin=-1, vmax=1, aspect="auto")
+    names = [description.feature_names[column] for column in columns]
+    ax.set_xticks(range(q), names, rotation=40, ha="right", rotation_mode="anchor")
+    titles = [f"{label} · {number}" if several else str(label) for label, number, _ in rows]
+    named = tick_positions(ax, m)
+    ax.set_yticks(list(named), [titles[row] for row in named])
+    ax.set_ylabel("cluster · component" if several else "cluster")
+    if q < d:
+        ax.set_xlabel(f"{q} of {d} features: the largest loadings")
+    ax.tick_params(length=0)
+    without_frame(ax)
+    if m * q <= MOST_WRITTEN:
+        _write_numbers(ax, table[:, columns])
+    ax.figure.colorbar(image, ax=ax, label="loading", pad=0.02)
+    return ax
 
 
 # What is drawn ----------------------------------------------------------------------------------
 
 
-@dataclass(frozen=True)
-class _Lines:
-    """Polylines (points, d): those of each cluster, and the overall one."""
-
-    clusters: list[list[NDArray[Any]]]
-    overall: NDArray[Any]
-
-    @classmethod
-    def of(cls, model: Any, rows: ModelRows) -> _Lines:
-        if not hasattr(model, "components_") and len(model.get_feature_names_out()) == 1:
-            clusters = _decoded_curves(model, rows)
-        else:
-            clusters = [
-                [
-                    _segment(cluster.center, component.direction, component.variance)
-                    for component in cluster.components[:MOST_COMPONENTS]
-                ]
-                for cluster in describe(model, rows.given, n_members=0)
-            ]
-        return cls(clusters, _overall_axis(rows.values))
-
-
-def _segment(center: NDArray[Any], direction: NDArray[Any], variance: float) -> NDArray[Any]:
-    reach = REACH * np.sqrt(variance) * direction
-    return np.stack([center - reach, center + reach])
-
-
-def _decoded_curves(model: Any, rows: ModelRows) -> list[list[NDArray[Any]]]:
-    """What each decoder makes of the codes of its members, from the least to the largest."""
-    codes = model.transform(rows.given)[:, 0]
-    curves: list[list[NDArray[Any]]] = []
-    for label in range(len(model.cluster_centers_)):
-        own = codes[rows.labels == label]
-        if len(own) == 0:
-            curves.append([])
-            continue
-        way = np.linspace(own.min(), own.max(), 60)[:, None].astype(codes.dtype)
-        points = model.inverse_transform(way, np.full(len(way), label))
-        curves.append([np.asarray(points).reshape(len(way), -1)])
-    return curves
-
-
-def _overall_axis(values: NDArray[Any]) -> NDArray[Any]:
-    center = values.mean(0, dtype=np.float64)
-    off = values - center
-    directions = principal_directions(off, 1)
-    if len(directions) == 0:
-        return np.stack([center, center])
-    return _segment(center, directions[0], float(((off @ directions[0]) ** 2).mean()))
+def _lines(samples: ClusteredSamples, *, overall: bool) -> list[AxisLine]:
+    """The overall axis first, so that those of the clusters lie above it."""
+    whole = overall_axis(samples, overall_directions(samples, 1)) if overall else []
+    return [*whole, *cluster_axes(samples)]
 
 
 def _draw_pair(
-    ax: Axes, rows: ModelRows, lines: _Lines, columns: tuple[int, int], *, overall: bool
+    ax: Axes, samples: ClusteredSamples, lines: list[AxisLine], columns: tuple[int, int]
 ) -> None:
     x, y = columns
-    k = len(lines.clusters)
-    dots(ax, rows.values[:, x], rows.values[:, y], rows.labels, k)
-    if overall:
-        ax.plot(
-            lines.overall[:, x],
-            lines.overall[:, y],
-            color=INK,
-            linewidth=2.2,
-            linestyle=(0, (4, 2)),
-            path_effects=cased(4),
-            label="overall axis",
-            zorder=3,
-        )
-    for label, color in enumerate(cluster_colors(k)):
-        for place, line in enumerate(lines.clusters[label]):
+    dots(ax, samples.values[:, x], samples.values[:, y], samples.labels, samples.k)
+    colors = cluster_colors(samples.k)
+    for line in lines:
+        path = line.points[:, x], line.points[:, y]
+        if line.cluster < 0:
             ax.plot(
-                line[:, x],
-                line[:, y],
-                color=color,
-                linewidth=2.6 if place == 0 else 1.4,
-                solid_capstyle="round",
-                path_effects=cased(4.6 if place == 0 else 3, INK),
-                zorder=4,
-            )
-    ax.set_xlabel(rows.names[x])
-    ax.set_ylabel(rows.names[y])
+                *path, color=INK, linewidth=2.2, linestyle=(0, (4, 2)), path_effects=cased(4),
+                label="overall axis", zorder=3,
+            )  # fmt: skip
+        else:
+            first = line.component == 0
+            ax.plot(
+                *path, color=colors[line.cluster], linewidth=2.6 if first else 1.4,
+                solid_capstyle="round", path_effects=cased(4.6 if first else 3, INK), zorder=4,
+            )  # fmt: skip
+    ax.set_xlabel(samples.names[x])
+    ax.set_ylabel(samples.names[y])
 
 
-def _draw_strips(ax: Axes, rows: ModelRows, column: int, k: int) -> Axes:
+def _draw_strips(ax: Axes, samples: ClusteredSamples, column: int) -> Axes:
     """One feature: a strip of points for each cluster, its mean as a tick."""
-    values = rows.values[:, column]
-    dots(ax, values, rows.labels + 0.6 * strip_offsets(len(values)), rows.labels, k)
-    for label, color in enumerate(cluster_colors(k)):
-        own = values[rows.labels == label]
+    values, labels = samples.values[:, column], samples.labels
+    dots(ax, values, labels + 0.6 * strip_offsets(len(values)), labels, samples.k)
+    for label, color in enumerate(cluster_colors(samples.k)):
+        own = values[labels == label]
         if len(own):
-            middle = float(own.mean())
             ax.plot(
-                [middle, middle],
-                [label - 0.38, label + 0.38],
-                color=color,
-                linewidth=2.6,
-                path_effects=cased(4.6, INK),
-                zorder=4,
-            )
-    stripes(ax, np.bincount(rows.labels, minlength=k))
-    ax.set_xlabel(rows.names[column])
+                [float(own.mean())] * 2, [label - 0.38, label + 0.38], color=color, linewidth=2.6,
+                path_effects=cased(4.6, INK), zorder=4,
+            )  # fmt: skip
+    stripes(ax, samples.sizes)
+    ax.set_xlabel(samples.names[column])
     return ax
 
 
-def _draw_histograms(ax: Axes, values: NDArray[Any], labels: NDArray[Any], k: int) -> None:
+def _draw_histograms(ax: Axes, samples: ClusteredSamples, column: int) -> None:
+    values = samples.values[:, column]
     edges = np.histogram_bin_edges(values, bins=24)
-    for label, color in enumerate(cluster_colors(k)):
-        kind: Any = "stepfilled" if k <= MOST_IN_LEGEND else "step"
-        own = values[labels == label]
+    kind: Any = "stepfilled" if samples.k <= MOST_IN_LEGEND else "step"
+    for label, color in enumerate(cluster_colors(samples.k)):
+        own = values[samples.labels == label]
         ax.hist(own, bins=list(edges), color=color, alpha=0.6, histtype=kind)
     ax.set_yticks([])
     ax.spines["left"].set_visible(False)
@@ -294,22 +297,15 @@ def _name_clusters(ax: Axes, centers: NDArray[Any]) -> None:
         return
     for label, (x, y) in enumerate(centers):
         ax.annotate(
-            str(label),
-            (float(x), float(y)),
-            ha="center",
-            va="center",
-            fontsize="small",
-            fontweight="bold",
-            color=INK,
-            path_effects=cased(2.5),
-            zorder=5,
-        )
+            str(label), (float(x), float(y)), ha="center", va="center", fontsize="small",
+            fontweight="bold", color=INK, path_effects=cased(2.5), zorder=5,
+        )  # fmt: skip
     outside_legend(ax, [line for line in ax.lines if line.get_label() == "overall axis"])
 
 
-def _label_edges(ax: Axes, x: str, y: str, place: tuple[int, int], q: int) -> None:
+def _label_edges(ax: Axes, x: str, y: str, position: tuple[int, int], q: int) -> None:
     """Names along the left and the lower edge of a grid only."""
-    i, j = place
+    i, j = position
     ax.set_xlabel(x if i == q - 1 else "")
     ax.set_ylabel(y if j == 0 and i > 0 else "")
     ax.tick_params(labelbottom=i == q - 1, labelleft=j == 0 and i > 0)
@@ -336,3 +332,20 @@ def _checked_features(features: Sequence[Feature] | None, names: tuple[str, ...]
             "plot_cluster_pairs draws all pairs of more."
         )
     return [find_feature(feature, names) for feature in features]
+
+
+def _largest(table: NDArray[Any], count: int) -> NDArray[np.intp]:
+    """Columns with the largest entries, in their own order."""
+    d = table.shape[1]
+    if d <= count or len(table) == 0:
+        return np.arange(min(d, count))
+    return np.sort(np.argsort(-np.abs(table).max(0), kind="stable")[:count])
+
+
+def _write_numbers(ax: Axes, table: NDArray[Any]) -> None:
+    for (row, column), value in np.ndenumerate(table):
+        # White on the dark ends of the colour map.
+        color = "white" if abs(value) > 0.6 else "black"
+        ax.text(
+            column, row, f"{value:.2f}", ha="center", va="center", fontsize="small", color=color
+        )

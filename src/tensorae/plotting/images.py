@@ -13,16 +13,23 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tensorae.exceptions import InvalidParameterError
-from tensorae.explain.inputs import ModelRows, as_array
-from tensorae.plotting.canvas import grid_of
+from tensorae.explain.samples import (
+    ClusteredSamples,
+    FittedModel,
+    as_array,
+    as_rows,
+    check_whole,
+    has_components,
+)
+from tensorae.plotting.canvas import grid_of, without_frame
 
-__all__ = ["image_shape", "plot_reconstructions"]
+__all__ = ["check_shape", "in_range", "plot_reconstructions"]
 
 Shape = tuple[int, ...]
 
 
 def plot_reconstructions(
-    model: Any,
+    model: FittedModel,
     X: Any,
     *,
     shape: Sequence[int] | None = None,
@@ -72,16 +79,15 @@ def plot_reconstructions(
     >>> plot_reconstructions(model, X, n=6, denoise=1.0).shape
     (3, 6)
     """
-    rows = ModelRows.of(model, X)
-    size = _checked_shape(shape, image_shape(model, X), rows.values.shape[1])
-    if isinstance(n, bool) or not isinstance(n, int | np.integer) or n < 1:
-        raise InvalidParameterError(f"n must be a whole number above zero, got {n!r}; 8 is usual.")
-    chosen = _from_each_cluster(rows.labels, int(n))
-    pictures = {"sample": rows.values[chosen]}
+    samples = ClusteredSamples.of(model, X)
+    size = _shape_of(samples, shape)
+    check_whole("n", n, 1, remedy="8 is usual.")
+    chosen = _from_each_cluster(samples.labels, int(n))
+    pictures = {"sample": samples.values[chosen]}
     if clean is not None:
-        pictures = {"clean": _checked_clean(clean, rows.values.shape)[chosen], **pictures}
-    given = _picked(rows.given, chosen)
-    pictures["reconstruction"] = _flat(model.reconstruct(given))
+        pictures = {"clean": _checked_clean(clean, samples.values.shape)[chosen], **pictures}
+    given = _picked(samples.given, chosen)
+    pictures["reconstruction"] = as_rows(model.reconstruct(given))
     if denoise is not False:
         pictures["de-noised"] = _denoised(model, given, denoise)
     grid = grid_of(
@@ -93,44 +99,44 @@ def plot_reconstructions(
     for line, (name, images) in zip(grid, pictures.items(), strict=True):
         for ax, image in zip(line, images, strict=True):
             ax.imshow(_as_picture(image, size, limits), interpolation="nearest", **limits)
-            _bare(ax)
+            ax.set(xticks=[], yticks=[])
+            without_frame(ax)
         line[0].set_ylabel(name, rotation=0, ha="right", va="center")
-    for ax, label in zip(grid[0], rows.labels[chosen], strict=True):
+    for ax, label in zip(grid[0], samples.labels[chosen], strict=True):
         ax.set_title(f"cluster {label}", fontsize="small")
     return grid
 
 
-def image_shape(model: Any, X: Any) -> Shape | None:
-    """Shape of one image where the samples or the model hold images, else None."""
-    seen = np.shape(X)[1:] if hasattr(X, "shape") else ()
-    if len(seen) in (2, 3):
-        return tuple(seen)
-    fitted = tuple(getattr(model, "input_shape_", ()))
-    return fitted if len(fitted) == 3 else None
-
-
-def _checked_shape(shape: Sequence[int] | None, known: Shape | None, d: int) -> Shape:
-    """Height, width and channels (h, w) or (c, h, w) of d numbers."""
-    if shape is None and known is not None:
-        return known
-    if shape is None:
-        side = math.isqrt(d)
-        if side * side == d:
-            return side, side
-        raise InvalidParameterError(
-            f"shape must be given: {d} features are no square image; give (height, width)."
-        )
+def check_shape(shape: Sequence[int], d: int) -> Shape:
+    """Shape (h, w) or (c, h, w) of d numbers, as the caller gave it."""
     size = tuple(int(part) for part in shape)
-    if (
-        len(size) not in (2, 3)
-        or math.prod(size) != d
-        or (len(size) == 3 and size[0] not in (1, 3))
-    ):
+    channels = size[0] if len(size) == 3 else 1
+    if len(size) not in (2, 3) or math.prod(size) != d or channels not in (1, 3):
         raise InvalidParameterError(
             f"shape must be (height, width) or (channels, height, width), with 1 or 3 channels "
-            f"and {d} numbers in all, got {tuple(shape)}; correct it."
+            f"and {d} numbers in all, got {size}; correct it."
         )
     return size
+
+
+def in_range(values: NDArray[Any], low: float, high: float) -> NDArray[Any]:
+    """Brightness from 0 to 1 of values from ``low`` to ``high``; others are cut off."""
+    span = max(high - low, np.finfo(float).tiny)
+    brightness: NDArray[Any] = np.clip((values - low) / span, 0, 1)
+    return brightness
+
+
+def _shape_of(samples: ClusteredSamples, shape: Sequence[int] | None) -> Shape:
+    """As given, as samples or model know it, or a square."""
+    known = samples.sample_shape if shape is None else shape
+    if known is not None:
+        return check_shape(known, samples.d)
+    side = math.isqrt(samples.d)
+    if side * side != samples.d:
+        raise InvalidParameterError(
+            f"shape must be given: {samples.d} features are no square image; give (height, width)."
+        )
+    return side, side
 
 
 def _from_each_cluster(labels: NDArray[Any], count: int) -> NDArray[np.intp]:
@@ -151,19 +157,19 @@ def _picked(given: Any, chosen: NDArray[np.intp]) -> Any:
     return np.asarray(given)[chosen]
 
 
-def _denoised(model: Any, given: Any, denoise: float | str | bool) -> NDArray[Any]:
-    if hasattr(model, "components_"):
-        return _flat(model.denoise(given, noise="auto" if denoise is True else denoise))
+def _denoised(model: FittedModel, given: Any, denoise: float | str | bool) -> NDArray[Any]:
+    if has_components(model):
+        return as_rows(model.denoise(given, noise="auto" if denoise is True else denoise))
     if denoise is not True:
         raise InvalidParameterError(
             f"denoise must be True or False for a {type(model).__name__}, got {denoise!r}; "
             "it has learnt in fit what noise to expect."
         )
-    return _flat(model.denoise(given))
+    return as_rows(model.denoise(given))
 
 
 def _checked_clean(clean: Any, wanted: tuple[int, ...]) -> NDArray[Any]:
-    array = _flat(as_array(clean))
+    array = as_rows(as_array(clean))
     if array.shape != wanted:
         raise InvalidParameterError(
             f"clean must have as many samples and pixels as X, {wanted}, got {array.shape}; "
@@ -172,23 +178,9 @@ def _checked_clean(clean: Any, wanted: tuple[int, ...]) -> NDArray[Any]:
     return array
 
 
-def _flat(images: Any) -> NDArray[Any]:
-    array = np.asarray(images)
-    return array.reshape(len(array), -1)
-
-
 def _as_picture(image: NDArray[Any], size: Shape, limits: dict[str, Any]) -> NDArray[Any]:
     """A matrix (h, w), or colours (h, w, 3) brought to the range from 0 to 1."""
     picture = image.reshape(size)
     if len(size) == 2 or size[0] == 1:
         return picture.reshape(size[-2:])
-    span = max(limits["vmax"] - limits["vmin"], np.finfo(float).tiny)
-    colors: NDArray[Any] = np.clip((picture.transpose(1, 2, 0) - limits["vmin"]) / span, 0, 1)
-    return colors
-
-
-def _bare(ax: Any) -> None:
-    ax.set_xticks([])
-    ax.set_yticks([])
-    for spine in ax.spines.values():
-        spine.set_visible(False)
+    return in_range(picture.transpose(1, 2, 0), limits["vmin"], limits["vmax"])

@@ -1,4 +1,4 @@
-"""One figure for a fitted model: what ``model.plot()`` draws."""
+"""A fitted model as a whole: what ``model.plot()`` draws, how the fit went, and the sizes."""
 
 from __future__ import annotations
 
@@ -7,29 +7,38 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from tensorae.explain.inputs import ModelRows, check_fitted
-from tensorae.explain.trends import trend_reversals
-from tensorae.plotting.clusters import Feature, most_different, plot_clusters
-from tensorae.plotting.confidence import plot_confidence
-from tensorae.plotting.embedding import plot_embedding
-from tensorae.plotting.images import image_shape, plot_reconstructions
-from tensorae.plotting.matrices import plot_costs, plot_loadings
-from tensorae.plotting.style import styled
-from tensorae.plotting.training import plot_history, plot_sizes
+from tensorae.explain.clusters import telling_features
+from tensorae.explain.samples import (
+    ClusteredSamples,
+    FittedModel,
+    check_fitted,
+    has_components,
+    latent_dim,
+    losses_of,
+)
+from tensorae.explain.trends import numbered_reversals
+from tensorae.plotting.canvas import one_ax, tick_positions
+from tensorae.plotting.clusters import Feature, plot_clusters, plot_loadings
+from tensorae.plotting.images import plot_reconstructions
+from tensorae.plotting.members import plot_confidence, plot_costs, plot_embedding
+from tensorae.plotting.style import INK, MUTED, OKABE_ITO, cluster_colors, styled
 
 if TYPE_CHECKING:
+    from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
-__all__ = ["plot_overview"]
+__all__ = ["plot_history", "plot_overview", "plot_sizes"]
 
 # Looking for a reversal among more features than this is no longer quick.
 MOST_SEARCHED = 100
 # More clusters than this make no readable panel of small scatters.
 MOST_MULTIPLES = 16
+# A loss that falls by more than this factor is drawn on a logarithmic scale.
+LOGARITHMIC_FROM = 50
 
 
 def plot_overview(
-    model: Any,
+    model: FittedModel,
     X: Any = None,
     *,
     features: Sequence[Feature] | None = None,
@@ -75,87 +84,182 @@ def plot_overview(
     'LinearTAE: 3 clusters, latent dimension 1'
     """
     check_fitted(model)
-    panels = _panels(model, X, features, feature_names, shape)
-    rows, columns = (1, len(panels)) if len(panels) < 4 else (2, 2)
+    samples = None if X is None else ClusteredSamples.of(model, X, feature_names)
+    images = shape is not None or (samples is not None and samples.image_shape is not None)
+    if features is None and samples is not None and not images:
+        features = _telling_pair(samples)
+    panels: dict[str, Callable[[Any], Any]] = {
+        "Clusters": lambda part: plot_clusters(model, samples, features, ax=part),
+        "Samples and reconstructions": lambda part: plot_reconstructions(
+            model, samples, shape=shape, n=4, axes=part
+        ),
+        "Codes": lambda part: plot_embedding(model, samples, axes=part),
+        "Costs": lambda part: plot_costs(model, samples, ax=part),
+        "Confidence": lambda part: plot_confidence(model, samples, ax=part),
+        "Loadings": lambda part: plot_loadings(
+            model, samples, feature_names=feature_names, n_features=12, ax=part
+        ),
+        "How the fit went": lambda part: plot_history(model, ax=part),
+        "Sizes": lambda part: plot_sizes(model, ax=part),
+    }
+    titles = _titles(model, samples, images=images)
+    rows, columns = (1, len(titles)) if len(titles) < 4 else (2, 2)
     with styled() as plt:
         if figure is None:
             size = (5.6 * columns, 3.9 * rows + 0.4)
             figure = plt.figure(figsize=size, layout="constrained")
         parts = np.ravel(figure.subfigures(rows, columns, squeeze=False, wspace=0.03, hspace=0.05))
-        for part, (title, draw) in zip(parts, panels, strict=True):
+        for part, title in zip(parts, titles, strict=True):
             part.suptitle(title, fontsize="large", fontweight="bold", x=0.02, ha="left")
-            draw(part)
-        k, h = len(model.cluster_centers_), len(model.get_feature_names_out())
+            panels[title](part)
+        k, h = len(model.cluster_centers_), latent_dim(model)
         figure.suptitle(f"{type(model).__name__}: {k} cluster{'s' * (k > 1)}, latent dimension {h}")
     drawn: Figure = figure
     return drawn
 
 
-Panel = tuple[str, Callable[[Any], Any]]
-
-
-def _panels(
-    model: Any,
-    X: Any,
-    features: Sequence[Feature] | None,
-    feature_names: Sequence[str] | None,
-    shape: Sequence[int] | None,
-) -> list[Panel]:
-    """Titles, and functions that draw into a part of the figure."""
-    history: Panel = ("How the fit went", lambda part: plot_history(model, ax=part.subplots()))
-    linear = hasattr(model, "components_")
-    if X is None:
-        if not linear:
-            return [history, ("Sizes", lambda part: plot_sizes(model, ax=part.subplots()))]
-        return [history, _loadings(model, feature_names)]
-    k = len(model.cluster_centers_)
-    images = shape is not None or image_shape(model, X) is not None
-    if images:
-        first: Panel = (
-            "Samples and reconstructions",
-            lambda part: plot_reconstructions(model, X, shape=shape, n=4, axes=part),
-        )
-    else:
-        pair = features if features is not None else _telling_pair(model, X, feature_names)
-        first = (
-            "Clusters",
-            lambda part: plot_clusters(
-                model, X, pair, feature_names=feature_names, ax=part.subplots()
-            ),
-        )
-    panels = [first, _codes(model, X, k)]
-    if k > 1:
-        sure: Panel = ("Confidence", lambda part: plot_confidence(model, X, ax=part.subplots()))
-        panels.append(sure)
+def _titles(model: FittedModel, samples: ClusteredSamples | None, *, images: bool) -> list[str]:
+    """The panels that show most of what there is to see."""
+    linear = has_components(model)
+    if samples is None:
+        return ["How the fit went", "Loadings" if linear else "Sizes"]
+    many = samples.h > 1 and samples.k > MOST_MULTIPLES
+    titles = [
+        "Samples and reconstructions" if images else "Clusters",
+        "Costs" if many else "Codes",
+    ]
+    if samples.k > 1:
+        titles.append("Confidence")
     if linear and not images:
-        panels.append(_loadings(model, feature_names, X))
-    if len(panels) < 4:
-        panels.append(history)
-    return panels
+        titles.append("Loadings")
+    return titles if len(titles) == 4 else [*titles, "How the fit went"]
 
 
-def _loadings(model: Any, feature_names: Sequence[str] | None, X: Any = None) -> Panel:
-    def draw(part: Any) -> None:
-        plot_loadings(model, X, feature_names=feature_names, n_features=12, ax=part.subplots())
-
-    return "Loadings", draw
-
-
-def _codes(model: Any, X: Any, k: int) -> Panel:
-    single = len(model.get_feature_names_out()) == 1
-    if not single and k > MOST_MULTIPLES:
-        return "Costs", lambda part: plot_costs(model, X, ax=part.subplots())
-    return "Codes", lambda part: plot_embedding(model, X, axes=part.subplots() if single else part)
-
-
-def _telling_pair(model: Any, X: Any, feature_names: Sequence[str] | None) -> list[int]:
+def _telling_pair(samples: ClusteredSamples) -> list[int]:
     """The two features that show most: a reversed trend, or centres far apart."""
-    rows = ModelRows.of(model, X, feature_names)
-    d = rows.values.shape[1]
-    if 2 < d <= MOST_SEARCHED:
-        # Numbered, since names may occur twice.
-        columns = [str(column) for column in range(d)]
-        found = trend_reversals(rows.values, rows.labels, feature_names=columns, max_pairs=1)
+    if 2 < samples.d <= MOST_SEARCHED:
+        found = numbered_reversals(samples, np.arange(samples.d), max_pairs=1)
         if found.n_reversals:
             return [int(found[0].x), int(found[0].y)]
-    return most_different(model, rows, 2)
+    return sorted(telling_features(samples)[:2].tolist())
+
+
+def plot_history(model: FittedModel, *, ax: Axes | None = None) -> Axes:
+    """Draw the loss by iteration or epoch, and for a ``TAE`` the share of labels that changed.
+
+    Parameters
+    ----------
+    model : LinearTAE or TAE
+        Fitted.
+    ax : matplotlib Axes, optional
+        A new figure by default.
+
+    Returns
+    -------
+    Axes
+        That of the loss; the changes are on a second scale to the right.
+
+    Examples
+    --------
+    >>> from tensorae import LinearTAE
+    >>> from tensorae.datasets import load_iris
+    >>> from tensorae.plotting import plot_history
+    >>> model = LinearTAE(3, latent_dim=1, random_state=0).fit(load_iris().data)
+    >>> ax = plot_history(model)
+    >>> len(ax.lines[0].get_ydata()) == model.n_iter_ + 1
+    True
+    """
+    check_fitted(model)
+    ax = one_ax(ax, (6.4, 3.6))
+    if hasattr(model, "history_"):
+        _draw_epochs(ax, model.history_)
+    else:
+        losses = losses_of(model)
+        _draw_loss(ax, range(len(losses)), losses)
+        _scale_loss(ax, losses)
+        ax.set(xlabel="iteration", ylabel="loss")
+    return ax
+
+
+def plot_sizes(model: FittedModel, *, ax: Axes | None = None) -> Axes:
+    """Draw the share of the fitted samples in each cluster.
+
+    Parameters
+    ----------
+    model : LinearTAE or TAE
+        Fitted.
+    ax : matplotlib Axes, optional
+        A new figure by default.
+
+    Returns
+    -------
+    Axes
+    """
+    check_fitted(model)
+    shares = 100 * np.asarray(model.weights_, np.float64)
+    k = len(shares)
+    ax = one_ax(ax, (min(max(4, 0.35 * k + 2), 10), 3.6))
+    ax.bar(range(k), shares, color=cluster_colors(k), width=0.75)
+    ax.set_xticks(list(tick_positions(ax, k, along_x=True)))
+    ax.set_xlabel("cluster")
+    ax.set_ylabel("samples in %")
+    return ax
+
+
+def _draw_epochs(ax: Axes, history: dict[str, list[Any]]) -> None:
+    epochs, losses = np.array(history["epoch"]), np.array(history["loss"])
+    held_out = np.array(history["held_out_loss"])
+    _draw_loss(ax, epochs, losses, label="training")
+    seen = np.isfinite(held_out)
+    if seen.any():
+        ax.plot(
+            epochs[seen], held_out[seen], color=OKABE_ITO[3], marker="s", markersize=4,
+            linestyle="--", label="held out",
+        )  # fmt: skip
+    _shade_closing(ax, history)
+    _scale_loss(ax, np.concatenate([losses, held_out[seen]]))
+    ax.set(xlabel="epoch", ylabel="mean cost of a sample")
+    _draw_changes(ax, epochs, 100 * np.array(history["changed"]))
+    ax.legend(
+        loc="lower left", bbox_to_anchor=(0, 1.01), ncols=4, frameon=False, borderaxespad=0,
+        handlelength=1.4, columnspacing=1.0, fontsize="small",
+    )  # fmt: skip
+
+
+def _draw_loss(ax: Axes, steps: Any, losses: Any, **label: Any) -> None:
+    marker = "o" if len(losses) <= 40 else None
+    ax.plot(steps, losses, color=OKABE_ITO[0], marker=marker, markersize=4, **label)
+    ax.locator_params(axis="x", integer=True)
+
+
+def _draw_changes(ax: Axes, epochs: Any, changed: Any) -> None:
+    beside = ax.twinx()
+    width = max(0.8, len(epochs) / 60)  # or a single epoch among hundreds would not be seen
+    bars = beside.bar(epochs, changed, color=MUTED, width=width, label="labels changed")
+    beside.set_ylabel("labels changed in %")
+    beside.set_ylim(0, max(float(changed.max()) * 1.05, 1.0))
+    beside.spines["right"].set_visible(True)
+    # Bars behind the lines, although their axes were made later.
+    ax.set_zorder(beside.get_zorder() + 1)
+    ax.patch.set_visible(False)
+    ax.add_container(bars)
+
+
+def _shade_closing(ax: Axes, history: dict[str, list[Any]]) -> None:
+    """Mark the epochs in which labels are fixed."""
+    closing = [
+        epoch
+        for epoch, phase in zip(history["epoch"], history["phase"], strict=True)
+        if phase == "close"
+    ]
+    if closing:
+        ax.axvspan(
+            min(closing) - 0.5, max(closing) + 0.5, color=INK, alpha=0.07, linewidth=0,
+            label="labels fixed", zorder=0,
+        )  # fmt: skip
+
+
+def _scale_loss(ax: Axes, losses: Any) -> None:
+    low, high = float(losses.min()), float(losses.max())
+    if low > 0 and high > LOGARITHMIC_FROM * low:
+        ax.set_yscale("log")

@@ -9,15 +9,25 @@ from __future__ import annotations
 import functools
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from tensorae._optional import import_optional
-from tensorae.exceptions import InvalidParameterError
+from tensorae.explain.samples import check_whole
 
-__all__ = ["INK", "MUTED", "OKABE_ITO", "cluster_colors", "cluster_markers", "styled"]
+__all__ = [
+    "INK",
+    "MUTED",
+    "OKABE_ITO",
+    "ClusterStyle",
+    "cluster_colors",
+    "cluster_markers",
+    "cluster_styles",
+    "styled",
+]
 
 # Okabe and Ito (2008): safe for the common forms of colour blindness. Ordered so that the first
 # ones differ most on white; yellow and black come last.
@@ -35,6 +45,9 @@ MARKERS = ("o", "s", "^", "D", "v", "P", "X", "<", ">", "h")
 
 INK = "#333333"  # lines and text that belong to no cluster
 MUTED = "#B8B8B8"  # what stays in the background
+DARK_PANEL = "#1c2026"  # behind points on a dark screen
+# What WCAG 2 asks of graphics: colours this far apart are told from what lies behind them.
+CONTRAST = 3.0
 
 STYLE = {
     "figure.dpi": 110,
@@ -61,6 +74,7 @@ NO_RED = np.array([[0.1523, 1.0526, -0.2049], [0.1145, 0.7863, 0.0992], [-0.0039
 NO_GREEN = np.array(
     [[0.3673, 0.8606, -0.2280], [0.2801, 0.6725, 0.0474], [-0.0118, 0.0429, 0.9689]]
 )
+LUMINANCE = np.array([0.2126, 0.7152, 0.0722])  # of linear RGB
 # Linear RGB to OKLab (Ottosson, 2020), where distances are those that people see.
 TO_CONES = np.array(
     [[0.41222, 0.53633, 0.05145], [0.21190, 0.68070, 0.10740], [0.08830, 0.28172, 0.62998]]
@@ -92,11 +106,7 @@ def cluster_colors(n_clusters: int) -> list[str]:
     >>> cluster_colors(3)
     ['#0072B2', '#E69F00', '#009E73']
     """
-    if not isinstance(n_clusters, int | np.integer) or n_clusters < 0:
-        raise InvalidParameterError(
-            f"n_clusters must be a whole number from 0 on, got {n_clusters!r}; "
-            "give the number of clusters."
-        )
+    check_whole("n_clusters", n_clusters, 0, remedy="give the number of clusters.")
     if n_clusters <= len(OKABE_ITO):
         return list(OKABE_ITO[:n_clusters])
     return list(_extended(int(n_clusters)))
@@ -120,6 +130,28 @@ def cluster_markers(n_clusters: int) -> list[str]:
     ['o', 'o', 'o', 'o', 'o', 'o', 'o', 'o', 's']
     """
     return [MARKERS[j // len(OKABE_ITO) % len(MARKERS)] for j in range(n_clusters)]
+
+
+@dataclass(frozen=True)
+class ClusterStyle:
+    """Colours on light and dark ground, and the matplotlib name of a marker."""
+
+    light: str
+    dark: str
+    marker: str
+
+
+def cluster_styles(n_clusters: int) -> list[ClusterStyle]:
+    """How each cluster is drawn on paper and on a dark screen.
+
+    Examples
+    --------
+    >>> from tensorae.plotting.style import cluster_styles
+    >>> cluster_styles(2)[1]
+    ClusterStyle(light='#E69F00', dark='#E69F00', marker='o')
+    """
+    pairs = zip(cluster_colors(n_clusters), cluster_markers(n_clusters), strict=True)
+    return [ClusterStyle(color, _on_dark(color), marker) for color, marker in pairs]
 
 
 @contextmanager
@@ -159,7 +191,7 @@ def _extended(n_clusters: int) -> tuple[str, ...]:
     names = list(OKABE_ITO)
     while len(names) < n_clusters:
         best = int(nearest.argmax())
-        names.append("#{:02X}{:02X}{:02X}".format(*candidates[best]))
+        names.append(_name(candidates[best]))
         nearest = np.minimum(nearest, _distances(looks, candidates[best]))
     return tuple(names)
 
@@ -172,12 +204,32 @@ def _distances(looks: NDArray[Any], color: NDArray[Any]) -> NDArray[Any]:
 
 def _looks(colors: NDArray[Any]) -> NDArray[Any]:
     """OKLab coordinates (3 kinds of vision, m colours, 3) of sRGB colours (m, 3)."""
-    share = colors / 255
-    linear = np.where(share <= 0.04045, share / 12.92, ((share + 0.055) / 1.055) ** 2.4)
-    seen = np.stack([linear @ matrix.T for matrix in (np.eye(3), NO_RED, NO_GREEN)])
+    seen = np.stack([_linear(colors) @ matrix.T for matrix in (np.eye(3), NO_RED, NO_GREEN)])
     lab: NDArray[Any] = np.cbrt(np.clip(seen, 0, 1) @ TO_CONES.T) @ TO_LAB.T
     return lab
 
 
+def _on_dark(color: str) -> str:
+    """The colour, with as much white in it as it needs to be seen on a dark screen."""
+    channels = _rgb(color)
+    mixtures = (np.round(channels + (255 - channels) * step / 100) for step in range(101))
+    return _name(next(rgb for rgb in mixtures if _contrast(rgb, _rgb(DARK_PANEL)) >= CONTRAST))
+
+
+def _contrast(one: NDArray[Any], other: NDArray[Any]) -> float:
+    low, high = sorted(float(_linear(rgb) @ LUMINANCE) for rgb in (one, other))
+    return (high + 0.05) / (low + 0.05)
+
+
+def _linear(colors: NDArray[Any]) -> NDArray[Any]:
+    """Linear RGB of sRGB channels from 0 to 255."""
+    share = colors / 255
+    return np.where(share <= 0.04045, share / 12.92, ((share + 0.055) / 1.055) ** 2.4)
+
+
 def _rgb(color: str) -> NDArray[Any]:
     return np.array([int(color[start : start + 2], 16) for start in (1, 3, 5)])
+
+
+def _name(rgb: NDArray[Any]) -> str:
+    return "#{:02X}{:02X}{:02X}".format(*rgb.astype(int).tolist())

@@ -5,6 +5,6 @@
 
 from __future__ import annotations
 
-from tensorae.report.write import write_report
+from tensorae.report.page import write_report
 
 __all__ = ["write_report"]

@@ -15,7 +15,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from tensorae.report.results import Results
+from tensorae.explain.samples import evenly_spaced
+from tensorae.plotting.images import in_range
+from tensorae.report.findings import Findings
 
 __all__ = ["Painter", "Sprite", "as_png", "sprite_of"]
 
@@ -61,32 +63,22 @@ def _as_uri(png: bytes) -> str:
 
 @dataclass(frozen=True)
 class Painter:
-    """Turns samples (d,) into images with one scale of brightness; high values are dark.
+    """Turns samples (d,) into images with one scale of brightness; high values are dark."""
 
-    Attributes
-    ----------
-    shape : tuple of int
-        (c, h, w).
-    low, high : float
-        The range that is shown: that of the reconstructions, which noise does not widen, without
-        its extremes.
-    side : int
-        Longest side of an image on the page.
-    """
-
-    shape: tuple[int, int, int]
+    shape: tuple[int, int, int]  # (c, h, w)
+    # The range of the reconstructions, which noise does not widen, without its extremes.
     low: float
     high: float
-    side: int
+    side: int  # longest side of an image on the page
 
     @classmethod
-    def of(cls, results: Results, n_images: int) -> Painter | None:
+    def of(cls, findings: Findings, n_images: int) -> Painter | None:
         """Painter of so many images, or None where samples are no images."""
-        if results.shape is None:
+        if findings.shape is None:
             return None
-        channels, height, width = (1, *results.shape)[-3:]
+        channels, height, width = (1, *findings.shape)[-3:]
         room = math.isqrt(MOST_BYTES // (max(n_images, 1) * channels))
-        some = results.given_back[:: 1 + results.n // RANGE_ROWS]
+        some = findings.reconstructions[evenly_spaced(findings.n, RANGE_ROWS)]
         low, high = (float(end) for end in np.percentile(some, RANGE_PERCENT))
         return cls((channels, height, width), low, high, max(8, min(room, LARGEST_SIDE)))
 
@@ -103,11 +95,10 @@ class Painter:
         """Gray (m, h, w) or coloured (m, h, w, 3) pixels, no side longer than ``side``."""
         images = np.asarray(samples, np.float64).reshape(-1, *self.shape)
         images = _smaller(images, math.ceil(max(self.shape[1:]) / side))
-        span = max(self.high - self.low, np.finfo(float).tiny)
-        share = np.clip((images - self.low) / span, 0, 1)
+        brightness = in_range(images, self.low, self.high)
         if self.shape[0] == 1:
-            return np.round(255 * (1 - share[:, 0])).astype(np.uint8)
-        return np.round(255 * share.transpose(0, 2, 3, 1)).astype(np.uint8)
+            return np.round(255 * (1 - brightness[:, 0])).astype(np.uint8)
+        return np.round(255 * brightness.transpose(0, 2, 3, 1)).astype(np.uint8)
 
 
 def _smaller(images: Array, factor: int) -> Array:
@@ -118,7 +109,7 @@ def _smaller(images: Array, factor: int) -> Array:
         starts = np.arange(0, images.shape[axis], factor)
         sizes = np.diff(np.append(starts, images.shape[axis]))
         sums = np.add.reduceat(images, starts, axis=axis)
-        images = sums / sizes.reshape([-1 if place == axis else 1 for place in range(4)])
+        images = sums / sizes.reshape([-1 if other == axis else 1 for other in range(4)])
     return images
 
 

@@ -13,11 +13,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from tensorae.report.axes import Line, cluster_lines, overall_directions, overall_line
-from tensorae.report.colors import cluster_styles
+from tensorae.explain.clusters import AxisLine, cluster_axes, overall_axis, overall_directions
+from tensorae.plotting.style import cluster_styles
+from tensorae.report.findings import Findings
 from tensorae.report.pictures import Painter, sprite_of
-from tensorae.report.results import Results
-from tensorae.report.selection import telling_features
 from tensorae.report.trends import Reversals
 
 __all__ = ["Points", "as_json"]
@@ -26,6 +25,7 @@ Array = NDArray[Any]
 
 MOST_FEATURES = 100
 MOST_CODES = 10
+MOST_DIRECTIONS = 3
 # Columns of X and of the code that are there whatever they take.
 FEWEST = 2
 # Beyond so many features the overall directions show more than any two of them.
@@ -33,55 +33,46 @@ MANY_FEATURES = 40
 # What columns and identifiers may take, so that the whole page stays below 8 MB.
 MOST_BYTES = 3_500_000
 DIGITS = 6
+SEED = 0
 
 
 @dataclass(frozen=True)
 class Points:
-    """What the scatter is drawn from, and what there was no room for.
+    """What the scatter is drawn from, and what there was room for."""
 
-    Attributes
-    ----------
-    json : str
-        Safe inside a script element.
-    n_points : int
-    features : tuple of int
-        Columns of X that can be chosen.
-    identifiers : tuple of str
-        Those that are shown on hover.
-    images : bool
-        Whether the hover shows the sample as an image.
-    """
-
-    json: str
+    json: str  # safe inside a script element
     n_points: int
-    features: tuple[int, ...]
-    identifiers: tuple[str, ...]
-    images: bool
+    features: tuple[int, ...]  # columns of X that can be chosen
+    identifiers: tuple[str, ...]  # those that are shown on hover
 
     @classmethod
     def of(
-        cls, results: Results, rows: NDArray[np.intp], reversals: Reversals, painter: Painter | None
+        cls, findings: Findings, reversals: Reversals, painter: Painter | None, max_points: int
     ) -> Points:
-        """Collect the columns of these rows, the most telling first, as long as there is room."""
-        directions = overall_directions(results)
-        lines = [*cluster_lines(results), *overall_line(results, directions)]
-        builder = _Builder(results, rows, lines, directions)
+        """Collect the columns of some rows, the most telling first, as long as there is room."""
+        rows = _shown_rows(findings, max_points)
+        directions = overall_directions(findings, MOST_DIRECTIONS)
+        lines = [
+            *cluster_axes(findings, findings.description),
+            *overall_axis(findings, directions),
+        ]
+        made = _Columns(findings, rows, lines, directions)
         # In the order of what a reader would miss most; features take the room that is left.
-        others, overall = builder.others(), builder.directions()
-        codes, identifiers = builder.codes(), builder.identifiers()
-        features = builder.features(_wanted(results, reversals))
+        others, overall = made.others(), made.directions()
+        codes, identifiers = made.codes(), made.identifiers()
+        features = made.features(_wanted(findings, reversals))
         columns = [*features.values(), *overall, *codes, *others]
-        sprite = None if painter is None else sprite_of(painter, results.values[rows])
-        start = _start(results, reversals, len(directions))
+        sprite = None if painter is None else sprite_of(painter, findings.values[rows])
+        start = _start(findings, reversals, len(directions))
         keys = [column["key"] for column in columns]
         content = {
             "rows": rows.tolist(),
-            "labels": results.labels[rows].tolist(),
+            "labels": findings.labels[rows].tolist(),
             "columns": columns,
             "identifiers": identifiers,
-            "lines": _places(lines),
+            "lines": _extents(lines),
             "start": [keys.index(key) if key in keys else 0 for key in start],
-            "clusters": [asdict(style) for style in cluster_styles(results.k)],
+            "clusters": [asdict(style) for style in cluster_styles(findings.k)],
             "sprite": None if sprite is None else asdict(sprite),
         }
         return cls(
@@ -89,7 +80,6 @@ class Points:
             n_points=len(rows),
             features=tuple(features),
             identifiers=tuple(column["name"] for column in identifiers),
-            images=sprite is not None,
         )
 
 
@@ -109,13 +99,13 @@ def as_json(content: Any) -> str:
     return text
 
 
-class _Builder:
+class _Columns:
     """Columns as the page takes them, until the room is used up."""
 
     def __init__(
-        self, results: Results, rows: NDArray[np.intp], lines: list[Line], directions: Array
+        self, findings: Findings, rows: NDArray[np.intp], lines: list[AxisLine], directions: Array
     ) -> None:
-        self.results, self.rows = results, rows
+        self.findings, self.rows = findings, rows
         self.line = np.concatenate([line.points for line in lines]) if lines else None
         self.overall = directions
         self.room = MOST_BYTES
@@ -125,58 +115,58 @@ class _Builder:
         kept: dict[int, dict[str, Any]] = {}
         for column in wanted:
             line = None if self.line is None else self.line[:, column]
-            values = self.results.values[self.rows, column]
-            made = _column(f"x{column}", self.results.names[column], "Features", values, line)
+            values = self.findings.values[self.rows, column]
+            made = _column(f"x{column}", self.findings.names[column], "Features", values, line)
             if not self._takes(made) and len(kept) >= FEWEST:
                 break
             kept[column] = made
         return dict(sorted(kept.items()))
 
     def identifiers(self) -> list[dict[str, Any]]:
-        texts = [self.results.identifiers.row(row) for row in self.rows.tolist()]
+        texts = [self.findings.identifiers.row(row) for row in self.rows.tolist()]
         kept = []
-        for place, name in enumerate(self.results.identifiers.names):
-            made = {"name": name, "values": [line[place] for line in texts]}
+        for number, name in enumerate(self.findings.identifiers.names):
+            made = {"name": name, "values": [line[number] for line in texts]}
             if self._takes(made):
                 kept.append(made)
         return kept
 
     def directions(self) -> list[dict[str, Any]]:
-        """All samples seen from their own principal directions: one frame for all clusters."""
-        off = self.results.values[self.rows] - self.results.mean
+        """All samples seen from their own principal directions: the same for all clusters."""
+        off = self.findings.values[self.rows] - self.findings.mean
         made = []
-        for place, direction in enumerate(self.overall if self.results.d > 2 else []):
-            line = None if self.line is None else (self.line - self.results.mean) @ direction
-            name = f"overall direction {place + 1}"
-            made.append(_column(f"overall{place}", name, "All clusters", off @ direction, line))
-        return self._kept(made, len(made))
+        for number, direction in enumerate(self.overall if self.findings.d > 2 else []):
+            line = None if self.line is None else (self.line - self.findings.mean) @ direction
+            name = f"overall direction {number + 1}"
+            made.append(_column(f"overall{number}", name, "All clusters", off @ direction, line))
+        return self._fitting(made, len(made))
 
     def codes(self) -> list[dict[str, Any]]:
-        """What ``transform`` gives, in the frame of each cluster."""
-        codes = self.results.codes[self.rows, :MOST_CODES]
+        """What ``transform`` gives, in the coordinates of each cluster."""
+        codes = self.findings.codes[self.rows, :MOST_CODES]
         made = [
-            _column(f"code{place}", f"code {place}", "Embedding, by cluster", values)
-            for place, values in enumerate(codes.T)
+            _column(f"code{number}", f"code {number}", "Embedding, by cluster", values)
+            for number, values in enumerate(codes.T)
         ]
-        return self._kept(made, FEWEST)
+        return self._fitting(made, FEWEST)
 
     def others(self) -> list[dict[str, Any]]:
         """What is known of each row beside its features."""
         group = "The fit"
         made = [
-            _column("cluster", "cluster", group, self.results.labels[self.rows]),
-            _column("misfit", "misfit", group, self.results.misfit[self.rows]),
+            _column("cluster", "cluster", group, self.findings.labels[self.rows]),
+            _column("misfit", "misfit", group, self.findings.misfit[self.rows]),
         ]
-        if self.results.k > 1:
-            sure = self.results.confidence[self.rows]
+        if self.findings.k > 1:
+            sure = self.findings.confidence[self.rows]
             made.append(_column("confidence", "confidence", group, sure))
         made.append(_column("row", "row", group, self.rows))
-        return self._kept(made, len(made))
+        return self._fitting(made, len(made))
 
-    def _kept(self, columns: list[dict[str, Any]], fewest: int) -> list[dict[str, Any]]:
+    def _fitting(self, columns: list[dict[str, Any]], fewest: int) -> list[dict[str, Any]]:
         """Columns that there is room for, and so many whatever they take."""
         fits = [self._takes(column) for column in columns]
-        return [column for place, column in enumerate(columns) if place < fewest or fits[place]]
+        return [column for i, column in enumerate(columns) if i < fewest or fits[i]]
 
     def _takes(self, column: dict[str, Any]) -> bool:
         """Use up room for a column; one that does not fit takes none."""
@@ -184,6 +174,21 @@ class _Builder:
         fits = size <= self.room
         self.room -= size if fits else 0
         return fits
+
+
+def _shown_rows(findings: Findings, max_points: int) -> NDArray[np.intp]:
+    """All rows, or a sample of each cluster; rows that the page names are always among them."""
+    n = findings.n
+    if n <= max_points:
+        return np.arange(n)
+    rng = np.random.RandomState(SEED)
+    members = [(*cluster.typical, *cluster.worst) for cluster in findings.description]
+    chosen = [findings.anomalies, *(np.array(rows, dtype=np.intp) for rows in members)]
+    for label in range(findings.k):
+        own = np.flatnonzero(findings.labels == label)
+        count = min(len(own), max(1, max_points * len(own) // n))
+        chosen.append(rng.choice(own, count, replace=False))
+    return np.unique(np.concatenate(chosen))
 
 
 def _column(
@@ -204,30 +209,32 @@ def _rounded(values: Array) -> list[Any]:
     return [float(f"{value:.{DIGITS}g}") for value in values]
 
 
-def _wanted(results: Results, reversals: Reversals) -> list[int]:
+def _wanted(findings: Findings, reversals: Reversals) -> list[int]:
     """Features in the order of how much they show: reversed trends, then the most telling."""
     paired = [column for one in reversals.shown for column in (one.x, one.y)]
-    order = [*paired, *telling_features(results).tolist()]
+    order = [*paired, *findings.telling.tolist()]
     return list(dict.fromkeys(order))[:MOST_FEATURES]
 
 
-def _start(results: Results, reversals: Reversals, n_directions: int) -> tuple[str, str]:
+def _start(findings: Findings, reversals: Reversals, n_directions: int) -> tuple[str, str]:
     """The pair to begin with."""
     if reversals.shown:
         return f"x{reversals.shown[0].x}", f"x{reversals.shown[0].y}"
-    if results.d == 1:
+    if findings.d == 1:
         return "x0", "cluster"
-    if n_directions > 1 and (results.shape is not None or results.d > MANY_FEATURES):
+    if n_directions > 1 and (findings.shape is not None or findings.d > MANY_FEATURES):
         return "overall0", "overall1"
-    x, y = sorted(telling_features(results)[:2].tolist())
+    x, y = sorted(findings.telling[:2].tolist())
     return f"x{x}", f"x{y}"
 
 
-def _places(lines: list[Line]) -> list[dict[str, int]]:
+def _extents(lines: list[AxisLine]) -> list[dict[str, int]]:
     """Where each line begins and ends among the points of all lines."""
-    places, start = [], 0
+    extents, start = [], 0
     for line in lines:
         stop = start + len(line.points)
-        places.append({"cluster": line.cluster, "place": line.place, "start": start, "stop": stop})
+        extents.append(
+            {"cluster": line.cluster, "place": line.component, "start": start, "stop": stop}
+        )
         start = stop
-    return places
+    return extents

@@ -12,10 +12,11 @@ from importlib import metadata
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
-import tensorae
-from tensorae.report.numbers import as_data, percent
-from tensorae.report.results import Results
+from tensorae import __version__
+from tensorae.explain.samples import evenly_spaced, losses_of
+from tensorae.report.findings import Findings
 
 __all__ = ["Fact", "Parameter", "Summary"]
 
@@ -27,11 +28,12 @@ VERSIONS = ("torch", "scikit-learn", "numpy")
 
 @dataclass(frozen=True)
 class Fact:
-    """A number with a name and, in small print, what it means."""
+    """A number with a name and, in small print, what it means; shares are shown in percent."""
 
     name: str
-    value: Any
-    note: str = ""
+    value: float
+    note: str
+    share: bool = False
 
 
 @dataclass(frozen=True)
@@ -45,49 +47,30 @@ class Parameter:
 
 @dataclass(frozen=True)
 class Summary:
-    """The head and the foot of the page.
+    """The head and the foot of the page."""
 
-    Attributes
-    ----------
-    model : str
-        Name of the estimator.
-    facts : list of Fact
-    warnings : list of str
-        What a reader should know before anything else.
-    curve : str
-        Points of a polyline in a box of 100 x 30: the loss along the fit; empty where unknown.
-    steps : str
-        What the loss was taken after: "iterations" or "epochs".
-    parameters : list of Parameter
-    call : str
-        Python that makes the same model, unfitted.
-    architecture : str
-        Name of a function of the user's own that ``load`` has to be given, or nothing.
-    versions : dict
-    """
-
-    model: str
+    model: str  # name of the estimator
     facts: list[Fact]
-    warnings: list[str]
-    curve: str
-    steps: str
+    warnings: list[str]  # what a reader should know before anything else
+    curve: str  # polyline in a box of 100 x 30: the loss along the fit; empty where unknown
+    steps: str  # what the loss was taken after: "iterations" or "epochs"
     parameters: list[Parameter]
-    call: str
-    architecture: str
+    call: str  # Python that makes the same model, unfitted
+    architecture: str  # name of a function of the user's own that ``load`` needs, or nothing
     versions: dict[str, str]
 
     @classmethod
-    def of(cls, results: Results) -> Summary:
-        """Ask the model what is not in the results."""
-        model = results.model
+    def of(cls, findings: Findings) -> Summary:
+        """Ask the model what is not in the findings."""
+        model: Any = findings.model
         parameters = _parameters(model)
         changed = ", ".join(f"{one.name}={one.value}" for one in parameters if one.changed)
         architecture = getattr(model, "architecture", "")
         return cls(
             model=type(model).__name__,
-            facts=[*_fit_facts(results), *_model_facts(model)],
-            warnings=_warnings(results),
-            curve=_curve(_losses(model)),
+            facts=[*_fit_facts(findings), *_model_facts(model)],
+            warnings=_warnings(findings),
+            curve=_curve(losses_of(model)),
             steps="epochs" if hasattr(model, "history_") else "iterations",
             parameters=parameters,
             call=f"{type(model).__name__}({changed})",
@@ -96,77 +79,64 @@ class Summary:
         )
 
 
-def _fit_facts(results: Results) -> list[Fact]:
+def _fit_facts(findings: Findings) -> list[Fact]:
     facts = []
-    if results.explained is not None:
+    if findings.explained is not None:
         note = "of the variance, by centres and codes together"
-        facts.append(
-            Fact("Explained", as_data(results.explained, percent(results.explained)), note)
-        )
-    if results.k > 1:
-        unsure = int((results.confidence < UNSURE).sum())
+        facts.append(Fact("Explained", findings.explained, note, share=True))
+    if findings.k > 1:
+        unsure = int((findings.confidence < UNSURE).sum())
         rows = "row" if unsure == 1 else "rows"
-        mean = float(results.confidence.mean())
         note = f"mean probability of a row's cluster; {unsure:,} {rows} below {100 * UNSURE:.0f} %"
-        facts.append(Fact("Confidence", as_data(mean, percent(mean)), note))
-    cost = float(results.misfit.mean())
-    facts.append(Fact("Misfit", as_data(cost), "mean cost of a row of this page"))
-    return facts
+        facts.append(Fact("Confidence", float(findings.confidence.mean()), note, share=True))
+    cost = float(findings.misfit.mean())
+    return [*facts, Fact("Misfit", cost, "mean cost of a row of this page")]
 
 
 def _model_facts(model: Any) -> list[Fact]:
     penalty = "estimated" if model.latent_penalty == "auto" else "as given"
     facts = [
-        Fact("Loss", as_data(float(model.loss_)), "sum of the costs over the rows of the fit"),
-        Fact("λ", as_data(float(model.latent_penalty_)), f"penalty on the code, {penalty}"),
+        Fact("Loss", float(model.loss_), "sum of the costs over the rows of the fit"),
+        Fact("λ", float(model.latent_penalty_), f"penalty on the code, {penalty}"),
     ]
     if hasattr(model, "converged_"):
         note = "came to a fixed point" if model.converged_ else "stopped before a fixed point"
-        facts.append(Fact("Iterations", as_data(int(model.n_iter_)), note))
-    else:
-        note = f"epoch {model.best_epoch_} was kept"
-        facts.append(Fact("Epochs", as_data(int(model.n_iter_)), note))
-    return facts
+        return [*facts, Fact("Iterations", int(model.n_iter_), note)]
+    return [*facts, Fact("Epochs", int(model.n_iter_), f"epoch {model.best_epoch_} was kept")]
 
 
-def _warnings(results: Results) -> list[str]:
-    model, found = results.model, []
+def _warnings(findings: Findings) -> list[str]:
+    model: Any = findings.model
+    found = []
     if getattr(model, "converged_", True) is False:
         found.append(
             f"The fit did not converge within max_iter={model.max_iter} iterations; "
             "raise max_iter or tol."
         )
-    empty = [str(cluster.label) for cluster in results.description if cluster.size == 0]
+    empty = [str(cluster.label) for cluster in findings.description if cluster.size == 0]
     if empty:
         which = (
             f"Cluster {empty[0]} has" if len(empty) == 1 else f"Clusters {', '.join(empty)} have"
         )
         found.append(f"{which} no members among these rows.")
-    if len(model.labels_) != results.n:
+    if len(model.labels_) != findings.n:
         found.append(
             f"These are not the rows of the fit, or not all of them: the model was fitted on "
-            f"{len(model.labels_):,}, and this page describes {results.n:,}."
+            f"{len(model.labels_):,}, and this page describes {findings.n:,}."
         )
-    elif not np.array_equal(model.labels_, results.labels):
+    elif not np.array_equal(model.labels_, findings.labels):
         found.append("These are not the rows of the fit, or they come in another order.")
     return found
 
 
-def _losses(model: Any) -> list[float]:
-    if hasattr(model, "history_"):
-        return [float(loss) for loss in model.history_["loss"]]
-    return [float(loss) for loss in model.loss_path_]
-
-
-def _curve(losses: list[float]) -> str:
+def _curve(losses: NDArray[Any]) -> str:
     """A polyline in a box of 100 x 30; nothing where there is no curve to see."""
-    values = np.array(losses)
-    values = values[np.isfinite(values)]
+    values = losses[np.isfinite(losses)]
     if len(values) < 2 or values.max() <= values.min():
         return ""
-    kept = np.unique(np.linspace(0, len(values) - 1, min(len(values), CURVE_POINTS)).astype(int))
-    x = 100 * kept / (len(values) - 1)
-    y = 29 - 28 * (values[kept] - values.min()) / (values.max() - values.min())
+    steps = evenly_spaced(len(values), CURVE_POINTS)
+    x = 100 * steps / (len(values) - 1)
+    y = 29 - 28 * (values[steps] - values.min()) / (values.max() - values.min())
     return " ".join(f"{a:.1f},{b:.1f}" for a, b in zip(x, y, strict=True))
 
 
@@ -190,5 +160,5 @@ def _value(value: Any) -> str:
 
 
 def _versions() -> dict[str, str]:
-    found = {"tensorae": tensorae.__version__, "Python": platform.python_version()}
+    found = {"tensorae": __version__, "Python": platform.python_version()}
     return found | {name: metadata.version(name) for name in VERSIONS}

@@ -10,9 +10,9 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from tensorae.explain import Slope, Trend, TrendReversals, trend_reversals
-from tensorae.report.results import Results
-from tensorae.report.selection import telling_features
+from tensorae.explain import Slope, Trend, TrendReversals
+from tensorae.explain.trends import numbered_reversals
+from tensorae.report.findings import Findings
 
 __all__ = ["Mark", "Reversal", "Reversals"]
 
@@ -24,28 +24,14 @@ MOST_CLUSTERS = 12
 
 @dataclass(frozen=True)
 class Mark:
-    """One slope in the picture; places are in percent of its width.
-
-    Attributes
-    ----------
-    name : str
-    label : int or None
-        Of a cluster.
-    slope : Slope
-    at, low, high : float
-    """
+    """One slope in the picture; positions are in percent of its width."""
 
     name: str
-    label: int | None
+    label: int | None  # of a cluster
     slope: Slope
     at: float
     low: float
     high: float
-
-    @property
-    def known(self) -> bool:
-        """Whether there is a slope at all."""
-        return math.isfinite(self.slope.low)
 
 
 @dataclass(frozen=True)
@@ -62,12 +48,12 @@ class Reversal:
     def agreeing(self) -> int:
         """Clusters whose own slope has the sign of the common one."""
         sign = math.copysign(1, self.trend.within.slope)
-        return sum(_known(slope) and slope.slope * sign > 0 for slope in self.trend.clusters)
+        return sum(slope.known and slope.slope * sign > 0 for slope in self.trend.clusters)
 
     @property
     def n_known(self) -> int:
         """Clusters that have a slope."""
-        return sum(map(_known, self.trend.clusters))
+        return sum(slope.known for slope in self.trend.clusters)
 
 
 @dataclass(frozen=True)
@@ -79,18 +65,13 @@ class Reversals:
     n_searched: int
 
     @classmethod
-    def of(cls, results: Results) -> Reversals:
+    def of(cls, findings: Findings) -> Reversals:
         """Look at the pairs of features; pixels and single clusters have no trends to turn."""
-        alive = np.unique(results.labels)
-        if results.d < 2 or len(alive) < 2 or results.shape is not None:
+        alive = np.count_nonzero(findings.sizes)
+        if findings.d < 2 or alive < 2 or findings.shape is not None:
             return cls(None, (), 0)
-        columns = np.sort(telling_features(results)[:MOST_SEARCHED])
-        found = trend_reversals(
-            results.values[:, columns],
-            results.labels,
-            feature_names=[str(column) for column in columns],  # names may occur twice
-            max_pairs=MOST_SHOWN,
-        )
+        columns = np.sort(findings.telling[:MOST_SEARCHED])
+        found = numbered_reversals(findings, columns, MOST_SHOWN)
         return cls(found, tuple(_shown(found, one) for one in found.reversals), len(columns))
 
 
@@ -109,16 +90,12 @@ def _shown(found: TrendReversals, trend: Trend) -> Reversal:
             name,
             label,
             slope,
-            *(_place(value, reach) for value in (slope.slope, slope.low, slope.high)),
+            *(_position(value, reach) for value in (slope.slope, slope.low, slope.high)),
         )
         for name, label, slope in kept
     )
     return Reversal(int(trend.x), int(trend.y), trend, marks, len(named) - len(kept))
 
 
-def _place(value: float, reach: float) -> float:
+def _position(value: float, reach: float) -> float:
     return round(50 + 50 * min(max(value / reach, -1), 1), 2)
-
-
-def _known(slope: Slope) -> bool:
-    return math.isfinite(slope.low)

@@ -1,0 +1,315 @@
+"""Rows of tables in memory and of pyarrow datasets; record batches of Arrow -> blocks."""
+
+from __future__ import annotations
+
+import sys
+import zlib
+from abc import abstractmethod
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager
+from typing import Any
+
+import numpy as np
+
+from tensorae.data.files import arrow
+from tensorae.data.parts import Array, Block, ColumnBlock, Layout, Part, Selection, number_type
+from tensorae.exceptions import InvalidInputError, TensoraeError
+
+__all__ = [
+    "RecordBatchPart",
+    "arrow_part",
+    "as_input_errors",
+    "clip",
+    "dataset_parts",
+    "index_columns",
+    "layout_of",
+    "pandas_part",
+    "polars_part",
+    "reason",
+]
+
+Cut = Callable[[Any, slice, Sequence[str]], Iterator[Block]]
+# Bytes that are read at once: small beside a batch, large beside the price of a call.
+READ_BYTES = 4_000_000
+# Places in a table, and rows at each, that its fingerprint looks at.
+PLACES, ROWS_EACH = 8, 8
+
+
+# Arrow ----------------------------------------------------------------------------------------
+
+
+def layout_of(schema: Any, *, text: bool = False) -> Layout:
+    """The columns of an Arrow schema; text does not say what they hold."""
+    types = arrow().types
+    kinds = tuple(_kind(field.type, types) for field in schema)
+    return Layout(tuple(map(str, schema.names)), kinds, not text, index_columns(schema, text=text))
+
+
+def index_columns(schema: Any, *, text: bool) -> frozenset[str]:
+    """Columns that say which row it is: pandas wrote them down as such, or they have no name."""
+    names = schema.names
+    if text:  # a first column without a name is what pandas and R make of row numbers
+        return frozenset(names[:1]) & {""}
+    try:
+        known = (schema.pandas_metadata or {}).get("index_columns", [])
+    except ValueError:  # metadata of a stranger
+        return frozenset()
+    return frozenset(name for name in known if isinstance(name, str)) & set(names)
+
+
+def clip(batches: Iterable[Any], skip: int, wanted: int | None) -> Iterator[Any]:
+    """Leave out the first ``skip`` rows of record batches, and what comes ``wanted`` rows later."""
+    for batch in batches:
+        passed = min(skip, batch.num_rows)
+        skip -= passed
+        left = batch.num_rows - passed
+        kept = left if wanted is None else min(left, wanted)
+        if kept:
+            yield batch.slice(passed, kept)
+        if wanted is not None:
+            wanted -= kept
+            if wanted == 0:
+                return
+
+
+@contextmanager
+def as_input_errors(explain: Callable[[Exception], str]) -> Iterator[None]:
+    """Say in one sentence what a reader stumbled over."""
+    try:
+        yield
+    except TensoraeError:
+        raise
+    except Exception as error:  # a damaged file makes a reader stumble over anything
+        raise InvalidInputError(explain(error)) from error
+
+
+def reason(error: Exception) -> str:
+    """What an error says, for a part of a sentence."""
+    return " ".join(str(error).split())[:200].rstrip(".")
+
+
+def _kind(dtype: Any, types: Any) -> str:
+    if types.is_dictionary(dtype):
+        dtype = dtype.value_type
+    if types.is_floating(dtype) or types.is_integer(dtype) or types.is_boolean(dtype):
+        return str(dtype.to_pandas_dtype().__name__).rstrip("_")
+    return "float64" if types.is_decimal(dtype) else str(dtype)
+
+
+def _to_block(batch: Any, names: Sequence[str]) -> ColumnBlock:
+    """The named columns of a record batch; missing values become NaN."""
+    places = {name: j for j, name in enumerate(batch.schema.names)}
+    pa = arrow()
+    return ColumnBlock([_to_numpy(batch.column(places[name]), pa) for name in names])
+
+
+def _to_numpy(column: Any, pa: Any) -> Array:
+    """A column without a copy where there is no missing value."""
+    if pa.types.is_dictionary(column.type):
+        column = column.cast(column.type.value_type)
+    if column.null_count or pa.types.is_decimal(column.type):
+        # Whole numbers above 2^53 lose their last digits; so they would in any table of floats.
+        column = column.cast(pa.float64(), safe=False)
+    values: Array = column.to_numpy(zero_copy_only=False)
+    return values
+
+
+def _rows_at_once(width: int, batch_rows: int) -> int:
+    """Rows to read at once, since some may have to be converted."""
+    return max(1, min(batch_rows, READ_BYTES // (4 * width)))
+
+
+class RecordBatchPart(Part):
+    """Rows that are read as record batches of Arrow."""
+
+    @abstractmethod
+    def record_batches(
+        self, start: int, stop: int | None, names: list[str], rows: int
+    ) -> Iterator[Any]:
+        """Rows ``start`` to ``stop`` of the named columns, at most ``rows`` at once."""
+
+    def blocks(
+        self, start: int, stop: int | None, columns: Selection, rows: int
+    ) -> Iterator[Block]:
+        """The rows, a few at a time."""
+        names = [str(column) for column in columns or ()]
+        most = _rows_at_once(len(names), rows)
+        for batch in self.record_batches(start, stop, names, most):
+            yield _to_block(batch, names)
+
+
+# Tables in memory -----------------------------------------------------------------------------
+
+
+class TablePart(Part):
+    """A table in memory, which can be cut by rows at no cost.
+
+    Parameters
+    ----------
+    frame : DataFrame or Table
+    name : str
+    columns : Layout
+    cut : callable
+        Gives the named columns of a frame, in blocks.
+    """
+
+    def __init__(self, frame: Any, name: str, columns: Layout, cut: Cut) -> None:
+        self.frame, self.name = frame, name
+        self._columns, self._cut = columns, cut
+
+    def layout(self) -> Layout:
+        """Columns and their types."""
+        return self._columns
+
+    def count(self) -> int:
+        """Rows of the table."""
+        return len(self.frame)
+
+    def blocks(
+        self, start: int, stop: int | None, columns: Selection, rows: int
+    ) -> Iterator[Block]:
+        """The rows, a few at a time."""
+        names = [str(column) for column in columns or ()]
+        last = self.count() if stop is None else stop
+        step = _rows_at_once(len(names), rows)
+        for first in range(start, last, step):
+            yield from self._cut(self.frame, slice(first, min(first + step, last)), names)
+
+    def fingerprint(self) -> list[object]:
+        """Shape, names and a checksum of some rows."""
+        n, names = self.count(), self._columns.numbers
+        checksum = 0
+        for start in np.linspace(0, max(n - ROWS_EACH, 0), PLACES).astype(int).tolist():
+            for block in self._cut(self.frame, slice(start, min(start + ROWS_EACH, n)), names):
+                rows = np.empty((len(block), len(names)))
+                block.fill(rows, 0)
+                checksum = zlib.crc32(rows.tobytes(), checksum)
+        return ["table", n, *(self._columns.names or ()), checksum]
+
+
+def pandas_part(frame: Any) -> TablePart:
+    """A pandas DataFrame; names of columns become texts."""
+    # Types of pandas' own say which of NumPy's they stand for.
+    kinds = (str(getattr(kind, "numpy_dtype", kind)) for kind in frame.dtypes)
+    columns = Layout(tuple(map(str, frame.columns)), tuple(kinds))
+    return TablePart(frame, "the DataFrame", columns, _cut_pandas)
+
+
+def _cut_pandas(frame: Any, rows: slice, names: Sequence[str]) -> Iterator[Block]:
+    places = {str(name): j for j, name in enumerate(frame.columns)}
+    cut = frame.iloc[rows]
+    yield ColumnBlock([_pandas_values(cut.iloc[:, places[name]]) for name in names])
+
+
+def _pandas_values(series: Any) -> Array:
+    if isinstance(series.dtype, np.dtype):
+        return np.asarray(series)
+    kind = np.result_type(series.dtype.numpy_dtype, np.float32)  # one that has a NaN
+    return np.asarray(series.to_numpy(dtype=kind, na_value=np.nan))
+
+
+def polars_part(frame: Any) -> TablePart:
+    """A polars DataFrame."""
+    columns = Layout(tuple(frame.columns), tuple(map(_polars_kind, frame.dtypes)))
+    return TablePart(frame, "the DataFrame", columns, _cut_polars)
+
+
+def _cut_polars(frame: Any, rows: slice, names: Sequence[str]) -> Iterator[Block]:
+    yield ColumnBlock([_polars_values(frame[name][rows]) for name in names])
+
+
+def _polars_kind(dtype: Any) -> str:
+    label = str(dtype)
+    if label.startswith("Decimal"):
+        return "float64"
+    return "bool" if label == "Boolean" else label.lower()
+
+
+def _polars_values(series: Any) -> Array:
+    if series.null_count() or str(series.dtype).startswith("Decimal"):
+        series = series.cast(sys.modules["polars"].Float64)
+    return np.asarray(series.to_numpy())
+
+
+def arrow_part(frame: Any, name: str = "the Table") -> TablePart:
+    """A pyarrow Table."""
+    return TablePart(frame, name, layout_of(frame.schema), _cut_arrow)
+
+
+def _cut_arrow(frame: Any, rows: slice, names: Sequence[str]) -> Iterator[Block]:
+    for batch in frame.slice(rows.start, rows.stop - rows.start).to_batches():
+        yield _to_block(batch, names)
+
+
+# Datasets -------------------------------------------------------------------------------------
+
+
+class DatasetPart(RecordBatchPart):
+    """A pyarrow Dataset of a schema, or one fragment of it, read by pyarrow's own scanner."""
+
+    def __init__(self, scanned: Any, schema: Any, name: str) -> None:
+        self.scanned, self.schema, self.name = scanned, schema, name
+        self._count: int | None = None
+        self._is_fragment = isinstance(scanned, arrow("dataset").Fragment)
+
+    def layout(self) -> Layout:
+        """Columns of the dataset that this fragment has; the scanner would make up the others."""
+        whole = layout_of(self.schema)
+        if not self._is_fragment:
+            return whole
+        with _reading():
+            own = layout_of(self.scanned.physical_schema)
+            keys = arrow("dataset").get_partition_keys(self.scanned.partition_expression)
+        kinds = dict(zip(own.names or (), own.kinds, strict=True))
+        found = [
+            # Numbers become those of the dataset, nothing else does.
+            (name, kind if number_type(kinds.get(name, kind)) is not None else kinds[name])
+            for name, kind in zip(whole.names or (), whole.kinds, strict=True)
+            if name in kinds or name in keys
+        ]
+        names, types = tuple(name for name, _ in found), tuple(kind for _, kind in found)
+        return Layout(names, types, index=whole.index)
+
+    def count(self) -> int:
+        """Rows, as a rule from what files say about themselves."""
+        if self._count is None:
+            with _reading():
+                self._count = int(self.scanned.count_rows())
+        return self._count
+
+    def record_batches(
+        self, start: int, stop: int | None, names: list[str], rows: int
+    ) -> Iterator[Any]:
+        """The rows from ``start`` on; those before are read and left out."""
+        options = {"schema": self.schema} if self._is_fragment else {}
+        with _reading():
+            # The scanner reads ahead by itself; more of that would only hold more in memory.
+            scanner = self.scanned.scanner(
+                **options, columns=names, batch_size=rows, batch_readahead=1, fragment_readahead=1
+            )
+            wanted = None if stop is None else stop - start
+            yield from clip(scanner.to_batches(), start, wanted)
+
+    def fingerprint(self) -> list[object]:
+        """Names of the columns, rows, and name, size and time of a file."""
+        facts: list[object] = ["dataset", self.count(), *self.schema.names]
+        if hasattr(self.scanned, "filesystem") and getattr(self.scanned, "path", None):
+            info = self.scanned.filesystem.get_file_info(self.scanned.path)
+            facts += [info.base_name, info.size, info.mtime_ns]
+        return facts
+
+
+def dataset_parts(dataset: Any) -> list[Part]:
+    """One part for each fragment, so that processes that share them need not read all."""
+    try:
+        fragments = list(dataset.get_fragments())
+    except ValueError:  # one that was filtered or renamed is only there as a whole
+        return [DatasetPart(dataset, dataset.schema, "the Dataset")]
+    return [
+        DatasetPart(fragment, dataset.schema, getattr(fragment, "path", None) or "the Dataset")
+        for fragment in fragments
+    ]
+
+
+def _reading() -> Any:
+    return as_input_errors(lambda e: f"pyarrow cannot read it ({reason(e)}); write it again.")

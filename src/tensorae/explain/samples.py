@@ -1,0 +1,311 @@
+"""Samples sorted by a fitted model: what explanations, pictures and reports start from.
+
+Shapes: n samples, k clusters, d features, h latent.
+"""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any, Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+from tensorae import exceptions
+from tensorae.exceptions import InvalidParameterError
+
+__all__ = [
+    "ClusteredSamples",
+    "FittedModel",
+    "as_array",
+    "as_rows",
+    "check_fitted",
+    "check_names",
+    "check_whole",
+    "evenly_spaced",
+    "find_feature",
+    "has_components",
+    "in_chunks",
+    "in_units",
+    "latent_dim",
+    "losses_of",
+    "model_names",
+    "moments",
+    "rounding",
+]
+
+Array = NDArray[Any]
+
+CHUNK_ROWS = 8192
+
+
+class FittedModel(Protocol):
+    """What is asked of a fitted model; ``LinearTAE`` and ``TAE`` offer it.
+
+    Looked for and used where it is there: ``components_`` with ``explained_variance_``,
+    ``explained_variance_ratio_`` and ``noise_variance_``, ``feature_names_in_``,
+    ``input_shape_``, and the course of the fit as ``loss_path_`` or ``history_``.
+    """
+
+    n_features_in_: int
+    cluster_centers_: Any
+    labels_: Any
+    weights_: Any
+
+    predict: Callable[[Any], Any]
+    predict_proba: Callable[[Any], Any]
+    costs: Callable[[Any], Any]
+    score_samples: Callable[[Any], Any]
+    transform: Callable[[Any], Any]
+    inverse_transform: Callable[[Any, Any], Any]
+    reconstruct: Callable[[Any], Any]
+    denoise: Callable[..., Any]  # a TAE has learnt what noise to expect, a LinearTAE is told
+    get_feature_names_out: Callable[[], Any]
+
+
+def check_fitted(model: FittedModel) -> None:
+    """Refuse a model that is asked for results before ``fit``."""
+    if not hasattr(model, "n_features_in_"):
+        raise exceptions.NotFittedError(
+            f"This {type(model).__name__} instance is not fitted yet. Call 'fit' with "
+            "appropriate arguments before using this estimator."
+        )
+
+
+def has_components(model: FittedModel) -> bool:
+    """Whether the model itself knows the directions of its clusters, as a ``LinearTAE`` does."""
+    return hasattr(model, "components_")
+
+
+def latent_dim(model: FittedModel) -> int:
+    """Numbers of a code."""
+    return len(model.get_feature_names_out())
+
+
+def losses_of(model: Any) -> Array:
+    """Losses along the fit, by iteration or epoch."""
+    by_epoch = hasattr(model, "history_")
+    return np.asarray(model.history_["loss"] if by_epoch else model.loss_path_, np.float64)
+
+
+@dataclass(frozen=True, eq=False)
+class ClusteredSamples:
+    """Samples that a fitted model has accepted, and what it makes of them, asked for once.
+
+    Attributes
+    ----------
+    model : FittedModel
+    given : object
+        The samples in the form that the model takes without a warning.
+    values : ndarray of shape (n, d)
+        The same as floating-point numbers.
+    names : tuple of str
+        Of the features.
+    labels : ndarray of shape (n,)
+    """
+
+    model: FittedModel
+    given: Any
+    values: Array
+    names: tuple[str, ...]
+    labels: Array
+
+    @classmethod
+    def of(
+        cls, model: FittedModel, X: Any, feature_names: Sequence[str] | None = None
+    ) -> ClusteredSamples:
+        """Check a fitted model and samples for it; errors about them are the model's own."""
+        if isinstance(X, ClusteredSamples):
+            return X
+        check_fitted(model)
+        is_table = hasattr(X, "columns") and not hasattr(X, "collect")
+        if feature_names is None and is_table and len(X.columns):
+            feature_names = [str(name) for name in X.columns]
+        # A model fitted without names would warn about those of a table.
+        unnamed = is_table and not hasattr(model, "feature_names_in_")
+        given = as_array(X) if unnamed or hasattr(X, "detach") else X
+        labels = np.asarray(model.predict(given))
+        values = as_rows(given)
+        if values.dtype.kind != "f":
+            values = values.astype(np.float64)
+        return cls(model, given, values, model_names(model, feature_names), labels)
+
+    @property
+    def k(self) -> int:
+        """Clusters, those without members included."""
+        return len(self.model.cluster_centers_)
+
+    @property
+    def n(self) -> int:
+        """Samples."""
+        return len(self.values)
+
+    @property
+    def d(self) -> int:
+        """Features."""
+        return len(self.names)
+
+    @property
+    def h(self) -> int:
+        """Numbers of a code."""
+        return latent_dim(self.model)
+
+    @property
+    def sample_shape(self) -> tuple[int, ...] | None:
+        """Shape (h, w) or (c, h, w) of one sample where X or the model holds images."""
+        shape = tuple(getattr(self.given, "shape", ()))[1:]
+        fitted = tuple(getattr(self.model, "input_shape_", ()))
+        if len(shape) in (2, 3):
+            return shape
+        return fitted if len(fitted) == 3 else None
+
+    @property
+    def image_shape(self) -> tuple[int, ...] | None:
+        """The same where it can be drawn: with one channel or three."""
+        shape = self.sample_shape
+        return None if shape is None or (len(shape) == 3 and shape[0] not in (1, 3)) else shape
+
+    @cached_property
+    def sizes(self) -> Array:
+        """Members (k,) of each cluster."""
+        return np.bincount(self.labels, minlength=self.k)
+
+    @cached_property
+    def codes(self) -> Array:
+        """What ``transform`` gives (n, h), in the coordinates of each sample's own cluster."""
+        return np.asarray(self.model.transform(self.given))
+
+    @cached_property
+    def reconstructions(self) -> Array:
+        """What the autoencoders give back (n, d)."""
+        return as_rows(self.model.reconstruct(self.given))
+
+    @cached_property
+    def misfit(self) -> Array:
+        """Smallest cost (n,) of each sample."""
+        return -np.asarray(self.model.score_samples(self.given))
+
+    @cached_property
+    def confidence(self) -> Array:
+        """Probability (n,) of the cluster that ``predict`` names.
+
+        With very unequal sizes another cluster can be more probable.
+        """
+        proba: Array = np.asarray(self.model.predict_proba(self.given))
+        return proba[np.arange(self.n), self.labels]
+
+    @property
+    def mean(self) -> Array:
+        """Mean (d,) of all samples."""
+        return self._moments[0]
+
+    @property
+    def spread(self) -> Array:
+        """Standard deviation (d,) of each feature over all samples; 0 where it does not vary."""
+        return self._moments[1]
+
+    @cached_property
+    def _moments(self) -> tuple[Array, Array, Array]:
+        return moments(self.values)
+
+
+def moments(values: Array) -> tuple[Array, Array, Array]:
+    """Mean, standard deviation and largest size (d,) of the columns.
+
+    The deviation is 0 where rounding is all that varies; the size is 1 where it would be 0.
+    """
+    largest = np.maximum(values.max(0), -values.min(0)).astype(np.float64)
+    unit = np.where(largest > 0, largest, 1)
+    # In units of the largest entry no square can overflow.
+    mean = sum((part / unit).sum(0) for part in in_chunks(values)) / len(values)
+    squares = sum((((part / unit) - mean) ** 2).sum(0) for part in in_chunks(values))
+    spread = np.sqrt(squares / len(values))
+    return mean * unit, np.where(spread > rounding(values), spread, 0) * unit, unit
+
+
+def rounding(values: Array) -> float:
+    """What sums of numbers of this precision lose, as a share of the largest."""
+    return 8 * float(np.finfo(values.dtype).eps)
+
+
+def in_units(values: Array, units: Array) -> Array:
+    """Values over the unit of their feature, such as its spread; 0 where that is 0."""
+    return np.where(units > 0, values / np.where(units > 0, units, 1), 0)
+
+
+def in_chunks(rows: Array) -> Iterator[Array]:
+    """Rows in parts, so that what is computed from them takes little memory."""
+    return (rows[start : start + CHUNK_ROWS] for start in range(0, len(rows), CHUNK_ROWS))
+
+
+def evenly_spaced(n: int, most: int) -> NDArray[np.intp]:
+    """All of n row numbers, or so many of them at even distances."""
+    return np.unique(np.linspace(0, n - 1, min(n, most)).round().astype(np.intp))
+
+
+def model_names(model: FittedModel, feature_names: Sequence[str] | None = None) -> tuple[str, ...]:
+    """Names of a fitted model's features: as given, as fitted, or x0, x1 and so on."""
+    if feature_names is None:
+        feature_names = getattr(model, "feature_names_in_", None)
+    return check_names(feature_names, int(model.n_features_in_))
+
+
+def check_names(feature_names: Sequence[str] | None, d: int) -> tuple[str, ...]:
+    """One name for each of d features; x0, x1 and so on where none are given."""
+    if feature_names is None:
+        return tuple(f"x{column}" for column in range(d))
+    if isinstance(feature_names, str) or len(feature_names) != d:
+        count = "one text" if isinstance(feature_names, str) else str(len(feature_names))
+        raise InvalidParameterError(
+            f"feature_names must have one name for each of the {d} features, got {count}; "
+            "give a list of them, or leave it out."
+        )
+    return tuple(str(name) for name in feature_names)
+
+
+def find_feature(feature: int | str, names: Sequence[str]) -> int:
+    """Column of a feature that is named or numbered; negative numbers count from the end."""
+    if isinstance(feature, str):
+        if feature in names:
+            return list(names).index(feature)
+        close = difflib.get_close_matches(feature, names, n=1)
+        some = ", ".join(repr(name) for name in names[:8]) + (" …" if len(names) > 8 else "")
+        remedy = f"did you mean {close[0]!r}?" if close else f"choose among {some}."
+        raise InvalidParameterError(f"no feature is called {feature!r}; {remedy}")
+    if isinstance(feature, bool) or not isinstance(feature, int | np.integer):
+        raise InvalidParameterError(
+            f"a feature must be a name or a column number, got {feature!r}; give one of them."
+        )
+    if not -len(names) <= feature < len(names):
+        raise InvalidParameterError(
+            f"feature {feature} does not exist: there are {len(names)}; "
+            f"give a number from 0 to {len(names) - 1}."
+        )
+    return int(feature) % len(names)
+
+
+def check_whole(name: str, value: Any, low: int, high: int | None = None, *, remedy: str) -> None:
+    """Refuse what is no whole number in this range."""
+    whole = isinstance(value, int | np.integer) and not isinstance(value, bool)
+    if not whole or value < low or (high is not None and value > high):
+        span = f"from {low} to {high}" if high is not None else f"from {low} on"
+        raise InvalidParameterError(
+            f"{name} must be a whole number {span}, got {value!r}; {remedy}"
+        )
+
+
+def as_array(values: Any) -> Array:
+    """Any array-like as an array, from a GPU too."""
+    if hasattr(values, "detach"):
+        values = values.detach().cpu()
+    array: Array = np.asarray(values)
+    return array
+
+
+def as_rows(samples: Any) -> Array:
+    """Samples or images of any shape as rows (n, d)."""
+    array = np.asarray(samples)
+    return array.reshape(len(array), -1)
