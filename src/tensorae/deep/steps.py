@@ -22,7 +22,7 @@ from tensorae.deep.cross_fit import Copies
 from tensorae.deep.schedule import TrainingOptions
 from tensorae.rows import Rows
 
-__all__ = ["DivergedError", "Steps"]
+__all__ = ["DivergedError", "Steps", "buffers"]
 
 # Noise on the inputs while labels are learned, in units of the spread inside clusters.
 INPUT_NOISE = 0.5
@@ -85,7 +85,9 @@ class Steps:
         self.generator = generator
         self.groups = _groups(copies)
         self.optimizers = [_optimizer(list(group.values()), options.lr) for group in self.groups]
-        wanted = max(BUFFER_ENTRIES // data.rows.d, BUFFER_BATCHES * options.n_clusters * batch_size)
+        wanted = max(
+            BUFFER_ENTRIES // data.rows.d, BUFFER_BATCHES * options.n_clusters * batch_size
+        )
         self.buffer_rows = max(1, min(wanted, data.rows.n))
 
     def epoch(
@@ -107,7 +109,7 @@ class Steps:
             for network in group
         }
         weight = 0.0
-        for place, x in _buffers(self.data.rows, self.buffer_rows):
+        for place, x in buffers(self.data.rows, self.buffer_rows):
             members = members_of(place)
             weight += sum(
                 len(one.rows) if one.weights is None else float(one.weights.sum())
@@ -232,7 +234,7 @@ class Steps:
         return _Noise(bank.normal_(std=level, generator=self.generator))
 
 
-def _buffers(rows: Rows, size: int) -> Iterator[tuple[slice, Tensor]]:
+def buffers(rows: Rows, size: int) -> Iterator[tuple[slice, Tensor]]:
     """Yield (slice, rows (m, d)): all rows in memory at once, streamed ones ``size`` at a time.
 
     Every process gives as many buffers as the one with most; the last ones may be empty.
