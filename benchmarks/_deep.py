@@ -29,10 +29,10 @@ from torch import Tensor, nn
 
 import tensorae
 from tensorae.datasets import load_digits, load_mnist
+from tensorae.deep import training
 from tensorae.deep.architectures import built_in
 from tensorae.deep.schedule import Schedule
 from tensorae.deep.start import principal_directions
-from tensorae.estimators import deep_fit as estimator
 
 Array = np.ndarray
 
@@ -227,7 +227,7 @@ class StartRecord:
 def start_on_record() -> Iterator[StartRecord]:
     """Note the first labels of the fit inside, which no attribute of the model tells."""
     record = StartRecord()
-    find_labels, find_rows = estimator.first_labels, estimator.distinct_rows
+    find_labels, find_rows = training.first_labels, training.distinct_rows
 
     def labels(*args: Any, **options: Any) -> Any:
         began = time.perf_counter()
@@ -238,10 +238,10 @@ def start_on_record() -> Iterator[StartRecord]:
 
     def rows(*args: Any, **options: Any) -> Any:
         found = find_rows(*args, **options)
-        record.rows = found.rows.clone()
+        record.rows = found[0].clone()
         return found
 
-    with patch.multiple(estimator, first_labels=labels, distinct_rows=rows):
+    with patch.multiple(training, first_labels=labels, distinct_rows=rows):
         yield record
 
 

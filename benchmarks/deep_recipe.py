@@ -23,8 +23,9 @@ from sklearn.metrics import adjusted_rand_score
 from torch import nn
 
 from tensorae import TAE
-from tensorae.deep import membership, start, steps, training
+from tensorae.deep import assignments, start, steps
 from tensorae.deep.architectures import MLPAutoencoder
+from tensorae.deep.cross_fit import Copies
 
 SETS = ("iris", "penguins 4, max", "digits", FIVE, UNBALANCED, OTHER_FIVE)
 # One part changed: a constant of a module, or a parameter of the estimator.
@@ -39,7 +40,7 @@ CHANGES: dict[str, Mapping[tuple[Any, str] | str, Any]] = {
     "one fold: networks score their own members": {"cross_fit": False},
     "no input noise": {(steps, "INPUT_NOISE"): 0.0},
     "input noise 1": {(steps, "INPUT_NOISE"): 1.0},
-    "all clusters at every refresh": {(membership, "CANDIDATES"): 1000},
+    "all clusters at every refresh": {(assignments, "CANDIDATES"): 1000},
     "learning rate 1e-3": {"lr": 1e-3},
     "λ = 0": {"latent_penalty": 0.0},
 }
@@ -68,7 +69,7 @@ def run_one(name: str, change: str, seed: int) -> Figures:
             if isinstance(what, tuple):
                 stack.enter_context(patch.object(*what, value))
             elif what == "cross_fit":
-                stack.enter_context(patch.object(training, "_twins", _without_twins))
+                stack.enter_context(patch.object(Copies, "of", _one_copy))
             elif value == "plain":
                 options["architecture"] = lambda: PlainMLP(X.shape[1], one.latent_dim)
             else:
@@ -79,8 +80,8 @@ def run_one(name: str, change: str, seed: int) -> Figures:
     return figures
 
 
-def _without_twins(module: Any, n: int, generator: Any, *, cross_fit: bool) -> Any:  # noqa: ARG001
-    return training.Twins((module,))
+def _one_copy(module: Any, n: int, generator: Any) -> Copies:  # noqa: ARG001
+    return Copies((module,))
 
 
 def cell(cache: Cache, name: str, change: str, seeds: int) -> str:

@@ -1,8 +1,8 @@
 """Autoencoders: what a user hands over, checked, and the built-in ones.
 
-Each built-in one has a linear path beside its layers, tied at the start: the layers begin at zero and add what
-is not linear. So a network can begin *as* the principal directions of its cluster (``start_from``)
-and is never worse than them by an unlucky start.
+Each built-in one has a linear path beside its layers, tied at the start: the layers begin at zero
+and add what is not linear. So a network can begin *as* the principal directions of its cluster
+(``start_from``) and is never worse than them by an unlucky start.
 
 Inputs are centred, so no output is squashed.
 

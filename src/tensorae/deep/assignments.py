@@ -39,33 +39,13 @@ SPLIT_ENTRIES = 1 << 22
 
 @dataclass(frozen=True, eq=False)
 class TrainingData:
-    """Rows to train on, in units in which networks train well.
+    """Rows to train on, in units in which networks train well."""
 
-    Attributes
-    ----------
-    rows : Rows
-        In single precision, about their mean, in units of ``unit``; one chunk where in memory.
-    weights : Tensor of shape (n,) or None
-        None for streamed rows, which count once each.
-    target : Tensor of shape (n, d) or None
-        Clean versions of the rows.
-    held_out : Tensor of shape (n,) or None
-        True for rows that are not trained on.
-    unit : float
-        What one is in the data as it came; losses are told in those units.
-    """
-
-    rows: Rows
-    weights: Tensor | None = None
-    target: Tensor | None = None
-    held_out: Tensor | None = None
-    unit: float = 1.0
-
-    @property
-    def x(self) -> Tensor:
-        """All rows (n, d), where they are in memory."""
-        ((_, x),) = self.rows.chunks()
-        return x
+    rows: Rows  # about their mean, in units of ``unit``; those in memory are one chunk, ``data``
+    weights: Tensor | None = None  # (n,), None for streamed rows, which count once each
+    target: Tensor | None = None  # (n, d) clean versions of the rows
+    held_out: Tensor | None = None  # (n,) True for rows that are not trained on
+    unit: float = 1.0  # what one is in the data as it came; losses are told in those units
 
     @cached_property
     def training_weights(self) -> Tensor | None:
@@ -88,88 +68,38 @@ class TrainingData:
 
 @dataclass(frozen=True, eq=False)
 class Members:
-    """Rows of a buffer that one network trains on.
+    """Rows of a buffer that one network trains on."""
 
-    Attributes
-    ----------
-    which, cluster : int
-        The copy and the cluster of the network.
-    rows : Tensor of shape (m,)
-        Indices into the buffer.
-    weights : Tensor of shape (m,) or None
-        None where all are one.
-    """
-
-    which: int
+    which: int  # of the copies
     cluster: int
-    rows: Tensor
-    weights: Tensor | None
-
-    @cached_property
-    def mean_weight(self) -> Tensor:
-        """Mean of the weights."""
-        assert self.weights is not None
-        return self.weights.mean()
-
-    @property
-    def total(self) -> float:
-        """Sum of the weights."""
-        return len(self.rows) if self.weights is None else float(self.weights.sum())
+    rows: Tensor  # (m,) indices into the buffer
+    weights: Tensor | None  # (m,), None where all are one
 
 
 @dataclass(frozen=True, eq=False)
 class Assignments:
-    """S at one moment; tensors are never changed in place.
+    """S at one moment; tensors are never changed in place."""
 
-    Attributes
-    ----------
-    labels : Tensor of shape (n,)
-    soft : Tensor of shape (n, k) or None
-        S where it is soft.
-    candidates : Tensor of shape (n, m) or None
-        Clusters that each row is scored by; None for all.
-    changed : float
-        Share of the labels that the last refresh changed.
-    refreshes, revivals : int
-        How many there were.
-    """
-
-    labels: Tensor
-    soft: Tensor | None = None
-    candidates: Tensor | None = None
-    changed: float = 0.0
+    labels: Tensor  # (n,)
+    soft: Tensor | None = None  # (n, k), where S is soft
+    candidates: Tensor | None = None  # (n, m) clusters that a row is scored by; None for all
+    changed: float = 0.0  # share of the labels that the last refresh changed
     refreshes: int = 0
     revivals: int = 0
 
 
 @dataclass(frozen=True)
 class Refresh:
-    """What a pass over all rows found.
-
-    Attributes
-    ----------
-    assignments : Assignments
-    loss : float
-        Mean cost of a row, under autoencoders that did not train on it where there are two copies.
-    revived : list of (int, int)
-        Clusters that start again, each with the cluster whose network it takes over.
-    """
+    """What a pass over all rows found."""
 
     assignments: Assignments
-    loss: float
-    revived: list[tuple[int, int]]
+    loss: float  # mean cost, by networks that did not train on the row where there are two copies
+    revived: list[tuple[int, int]]  # clusters that start again, each by the network of another
 
 
 @dataclass(frozen=True, eq=False)
 class Assigner:
-    """Refreshes of S under the present networks, whose centres and units follow.
-
-    Parameters
-    ----------
-    data : TrainingData
-    copies : Copies
-    options : TrainingOptions
-    """
+    """Refreshes of S under the present networks, whose centres and units follow."""
 
     data: TrainingData
     copies: Copies
@@ -177,15 +107,14 @@ class Assigner:
 
     def first(self, start: Start) -> Assignments:
         """Assignments of a start, with the centres, scale and λ that follow from them."""
-        k, copies, options = self.copies.n_clusters, self.copies, self.options
+        k, penalty = self.options.n_clusters, self.options.latent_penalty
         nearest = start.costs.topk(min(CANDIDATES, k), dim=1, largest=False)
-        soft = None if options.rule.hard else _softened(start.labels, k)
+        soft = None if self.options.rule.hard else _softened(start.labels, k)
         assignments = Assignments(start.labels, soft, nearest.indices)
-        copies.share("centers", torch.zeros(k, self.data.rows.d))
         self.place_centers(assignments)
-        copies.share("scale", torch.tensor(self._spread(start.labels)))
-        if options.latent_penalty is not None:
-            copies.share("latent_penalty", torch.tensor(options.latent_penalty))
+        self.copies.share("scale", torch.tensor(self._spread(start.labels)))
+        if penalty is not None:
+            self.copies.share("latent_penalty", torch.tensor(penalty))
         return assignments
 
     def refresh(
@@ -193,18 +122,8 @@ class Assigner:
     ) -> Refresh:
         """One pass: score, assign, revive, move centres.
 
-        Parameters
-        ----------
-        now : Assignments
-        settling : bool, default=False
-            Whether labels are those of the cheapest autoencoders whatever the rule says, and
-            clusters without members are left alone.
-        everyone : bool, default=False
-            Whether rows are scored by all clusters rather than by their candidates.
-
-        Returns
-        -------
-        Refresh
+        With ``settling`` labels are those of the cheapest autoencoders, whatever the rule says, and
+        clusters without members are left alone. With ``everyone`` rows are scored by all clusters.
         """
         rows = self.data.rows
         labels, soft = torch.empty_like(now.labels), now.soft
@@ -217,7 +136,8 @@ class Assigner:
             parts = self.copies.parts(x, candidates)
             # A stream would have to be read twice to be scored in the units of its present codes.
             if not rows.streamed:
-                self._measure(self.copies.own_sums(parts, candidates, now.labels, weights))
+                sums = self.copies.own_sums(parts, candidates, now.labels, weights)
+                self.copies.measure(sums, self.options)
             costs = self.copies.costs(parts, candidates)
             best = costs.min(1)
             new, lowest[place] = candidates.gather(1, best.indices[:, None])[:, 0], best.values
@@ -230,9 +150,9 @@ class Assigner:
             if rows.streamed:
                 own += self.copies.own_sums(parts, candidates, new, weights)
         if rows.streamed:
-            rows.processes.all_sums(centers, own)
-            self._measure(own)
-        self._place(centers)
+            rows.add_up(centers, own)
+            self.copies.measure(own, self.options)
+        self.copies.place(centers)
         after = replace(now, labels=labels, soft=soft)
         revived: list[tuple[int, int]] = []
         if not settling:
@@ -250,8 +170,8 @@ class Assigner:
             parts = self.copies.parts(x, candidates)
             weights = self.data.weights_of(place, x)
             own += self.copies.own_sums(parts, candidates, now.labels[place], weights)
-        self.data.rows.processes.all_sum(own)
-        self._measure(own)
+        self.data.rows.add_up(own)
+        self.copies.measure(own, self.options)
 
     def hardened(self, now: Assignments) -> Assignments:
         """Leave soft assignments whose optimum is hard (Theorem 2.2, i)."""
@@ -269,14 +189,14 @@ class Assigner:
             weights = self.data.weights_of(place, x)
             shares = now.labels[place].long() if now.soft is None else now.soft
             centers += _center_sums(x, shares, weights, len(centers))
-        self.data.rows.processes.all_sum(centers)
-        self._place(centers)
+        self.data.rows.add_up(centers)
+        self.copies.place(centers)
 
     def members(self, now: Assignments, place: slice) -> list[Members]:
         """What each network trains on, of the rows at a place; nothing where a cluster has none."""
         weights = self.data.training_weights
         found = []
-        for j in range(self.copies.n_clusters):
+        for j in range(self.options.n_clusters):
             shares = weights
             if now.soft is not None and weights is not None:
                 shares = now.soft[:, j] * weights
@@ -298,47 +218,32 @@ class Assigner:
         held, weights = self.data.held_out, self.data.weights
         assert held is not None
         assert weights is not None
-        x = self.data.x[held]
-        first = self.copies.first()
-        everyone = self._everyone(len(x))
+        x, first = self.data.rows.data[held], Copies(self.copies.modules[:1])
+        everyone = torch.arange(self.options.n_clusters, device=x.device).expand(len(x), -1)
         costs = first.costs(first.parts(x, everyone), everyone).amin(1)
         return float(weights[held] @ costs) / float(weights[held].sum()) * self.data.unit**2
 
     def sizes(self, labels: Tensor, *, weighted: bool = False) -> Tensor:
         """Members (k,) of each cluster in all processes, by number or by weight."""
         weights = self.data.weights if weighted else None
-        counts = torch.bincount(labels, weights, minlength=self.copies.n_clusters)
-        return self.data.rows.processes.all_sum(counts)
+        counts = torch.bincount(labels, weights, minlength=self.options.n_clusters)
+        self.data.rows.add_up(counts)
+        return counts
 
     # Parts of a pass ------------------------------------------------------------------------------
 
     def _no_sums(self) -> tuple[Tensor, Tensor]:
         """Zeros for the sums of ``_center_sums`` and of ``Copies.own_sums``."""
-        k, d = self.copies.flat_centers().shape
-        options = {"dtype": torch.float64, "device": self.data.rows.device}
-        return torch.zeros(k, d + 1, **options), torch.zeros(
-            3, len(self.copies.modules), k, **options
-        )
+        k, rows = self.options.n_clusters, self.data.rows
+        centers = torch.zeros(k, rows.d + 1, dtype=torch.float64, device=rows.device)
+        return centers, centers.new_zeros(3, len(self.copies.modules), k)
 
     def _candidates(self, now: Assignments, place: slice, *, everyone: bool) -> Tensor:
         # Soft rules need all costs; for a label the nearest clusters are enough.
         if everyone or now.soft is not None or now.candidates is None:
-            return self._everyone(place.stop - place.start)
+            clusters = torch.arange(self.options.n_clusters, device=self.data.rows.device)
+            return clusters.expand(place.stop - place.start, -1)
         return now.candidates[place]
-
-    def _everyone(self, n: int) -> Tensor:
-        k = self.copies.n_clusters
-        return torch.arange(k, device=self.data.rows.device).expand(n, -1)
-
-    def _measure(self, own_sums: Tensor) -> None:
-        estimated = self.options.latent_penalty is None
-        self.copies.measure(own_sums, latent_dim=self.options.latent_dim if estimated else None)
-
-    def _place(self, center_sums: Tensor) -> None:
-        sums, counts = center_sums[:, :-1], center_sums[:, -1:]
-        present = self.copies.flat_centers()
-        means = sums / counts.clamp(min=torch.finfo(present.dtype).tiny)
-        self.copies.share("centers", torch.where(counts > 0, means.to(present), present))
 
     def _context(self, now: Assignments, costs: Tensor) -> AssignmentContext:
         weights, total = self.data.training_weights, self.data.total
@@ -368,12 +273,14 @@ class Assigner:
     def _mean(self, costs: Tensor) -> float:
         """Mean of costs (n,) of all rows by weight."""
         weights = self.data.weights_of(slice(None), costs)
-        total = self.data.rows.processes.all_sum(weights.double() @ costs.double())
+        total = weights.double() @ costs.double()
+        self.data.rows.add_up(total)
         return float(total) / self.data.total
 
     def _share_that_differs(self, labels: Tensor, before: Tensor) -> float:
-        differing = (labels != before).sum().double()
-        return float(self.data.rows.processes.all_sum(differing)) / self.data.rows.count
+        differing = (labels != before).sum()
+        self.data.rows.add_up(differing)
+        return int(differing) / self.data.rows.count
 
     # Clusters without members ---------------------------------------------------------------------
 
@@ -381,15 +288,16 @@ class Assigner:
         self, now: Assignments, costs: Tensor
     ) -> tuple[Assignments, list[tuple[int, int]]]:
         """Give each cluster without members half of the one that costs most."""
-        k, revived = self.copies.n_clusters, []
+        k, revived = self.options.n_clusters, []
         sizes = self.sizes(now.labels)
         for j in range(k):
             if sizes[j] > 0 or now.revivals >= REVIVALS * k:
                 continue
             parent = int(self._costs_by_cluster(now.labels, costs).argmax())
             half = self._half_of(now.labels, parent)
-            moved = int(self.data.rows.processes.all_sum(torch.tensor(len(half))))
-            if moved:
+            moved = torch.tensor(len(half), device=half.device)
+            self.data.rows.add_up(moved)
+            if moved > 0:
                 now = self._with_cluster(now, j, half)
                 revived.append((j, parent))
         if revived:
@@ -397,9 +305,10 @@ class Assigner:
         return now, revived
 
     def _costs_by_cluster(self, labels: Tensor, costs: Tensor) -> Tensor:
-        totals = costs.new_zeros(self.copies.n_clusters)
         weights = self.data.weights_of(slice(None), costs)
-        return self.data.rows.processes.all_sum(totals.index_add(0, labels, costs * weights))
+        totals = costs.new_zeros(self.options.n_clusters).index_add(0, labels, costs * weights)
+        self.data.rows.add_up(totals)
+        return totals
 
     def _half_of(self, labels: Tensor, parent: int) -> Tensor:
         """Rows here of one cluster that are beyond its median along its main direction."""
@@ -428,7 +337,7 @@ class Assigner:
             offsets = x - cut[0]
             cut[1] = principal_directions(offsets, 1)[0]
             cut[2] = (offsets @ cut[1]).median()
-        rows.processes.all_sum(cut)
+        rows.add_up(cut)
         return cut[0], cut[1], cut[2, 0]
 
     def _with_cluster(self, now: Assignments, j: int, rows: Tensor) -> Assignments:
@@ -441,7 +350,7 @@ class Assigner:
             candidates[rows, -1] = torch.where(listed, candidates[rows, -1], j)
         if soft is not None:
             soft = soft.clone()
-            soft[rows] = _softened(labels[rows], self.copies.n_clusters)
+            soft[rows] = _softened(labels[rows], self.options.n_clusters)
         return replace(
             now, labels=labels, candidates=candidates, soft=soft, revivals=now.revivals + 1
         )

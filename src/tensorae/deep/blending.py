@@ -107,7 +107,7 @@ def fit_blend(
     -------
     Blend
     """
-    x, weights, target = data.x, data.weights, data.target
+    x, weights, target = data.rows.data, data.weights, data.target
     assert weights is not None
     if target is None:
         drawn = torch.empty_like(x).normal_(generator=generator)

@@ -14,9 +14,10 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 import torch
-from torch import Tensor, nn
+from torch import Tensor
 
 from tensorae.deep.module import TensorizedAutoencoder, costs_from_parts
+from tensorae.deep.schedule import TrainingOptions
 
 __all__ = ["Copies", "CostParts", "chunk_rows"]
 
@@ -27,32 +28,19 @@ CHUNK_ROWS = (64, 4096)
 
 @dataclass(frozen=True)
 class CostParts:
-    """Squares that costs are made of, for each row and each of its candidates.
+    """Squares (n, m) that costs are made of, as the autoencoders see them."""
 
-    Attributes
-    ----------
-    errors, codes, outputs : Tensor of shape (n, m)
-        |r-u|², |z|² and |r|² as the autoencoders see them.
-    """
-
-    errors: Tensor
-    codes: Tensor
-    outputs: Tensor
+    errors: Tensor  # |r-u|²
+    codes: Tensor  # |z|²
+    outputs: Tensor  # |r|²
 
 
 @dataclass(frozen=True, eq=False)
 class Copies:
-    """One or two copies of the k autoencoders.
-
-    Attributes
-    ----------
-    modules : tuple of TensorizedAutoencoder
-    folds : Tensor of shape (n,) or None
-        Which copy trains on a row; None where there is one copy only.
-    """
+    """One or two copies of the k autoencoders."""
 
     modules: tuple[TensorizedAutoencoder, ...]
-    folds: Tensor | None = None
+    folds: Tensor | None = None  # (n,) which copy trains on a row; None where there is one only
 
     @classmethod
     def of(cls, module: TensorizedAutoencoder, n: int, generator: torch.Generator) -> Copies:
@@ -61,19 +49,6 @@ class Copies:
         folds = torch.empty_like(order)
         folds[order] = torch.arange(n, device=order.device) % 2
         return cls((module, copy.deepcopy(module)), folds)
-
-    def first(self) -> Copies:
-        """The first copy alone, which from then on trains on all rows."""
-        return Copies(self.modules[:1])
-
-    @property
-    def n_clusters(self) -> int:
-        """Number of clusters, k."""
-        return self.modules[0].n_clusters
-
-    def network(self, which: int, cluster: int) -> nn.Module:
-        """One autoencoder of one copy."""
-        return self.modules[which].autoencoders[cluster]
 
     def flat_centers(self) -> Tensor:
         """Centres (k, d), the same for all copies."""
@@ -116,7 +91,8 @@ class Copies:
         self, parts: CostParts, candidates: Tensor, labels: Tensor, weights: Tensor
     ) -> Tensor:
         """Sums (3, c, k) of errors, codes and outputs of the rows under their own autoencoders."""
-        k, size = self.n_clusters, len(self.modules) * self.n_clusters
+        k = len(self.modules[0].autoencoders)
+        size = len(self.modules) * k
         own = candidates == labels[:, None]
         keys = (self._scorers(len(labels))[:, None] * k + candidates)[own]
         sums = [
@@ -127,8 +103,8 @@ class Copies:
         ]
         return torch.stack(sums).view(3, -1, k)
 
-    def measure(self, own_sums: Tensor, *, latent_dim: int | None = None) -> None:
-        """Set the units of codes, by cluster, and with ``latent_dim`` λ too.
+    def measure(self, own_sums: Tensor, options: TrainingOptions) -> None:
+        """Set the units of codes, by cluster, and λ where it is estimated.
 
         Codes become as long as what they decode to. λ becomes the share of the variance along
         a direction outside the code in that along one inside.
@@ -138,12 +114,19 @@ class Copies:
             scales = module.scale * (length / code).sqrt().to(module.scale.dtype)
             known = (length > 0) & (code > 0)
             module.code_scales = torch.where(known, scales, module.code_scales)
-        if latent_dim is not None:
-            d = self.flat_centers().shape[1]
-            latent = float(outputs.sum()) / latent_dim
-            residual = float(errors.sum()) / max(d - latent_dim, 1)
-            estimate = min(1.0, residual / latent) if latent > 0 and d > latent_dim else 1.0
+        if options.latent_penalty is None:
+            h, d = options.latent_dim, self.flat_centers().shape[1]
+            latent = float(outputs.sum()) / h
+            residual = float(errors.sum()) / max(d - h, 1)
+            estimate = min(1.0, residual / latent) if latent > 0 and d > h else 1.0
             self.share("latent_penalty", torch.tensor(estimate))
+
+    def place(self, center_sums: Tensor) -> None:
+        """Move centres to the means of sums and counts (k, d + 1); those without rows stay."""
+        sums, counts = center_sums[:, :-1], center_sums[:, -1:]
+        present = self.flat_centers()
+        means = sums / counts.clamp(min=torch.finfo(present.dtype).tiny)
+        self.share("centers", torch.where(counts > 0, means.to(present), present))
 
     def share(self, name: str, value: Tensor) -> None:
         """Give all copies the same centres, scale or λ."""
@@ -161,7 +144,7 @@ class Copies:
 
     def _groups(self, candidates: Tensor) -> Iterator[tuple[int, int, Tensor]]:
         """Yield (copy, cluster, places in the flattened table) for all that is to be scored."""
-        k = self.n_clusters
+        k = len(self.modules[0].autoencoders)
         keys = (self._scorers(len(candidates))[:, None] * k + candidates).flatten()
         counts = torch.bincount(keys, minlength=k * len(self.modules)).tolist()
         for key, places in enumerate(keys.argsort(stable=True).split(counts)):

@@ -5,9 +5,12 @@ from __future__ import annotations
 import sys
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any
 
 from torch import nn
+
+if TYPE_CHECKING:
+    from tensorae.deep.loop import State
 
 __all__ = ["COLUMNS", "Announcer", "Epoch", "as_columns", "from_columns"]
 
@@ -72,14 +75,6 @@ def from_columns(columns: Mapping[str, list[Any]], n_epochs: int, module: nn.Mod
     return tuple(epochs)
 
 
-class HasHistory(Protocol):
-    """A state of a training."""
-
-    @property
-    def history(self) -> History:
-        """The epochs so far."""
-
-
 class Announcer:
     """Observer that tells callbacks of every epoch, and shows a line where that is wanted."""
 
@@ -87,7 +82,7 @@ class Announcer:
         self._callbacks, self._verbose = callbacks, verbose
         self._width = self._announced = 0
 
-    def __call__(self, state: HasHistory) -> bool:
+    def __call__(self, state: State) -> bool:
         """Tell of the last epoch, if it is new; True where a callback asks to stop."""
         if not state.history or state.history[-1].epoch == self._announced:
             return False

@@ -51,67 +51,33 @@ NUMBERS = ("step", "phase", "learned", "due", "pause", "without_progress", "ende
 
 @dataclass(frozen=True, eq=False)
 class Best:
-    """The best networks and assignments so far.
-
-    Attributes
-    ----------
-    epoch : int
-    loss : float
-        Held out; infinite where none was measured.
-    networks : list of dict
-        State of each copy.
-    assignments : Assignments
-    """
+    """The best networks and assignments so far."""
 
     epoch: int
-    loss: float
-    networks: list[dict[str, Tensor]]
+    loss: float  # held out; infinite where none was measured
+    networks: list[dict[str, Tensor]]  # state of each copy
     assignments: Assignments
 
 
 @dataclass(frozen=True, eq=False)
 class State:
-    """A training between two steps. It refers to its networks, which the next step changes.
-
-    Attributes
-    ----------
-    copies : Copies
-    optimizers : list of Optimizer
-    generator : Generator
-    assignments : Assignments
-    best : Best
-    phase : {"learn", "harden", "close", "settle", "done"}
-    step : int
-        Steps done, epochs and others.
-    learned : int
-        Epochs of the first phase, once it is over.
-    due, pause : int
-        Epoch of the next refresh, and epochs between two.
-    without_progress : int
-        Measurements of the held-out loss since it last fell.
-    history : tuple of Epoch
-    blend : Blend or None
-        How far to trust outputs, where the model is for de-noising.
-    ended_by : {"budget", "patience", "callback", "interrupt", "divergence"}
-    problem : str
-        What to tell the user, empty where all went well.
-    """
+    """A training between two steps. It refers to its networks, which the next step changes."""
 
     copies: Copies
     optimizers: list[torch.optim.Optimizer]
     generator: torch.Generator
     assignments: Assignments
     best: Best
-    phase: str
-    due: int
-    pause: int
-    step: int = 0
-    learned: int = 0
-    without_progress: int = 0
+    phase: str  # "learn", "harden", "close", "settle" or "done"
+    due: int  # epoch of the next refresh
+    pause: int  # epochs between two
+    step: int = 0  # steps done, epochs and others
+    learned: int = 0  # epochs of the first phase, once it is over
+    without_progress: int = 0  # measurements of the held-out loss since it last fell
     history: History = ()
-    blend: Blend | None = None
-    ended_by: str = "budget"
-    problem: str = ""
+    blend: Blend | None = None  # how far to trust outputs, where the model is for de-noising
+    ended_by: str = "budget"  # or "patience", "callback", "interrupt", "divergence"
+    problem: str = ""  # what to tell the user, empty where all went well
 
     @property
     def epoch(self) -> int:
@@ -163,14 +129,7 @@ class DeepLoop:
         self.data, self.options, self.schedule = data, options, schedule
         self.generator = generator
         self.copies = Copies.of(module, data.rows.n, generator) if cross_fit else Copies((module,))
-        self.steps = Steps(
-            self.copies,
-            data,
-            lr=options.lr,
-            noise=options.noise,
-            batch_size=schedule.batch_size,
-            generator=generator,
-        )
+        self.steps = Steps(self.copies, data, options, schedule.batch_size, generator)
         self.denoising = not data.rows.streamed and (data.target is not None or options.noise > 0)
         self._trained_on: tuple[Assignments | None, list[Members]] = (None, [])
 
@@ -236,7 +195,7 @@ class DeepLoop:
         assignments, held_out, refreshed = state.assignments, math.nan, False
         last = self.schedule.learning_epochs
         if number in (state.due, last):
-            refreshed = state.copies.n_clusters > 1
+            refreshed = self.options.n_clusters > 1
             if refreshed:
                 assignments, held_out = self._refreshed(state.copies, assignments)
             if self.data.held_out is not None:
@@ -260,7 +219,7 @@ class DeepLoop:
         if self.denoising:
             noise = self.options.noise / self.data.unit
             blend = fit_blend(self.data, state.copies, noise, self.generator)
-        copies = state.copies.first()
+        copies = Copies(state.copies.modules[:1])
         assignments = replace(self._assigner(copies).hardened(best.assignments), changed=0.0)
         more = state.ended_by in ("budget", "patience") and self.schedule.closing_epochs > 0
         return replace(
@@ -287,11 +246,11 @@ class DeepLoop:
         """Labels, then means, until no label changes: over candidates, then over all clusters."""
         _load(state.copies, state.best.networks)
         assigner, now = self._assigner(state.copies), state.best.assignments
-        scores = self.data.rows.count * state.copies.n_clusters
+        scores = self.data.rows.count * self.options.n_clusters
         rounds = [(True, CHEAP_ROUNDS if scores <= CHEAP_SCORES else FULL_ROUNDS)]
         if now.candidates is not None:
             rounds.insert(0, (False, SETTLE_ROUNDS))
-        unsettled = state.copies.n_clusters == 1
+        unsettled = self.options.n_clusters == 1
         for everyone, most in rounds if not unsettled else ():
             for _ in range(most):
                 now = assigner.refresh(now, settling=True, everyone=everyone).assignments
@@ -324,17 +283,17 @@ class DeepLoop:
         """Refresh S; the mean cost of samples that were not trained on, NaN for a stream."""
         found = self._assigner(copies).refresh(now)
         for child, parent in found.revived:
-            for which in range(len(copies.modules)):
-                network = copies.network(which, child)
-                network.load_state_dict(copies.network(which, parent).state_dict())
+            for module in copies.modules:
+                network = module.autoencoders[child]
+                network.load_state_dict(module.autoencoders[parent].state_dict())
                 self.steps.forget(network)
         return found.assignments, math.nan if self.data.rows.streamed else found.loss
 
     def _start_networks(self, copies: Copies, assignments: Assignments) -> None:
         """Networks that can do so start from the main directions of their clusters."""
-        x = self.data.x
+        x = self.data.rows.data
         for members in self._assigner(copies).members(assignments, slice(0, len(x))):
-            network: Any = copies.network(members.which, members.cluster)
+            network: Any = copies.modules[members.which].autoencoders[members.cluster]
             if hasattr(network, "start_from"):
                 offsets = x[members.rows] - copies.flat_centers()[members.cluster]
                 if members.weights is not None:
@@ -363,7 +322,7 @@ class DeepLoop:
         best = state.best
         if math.isnan(held_out):
             # Where nothing tells epochs apart, the last one counts.
-            alone = state.copies.n_clusters == 1 or self.data.rows.streamed
+            alone = self.options.n_clusters == 1 or self.data.rows.streamed
             if self.data.held_out is None and (state.phase == "close" or alone):
                 best = _best(state.copies, state.assignments, state.epoch, best.loss)
             return replace(state, best=best)
@@ -376,7 +335,7 @@ class DeepLoop:
     def restored(self, kept: Mapping[str, Any]) -> State:
         """Return the state of a ``state_dict``; networks, optimizers and generators become its."""
         hardened = kept["phase"] in ("close", "settle", "done")
-        copies = self.copies.first() if hardened else self.copies
+        copies = Copies(self.copies.modules[:1]) if hardened else self.copies
         _load(copies, kept["networks"])
         for optimizer, remembered in zip(self.steps.optimizers, kept["optimizers"], strict=True):
             optimizer.load_state_dict(remembered)

@@ -235,7 +235,7 @@ class TensorizedAutoencoder(nn.Module):
 def costs_from_parts(
     errors: Tensor, codes: Tensor, scale: Tensor, code_scales: Tensor, latent_penalty: Tensor
 ) -> Tensor:
-    """Costs in units of the data from ``|r-u|²`` and ``|z|²`` as the autoencoders see them (Eq. 3)."""
+    """Costs (Eq. 3) in units of the data from ``|r-u|²`` and ``|z|²`` as autoencoders see them."""
     return scale.square() * errors + latent_penalty * code_scales.square() * codes
 
 

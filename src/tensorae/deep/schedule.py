@@ -40,67 +40,32 @@ STREAMED_EPOCHS = 4
 
 @dataclass(frozen=True)
 class TrainingOptions:
-    """All that decides a training, checked by the caller.
+    """All that decides a training, checked by the caller."""
 
-    Attributes
-    ----------
-    factory : callable
-        Makes an autoencoder.
-    n_clusters, latent_dim : int
-    latent_penalty : float or None
-        λ; None where it is estimated at each refresh.
-    rule : Rule
-    init : str or Tensor of shape (k, d)
-        "linear", "k-means++", "random", or centres.
-    n_init : int or None
-    max_epochs, batch_size : int or None
-        None where the schedule decides.
-    lr : float
-    noise : float
-        Standard deviation of the noise to be taken out, as the data came; zero for none.
-    validation_fraction : float
-        Share of the rows that is held out.
-    tol : float
-        Relative fall of the held-out loss that counts as progress.
-    patience : int
-        Measurements of the held-out loss without progress before learning ends.
-    """
-
-    factory: Callable[[], Any]
+    factory: Callable[[], Any]  # makes an autoencoder
     n_clusters: int
     latent_dim: int
-    latent_penalty: float | None
+    latent_penalty: float | None  # None where it is estimated at each refresh
     rule: Rule
-    init: str | Tensor
+    init: str | Tensor  # "linear", "k-means++", "random", or centres (k, d)
     n_init: int | None
-    max_epochs: int | None
+    max_epochs: int | None  # None where the schedule decides
     batch_size: int | None
     lr: float
-    noise: float
-    validation_fraction: float
-    tol: float
-    patience: int
+    noise: float  # standard deviation of what is to be taken out, as the data came; zero for none
+    validation_fraction: float  # share of the rows that is held out
+    tol: float  # relative fall of the held-out loss that counts as progress
+    patience: int  # measurements of it without progress before learning ends
 
 
 @dataclass(frozen=True)
 class Schedule:
-    """The lengths of a training.
-
-    Attributes
-    ----------
-    batch_size : int
-    learning_epochs : int
-        Epochs with refreshes of the assignments.
-    closing_epochs : int
-        Epochs after them, on fixed assignments, while the learning rate falls to zero.
-    refresh_every : int
-        Epochs between refreshes at first; the pause doubles when hardly a label changes.
-    """
+    """The lengths of a training."""
 
     batch_size: int
-    learning_epochs: int
-    closing_epochs: int
-    refresh_every: int
+    learning_epochs: int  # with refreshes of the assignments
+    closing_epochs: int  # after them, on fixed assignments, the learning rate falling to zero
+    refresh_every: int  # epochs between refreshes at first; doubles when hardly a label changes
 
     @classmethod
     def plan(

@@ -51,17 +51,10 @@ SEARCHES, SEARCHED_ROWS = 3, 4096
 
 @dataclass(frozen=True)
 class Start:
-    """First labels and how near each row is to the clusters.
+    """First labels and how near each row is to the clusters."""
 
-    Attributes
-    ----------
-    labels : Tensor of shape (n,)
-    costs : Tensor of shape (n, k)
-        Under the model of the start; they say which clusters are candidates for a row.
-    """
-
-    labels: Tensor
-    costs: Tensor
+    labels: Tensor  # (n,)
+    costs: Tensor  # (n, k) under the model of the start; they say which clusters are candidates
 
 
 def first_labels(

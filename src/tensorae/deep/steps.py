@@ -19,9 +19,10 @@ from torch import Tensor, nn
 
 from tensorae.deep.assignments import Members, TrainingData
 from tensorae.deep.cross_fit import Copies
+from tensorae.deep.schedule import TrainingOptions
 from tensorae.rows import Rows
 
-__all__ = ["DivergedError", "Steps"]
+__all__ = ["DivergedError", "Steps", "buffers"]
 
 # Noise on the inputs while labels are learned, in units of the spread inside clusters.
 INPUT_NOISE = 0.5
@@ -59,7 +60,7 @@ class _Batches:
 
     members: Members
     parts: tuple[Tensor, ...]
-    sizes: list[float]
+    sizes: list[int]
 
 
 class DivergedError(Exception):
@@ -67,38 +68,26 @@ class DivergedError(Exception):
 
 
 class Steps:
-    """Epochs of gradient steps.
+    """Epochs of gradient steps; ``copies`` are all networks that there will be.
 
-    Parameters
-    ----------
-    copies : Copies
-        All networks that there will be; later ones may be fewer.
-    data : TrainingData
-    lr : float
-    noise : float
-        Standard deviation of the noise to be taken out, as the data came; zero for none.
-    batch_size : int
-        Rows of a step over all processes.
-    generator : Generator
+    ``batch_size`` counts the rows of a step over all processes.
     """
 
     def __init__(
         self,
         copies: Copies,
         data: TrainingData,
-        *,
-        lr: float,
-        noise: float,
+        options: TrainingOptions,
         batch_size: int,
         generator: torch.Generator,
     ) -> None:
-        self.data, self.noise, self.batch_size = data, noise, batch_size
-        self.generator, self.processes = generator, data.rows.processes
+        self.data, self.noise, self.batch_size = data, options.noise, batch_size
+        self.generator = generator
         self.groups = _groups(copies)
-        self.optimizers = [
-            _optimizer([copies.network(*member) for member in group], lr) for group in self.groups
-        ]
-        wanted = max(BUFFER_ENTRIES // data.rows.d, BUFFER_BATCHES * copies.n_clusters * batch_size)
+        self.optimizers = [_optimizer(list(group.values()), options.lr) for group in self.groups]
+        wanted = max(
+            BUFFER_ENTRIES // data.rows.d, BUFFER_BATCHES * options.n_clusters * batch_size
+        )
         self.buffer_rows = max(1, min(wanted, data.rows.n))
 
     def epoch(
@@ -106,12 +95,7 @@ class Steps:
     ) -> float:
         """One step per batch of each network; the mean cost in units of the data.
 
-        Parameters
-        ----------
-        copies : Copies
-        members_of : callable
-            Says what each network trains on, of the rows of a buffer.
-        lr : float
+        ``members_of`` says what each network trains on, of the rows of a buffer.
         """
         for module in copies.modules:
             module.train()
@@ -125,13 +109,16 @@ class Steps:
             for network in group
         }
         weight = 0.0
-        for place, x in _buffers(self.data.rows, self.buffer_rows):
+        for place, x in buffers(self.data.rows, self.buffer_rows):
             members = members_of(place)
-            weight += sum(one.total for one in members)
+            weight += sum(
+                len(one.rows) if one.weights is None else float(one.weights.sum())
+                for one in members
+            )
             self._train_on(copies, x, members, noise, totals)
         # One look at all losses: reading each would wait for the device every time.
         losses = torch.stack([*totals.values(), torch.tensor(weight, device=device).double()])
-        self.processes.all_sum(losses)
+        self.data.rows.add_up(losses)
         finite = torch.isfinite(losses)
         if not bool(finite.all()):
             raise DivergedError(list(totals)[int((~finite).nonzero()[0])][1])
@@ -159,7 +146,7 @@ class Steps:
         """
         by_network = {(one.which, one.cluster): one for one in members}
         for group, optimizer in zip(self.groups, self.optimizers, strict=True):
-            batches = self._batches([by_network.get(network) for network in group], group)
+            batches = self._batches({network: by_network.get(network) for network in group})
             for step in range(max((len(one.parts) for one in batches), default=0)):
                 active = [one for one in batches if step < len(one.parts)]
                 losses = []
@@ -170,8 +157,10 @@ class Steps:
                         totals[one.members.which, one.members.cluster] += total
                 optimizer.zero_grad(set_to_none=True)
                 torch.autograd.backward(losses)
-                if not self.processes.alone:
-                    self._add_gradients(copies, active)
+                if self.data.rows.shared:
+                    self._add_gradients(
+                        [group[one.members.which, one.members.cluster] for one in active]
+                    )
                 optimizer.step()
 
     def _loss(
@@ -198,45 +187,39 @@ class Steps:
             share = n / batches.sizes[step]  # of the batch of all processes
             return (mean if share == 1 else mean * share), mean.detach() * n
         weighted = (members.weights[batch] * losses).sum()
-        return weighted / (members.mean_weight * len(rows)), weighted.detach() * (n / len(rows))
+        return weighted / (members.weights.mean() * len(rows)), weighted.detach() * (n / len(rows))
 
-    def _batches(
-        self, members: list[Members | None], group: list[tuple[int, int]]
-    ) -> list[_Batches]:
+    def _batches(self, members: dict[tuple[int, int], Members | None]) -> list[_Batches]:
         """Random batches, even in size: a small rest would make a noisy step.
 
         A network without rows here takes part where another process has some.
         """
-        none = torch.empty(0, dtype=torch.long, device=self.data.rows.device)
-        counts = self._over_processes([0 if one is None else len(one.rows) for one in members])
+        device = self.data.rows.device
+        none = torch.empty(0, dtype=torch.long, device=device)
+        here = {network: one or Members(*network, none, None) for network, one in members.items()}
+        counts = self._over_processes([len(one.rows) for one in here.values()])
         found = []
-        for network, one, count in zip(group, members, counts, strict=True):
+        for one, count in zip(here.values(), counts, strict=True):
             if count:
-                one = one or Members(*network, none, None)
-                order = torch.randperm(
-                    len(one.rows), generator=self.generator, device=self.data.rows.device
-                )
+                order = torch.randperm(len(one.rows), generator=self.generator, device=device)
                 parts = order.tensor_split(max(1, round(count / self.batch_size)))
                 found.append(_Batches(one, parts, self._over_processes([len(p) for p in parts])))
         return found
 
-    def _over_processes(self, counts: list[int]) -> list[float]:
-        if self.processes.alone:
-            return list(counts)
-        shared = torch.tensor(counts, dtype=torch.float64, device=self.data.rows.device)
-        return self.processes.all_sum(shared).tolist()
+    def _over_processes(self, counts: list[int]) -> list[int]:
+        if not self.data.rows.shared:
+            return counts
+        sums = torch.tensor(counts, device=self.data.rows.device)
+        self.data.rows.add_up(sums)
+        return sums.tolist()
 
-    def _add_gradients(self, copies: Copies, active: list[_Batches]) -> None:
-        """Sum the gradients of the active networks over all processes."""
-        gradients = []
-        for one in active:
-            network = copies.network(one.members.which, one.members.cluster)
-            for parameter in network.parameters():
-                if parameter.requires_grad:
-                    if parameter.grad is None:
-                        parameter.grad = torch.zeros_like(parameter)
-                    gradients.append(parameter.grad)
-        self.processes.all_sums(*gradients)
+    def _add_gradients(self, networks: list[nn.Module]) -> None:
+        """Sum the gradients of networks over all processes; where there is none, it is zero."""
+        parameters = [p for net in networks for p in net.parameters() if p.requires_grad]
+        gradients = [p.new_zeros(p.shape) if p.grad is None else p.grad for p in parameters]
+        self.data.rows.add_up(*gradients)
+        for parameter, gradient in zip(parameters, gradients, strict=True):
+            parameter.grad = gradient
 
     def _noise_for_epoch(self, copies: Copies) -> _Noise | None:
         level = self.noise / (float(copies.modules[0].scale) * self.data.unit)
@@ -251,7 +234,7 @@ class Steps:
         return _Noise(bank.normal_(std=level, generator=self.generator))
 
 
-def _buffers(rows: Rows, size: int) -> Iterator[tuple[slice, Tensor]]:
+def buffers(rows: Rows, size: int) -> Iterator[tuple[slice, Tensor]]:
     """Yield (slice, rows (m, d)): all rows in memory at once, streamed ones ``size`` at a time.
 
     Every process gives as many buffers as the one with most; the last ones may be empty.
@@ -275,20 +258,20 @@ def _buffers(rows: Rows, size: int) -> Iterator[tuple[slice, Tensor]]:
         yield slice(start, start), torch.empty(0, rows.d, dtype=torch.float32, device=rows.device)
 
 
-def _groups(copies: Copies) -> list[list[tuple[int, int]]]:
+def _groups(copies: Copies) -> list[dict[tuple[int, int], nn.Module]]:
     """Networks (copy, cluster) that train side by side: small ones, to share the overhead.
 
     Large ones go one after the other, because each then stays in the cache for all its steps.
     """
-    groups: list[list[tuple[int, int]]] = []
+    groups: list[dict[tuple[int, int], nn.Module]] = []
     room = 0
     for which, module in enumerate(copies.modules):
         for cluster, network in enumerate(module.autoencoders):
             size = sum(parameter.numel() for parameter in network.parameters())
             if size > room or not groups:
-                groups.append([])
+                groups.append({})
                 room = GROUP_NUMBERS
-            groups[-1].append((which, cluster))
+            groups[-1][which, cluster] = network
             room -= size
     return groups
 

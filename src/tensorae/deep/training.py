@@ -19,17 +19,17 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from tensorae.deep.assignments import Assigner, TrainingData
 from tensorae.deep.architectures import check_autoencoder
+from tensorae.deep.assignments import Assigner, TrainingData
 from tensorae.deep.cross_fit import chunk_rows
 from tensorae.deep.loop import DeepLoop, State, run
 from tensorae.deep.module import TensorizedAutoencoder, tensorize
 from tensorae.deep.schedule import Schedule, TrainingOptions
-from tensorae.deep.start import first_labels
+from tensorae.deep.start import Start, first_labels
 from tensorae.exceptions import InvalidInputError
 from tensorae.rows import Rows
 
-__all__ = ["Trained", "distinct_rows", "sample_rows", "train"]
+__all__ = ["Trained", "distinct_rows", "train"]
 
 # Rows on which an architecture is tried before training.
 TRIAL_ROWS = 4
@@ -44,21 +44,12 @@ CHUNK_ENTRIES = 1 << 22
 
 @dataclass(frozen=True, eq=False)
 class Trained:
-    """What a training leaves behind, in units of the data as it came.
+    """What a training leaves behind, in units of the data as it came."""
 
-    Attributes
-    ----------
-    module : TensorizedAutoencoder
-        The largest cluster first, unless the user numbered them.
-    centers : Tensor of shape (k, d)
-        In double precision.
-    state : State
-        The last one, in the units and the order of the training.
-    """
-
-    module: TensorizedAutoencoder
-    centers: Tensor
-    state: State
+    module: TensorizedAutoencoder  # the largest cluster first, unless the user numbered them
+    centers: Tensor  # (k, d) in double precision
+    state: State  # the last one; its assignments are in the order of the training
+    rows: Rows  # all rows of all processes in memory where they are few
 
 
 Observe = Callable[[State], bool | None]
@@ -100,152 +91,136 @@ def train(
     -------
     Trained
     """
-    with _own_randomness(rng, rows.device) as generator:
-        units, loop, state = (_train_streamed if rows.streamed else _train_in_memory)(
-            _Task(rows, options, shape, rng, generator, target, known_labels), observe, resume
-        )
-    module = loop.copies.modules[0]
-    if isinstance(options.init, str) and known_labels is None:
+    rows = rows.collected(_sample_rows(rows.d))
+    with _own_randomness(rng, rows.device) as generator, rows.reading():
+        few = _sample(rows, rng) if rows.streamed else rows
+        data, origin, known = _training_data(few, options, rng, generator, target, known_labels)
+        module = _new_module(options, shape, data)
+        epochs = None if rows.streamed else options.max_epochs
+        first = loop = _loop_in_memory(module, data, options, epochs, generator)
+        if rows.streamed:
+            loop = _streamed_loop(module, rows, options, origin, data.unit, rng)
+        state = None if resume is None else resume(loop.restored, rows.device)
+        if state is None:
+            state = first.init(_start(data, origin, options, rng, known))
+            if rows.streamed:
+                sampled = run(first, state, lambda _: None)
+                rows.same_in_all(*module.state_dict().values())
+                state = replace(loop.init(None), blend=sampled.blend, problem=sampled.problem)
+        state = run(loop, state, observe)
+    if isinstance(options.init, str) and known is None:
         sizes = Assigner(loop.data, loop.copies, options).sizes(
             state.assignments.labels, weighted=True
         )
         module.reorder(sizes.argsort(descending=True, stable=True).tolist())
-    centers = units.origin + units.unit * module.centers.flatten(1).double()
-    module.change_unit(units.unit, units.origin)
-    if state.blend is not None:
-        state = replace(state, blend=state.blend.in_units(units.unit, units.origin))
-    return Trained(module.eval(), centers, state)
+    centers = origin + data.unit * module.centers.flatten(1).double()
+    module.change_unit(data.unit, origin)
+    blend = None if state.blend is None else state.blend.in_units(data.unit, origin)
+    return Trained(module.eval(), centers, replace(state, blend=blend), rows)
 
 
-def sample_rows(d: int) -> int:
-    """Rows of a stream that are trained on in memory."""
+def _sample_rows(d: int) -> int:
     return max(1, min(SAMPLE_ROWS, SAMPLE_ENTRIES // d))
 
 
-@dataclass(frozen=True, eq=False)
-class _Task:
-    """What there is to train."""
-
-    rows: Rows
-    options: TrainingOptions
-    shape: tuple[int, ...]
-    rng: np.random.RandomState
-    generator: torch.Generator
-    target: Tensor | None = None
-    known_labels: Tensor | None = None
-
-
-@dataclass(frozen=True, eq=False)
-class _Units:
-    """Networks train on (x - origin) / unit."""
-
-    origin: Tensor
-    unit: float
-
-    def of(self, points: Tensor) -> Tensor:
-        """Points (m, d) in these units, in single precision."""
-        return ((points - self.origin.to(points.dtype)) / self.unit).float()
-
-
-def _train_in_memory(
-    task: _Task, observe: Observe, resume: Resume | None
-) -> tuple[_Units, DeepLoop, State]:
-    units, data, known = _training_data(task)
-    loop = _loop_in_memory(task, data, _new_module(task, data))
-    state = None if resume is None else resume(loop.restored, task.rows.device)
-    if state is None:
-        state = _first_state(task, loop, units, known)
-    return units, loop, run(loop, state, observe)
-
-
-def _train_streamed(
-    task: _Task, observe: Observe, resume: Resume | None
-) -> tuple[_Units, DeepLoop, State]:
-    """Train on a sample in memory, then on all rows."""
-    rows, rng, options = task.rows, task.rng, task.options
+def _sample(rows: Rows, rng: np.random.RandomState) -> Rows:
     direction = torch.as_tensor(rng.standard_normal(rows.d), device=rows.device)
-    sample = rows.sample(direction, sample_rows(rows.d), rng.uniform()).weighted(None)
-    first = replace(task, rows=sample, options=replace(options, max_epochs=None))
-    units, data, _ = _training_data(first)
-    module = _new_module(first, data)
-    all_rows = rows.moved(units.origin, units.unit).in_chunks(chunk_rows(rows.d))
-    schedule = Schedule.of_stream(max_epochs=options.max_epochs, batch_size=options.batch_size)
-    generator = torch.Generator(rows.device)
-    generator.manual_seed(int(rng.randint(2**31 - 1)) + rows.processes.rank)
-    loop = DeepLoop(
-        module,
-        TrainingData(all_rows, unit=units.unit),
-        options,
-        schedule,
-        generator,
-        cross_fit=False,
-    )
-    with rows.reading():
-        state = None if resume is None else resume(loop.restored, rows.device)
-        if state is None:
-            sampling = _loop_in_memory(first, data, module)
-            sampled = run(sampling, _first_state(first, sampling, units, None), lambda _: None)
-            rows.same_in_all(*module.state_dict().values())
-            state = replace(loop.init(None), blend=sampled.blend, problem=sampled.problem)
-        return units, loop, run(loop, state, observe)
+    return rows.sample(direction, _sample_rows(rows.d), rng.uniform()).weighted(None)
 
 
-def _training_data(task: _Task) -> tuple[_Units, TrainingData, Tensor | None]:
-    """Different rows in units in which networks train well, and what is known of their labels."""
-    x, target, known = task.rows.data, task.target, task.known_labels
-    columns = [x] if target is None else [x, target]
+def _training_data(
+    rows: Rows,
+    options: TrainingOptions,
+    rng: np.random.RandomState,
+    generator: torch.Generator,
+    target: Tensor | None,
+    known: Tensor | None,
+) -> tuple[TrainingData, Tensor, Tensor | None]:
+    """Different rows in units of their spread about an origin (d,), and their known labels."""
+    columns = [rows.data] if target is None else [rows.data, target]
     if known is not None:
         columns.append(known[:, None])
-    chosen, share = distinct_rows(columns, task.rows.weights, task.rng)
-    rows = x[chosen]
-    origin = _weighted_sum(rows, share) / share.sum()
-    rows = rows - origin.to(rows.dtype)
-    squares = rows.square().sum(1, dtype=torch.float64)
-    spread = float(share @ squares) / (float(share.sum()) * x.shape[1])
-    units = _Units(origin, _checked_unit(spread**0.5, x.dtype))
+    chosen, share = distinct_rows(columns, rows.weights, rng)
+    x = rows.data[chosen]
+    origin = _weighted_sum(x, share) / share.sum()
+    x = x - origin.to(x.dtype)
+    squares = x.square().sum(1, dtype=torch.float64)
+    spread = float(share @ squares) / (float(share.sum()) * rows.d)
+    unit = _checked_unit(spread**0.5, x.dtype)
     # Only the proportions of weights matter; the usual case is that all of them are one.
     share = share if bool((share == 1).all()) else share / share.mean()
     data = TrainingData(
-        Rows((rows / units.unit).float()).in_chunks(len(rows)),
+        Rows((x / unit).float()).in_chunks(len(x)),
         weights=share.float(),
-        target=None if target is None else units.of(target[chosen]),
-        held_out=_held_out(len(rows), task.options.validation_fraction, task.generator),
-        unit=units.unit,
+        target=None if target is None else _in_units(target[chosen], origin, unit),
+        held_out=_held_out(len(x), options.validation_fraction, generator),
+        unit=unit,
     )
-    return units, data, None if known is None else known[chosen]
+    return data, origin, None if known is None else known[chosen]
 
 
-def _new_module(task: _Task, data: TrainingData) -> TensorizedAutoencoder:
-    options = task.options
-    module = tensorize(options.factory, options.n_clusters, input_shape=task.shape)
-    module = module.to(task.rows.device, torch.float32)
-    trial = module.shaped(data.x[:TRIAL_ROWS])
+def _in_units(points: Tensor, origin: Tensor, unit: float) -> Tensor:
+    return ((points - origin.to(points.dtype)) / unit).float()
+
+
+def _new_module(
+    options: TrainingOptions, shape: tuple[int, ...], data: TrainingData
+) -> TensorizedAutoencoder:
+    module = tensorize(options.factory, options.n_clusters, input_shape=shape)
+    module = module.to(data.rows.device, torch.float32)
+    trial = module.shaped(data.rows.data[:TRIAL_ROWS])
     check_autoencoder(module.autoencoders[0], trial, options.latent_dim)
     return module
 
 
-def _loop_in_memory(task: _Task, data: TrainingData, module: TensorizedAutoencoder) -> DeepLoop:
-    n, k, options = data.rows.n, task.options.n_clusters, task.options
+def _loop_in_memory(
+    module: TensorizedAutoencoder,
+    data: TrainingData,
+    options: TrainingOptions,
+    max_epochs: int | None,
+    generator: torch.Generator,
+) -> DeepLoop:
+    n, k = data.rows.n, options.n_clusters
     denoising = data.target is not None or options.noise > 0
     cross_fit = (k > 1 or denoising) and n >= 2 * k
     schedule = Schedule.plan(
         n,
         k,
         n_copies=2 if cross_fit else 1,
-        max_epochs=options.max_epochs,
+        max_epochs=max_epochs,
         batch_size=options.batch_size,
     )
-    return DeepLoop(module, data, options, schedule, task.generator, cross_fit=cross_fit)
+    return DeepLoop(module, data, options, schedule, generator, cross_fit=cross_fit)
 
 
-def _first_state(task: _Task, loop: DeepLoop, units: _Units, known: Tensor | None) -> State:
-    data, options = loop.data, task.options
+def _streamed_loop(
+    module: TensorizedAutoencoder,
+    rows: Rows,
+    options: TrainingOptions,
+    origin: Tensor,
+    unit: float,
+    rng: np.random.RandomState,
+) -> DeepLoop:
+    moved = rows.moved(origin, unit).in_chunks(chunk_rows(rows.d))
+    schedule = Schedule.of_stream(max_epochs=options.max_epochs, batch_size=options.batch_size)
+    generator = torch.Generator(rows.device)
+    generator.manual_seed(int(rng.randint(2**31 - 1)) + rows.processes.rank)
+    data = TrainingData(moved, unit=unit)
+    return DeepLoop(module, data, options, schedule, generator, cross_fit=False)
+
+
+def _start(
+    data: TrainingData,
+    origin: Tensor,
+    options: TrainingOptions,
+    rng: np.random.RandomState,
+    known: Tensor | None,
+) -> Start:
     assert data.weights is not None
     if not isinstance(options.init, str):
-        options = replace(options, init=units.of(options.init))
+        options = replace(options, init=_in_units(options.init, origin, data.unit))
     with torch.no_grad():
-        start = first_labels(data.x, data.weights, options, task.rng, known)
-    return loop.init(start)
+        return first_labels(data.rows.data, data.weights, options, rng, known)
 
 
 def distinct_rows(
@@ -253,20 +228,8 @@ def distinct_rows(
 ) -> tuple[Tensor, Tensor]:
     """Find the rows that differ in any of the blocks of columns (n, d_i).
 
-    Parameters
-    ----------
-    columns : list of Tensor of shape (n, d_i)
-    weights : Tensor of shape (n,), optional
-        Rows without weight are left out.
-    rng : RandomState
-        Draws the direction along which rows are sorted.
-
-    Returns
-    -------
-    rows : Tensor of shape (u,)
-        Index of one representative each.
-    weights : Tensor of shape (u,)
-        Their total weights, all above zero.
+    Returns the index of one representative each, and their total weights, both (u,). Rows without
+    weight are left out. Rows are sorted along a direction that ``rng`` draws.
     """
     first = columns[0]
     n = first.shape[0]

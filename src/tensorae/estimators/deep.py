@@ -23,7 +23,7 @@ from tensorae.deep.history import Announcer, as_columns
 from tensorae.deep.loop import State
 from tensorae.deep.module import TensorizedAutoencoder
 from tensorae.deep.schedule import TrainingOptions
-from tensorae.deep.training import Trained, sample_rows, train
+from tensorae.deep.training import Trained, train
 from tensorae.estimators.base import BaseTAE, Predictor
 from tensorae.estimators.check_data import (
     check_fitted,
@@ -261,10 +261,9 @@ class TAE(BaseTAE):
                 kept(state)
             return stop
 
-        gathered = rows.collected(sample_rows(rows.d))
         try:
             trained = train(
-                gathered,
+                rows,
                 options,
                 shape,
                 rng,
@@ -276,7 +275,7 @@ class TAE(BaseTAE):
         finally:
             announcer.close()
         self._sample_shape, self._images, self.input_shape_ = sample_shape(X), images, shape
-        self._publish(trained, gathered, options)
+        self._publish(trained, options)
         self.labels_ = rows.own(torch.as_tensor(self.labels_)).numpy()
         if kept is not None:
             kept.remove()
@@ -343,9 +342,7 @@ class TAE(BaseTAE):
         wanted = None if reset else self._images
         return check_rows(self, as_rows(X, "X", wanted), reset=reset, device=self.device)
 
-    def _checked_shapes(
-        self, X: Any, d: int
-    ) -> tuple[tuple[int, ...], tuple[int, int, int] | None]:
+    def _checked_shapes(self, X: Any, d: int) -> tuple[tuple[int, ...], tuple[int, ...] | None]:
         """Shape of one sample as the autoencoders take it, and (c, h, w) that images must have.
 
         The first is as given, that of images, or flat.
@@ -379,8 +376,8 @@ class TAE(BaseTAE):
 
     # The fitted model -----------------------------------------------------------------------------
 
-    def _publish(self, trained: Trained, rows: Rows, options: TrainingOptions) -> None:
-        state, k = trained.state, options.n_clusters
+    def _publish(self, trained: Trained, options: TrainingOptions) -> None:
+        state, rows, k = trained.state, trained.rows, options.n_clusters
         kind = np.float32 if rows.dtype == torch.float32 else np.float64
         self.module_ = trained.module
         self.cluster_centers_ = trained.centers.cpu().numpy().astype(kind)

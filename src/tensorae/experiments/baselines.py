@@ -71,7 +71,7 @@ def plain_autoencoder(
     It is ``TAE`` with a single cluster and no penalty: centred and scaled alike, started at the
     main directions alike, the same optimiser, batches and number of passes over the data.
     """
-    plan = Schedule.plan(len(X), problem.n_clusters, n_twins=2)
+    plan = Schedule.plan(len(X), problem.n_clusters, n_copies=2)
     model = default_tae(problem, seed, noise=noise)
     model.set_params(
         n_clusters=1,
