@@ -238,7 +238,7 @@ def test_a_bug_is_one_sentence_unless_the_traceback_is_asked_for(
     def fail(*_):
         raise ZeroDivisionError("oh")
 
-    monkeypatch.setattr("tensorae.tables.preparation.Preparation.rows", fail)
+    monkeypatch.setattr("tensorae.data.Preparation.prepare", fail)
     monkeypatch.delenv("TENSORAE_TRACEBACK", raising=False)
     outcome = run("predict", model_file, birds_csv)
     assert outcome.code == 1
