@@ -19,7 +19,7 @@ from pathlib import Path
 
 import numpy as np
 
-from tensorae.batches import stream_to_file
+from tensorae.data import stream_to_file
 
 LATENT = 8
 # Rows that are made at once, and that Parquet keeps together.

@@ -9,7 +9,7 @@ import importlib
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from tensorae.batches import Batches
+    from tensorae.data import Batches
     from tensorae.deep.tensorize import tensorize
     from tensorae.estimators.deep import TAE
     from tensorae.estimators.linear import LinearTAE
@@ -19,7 +19,7 @@ __version__ = "0.1.0"
 __all__ = ["TAE", "Batches", "LinearTAE", "__version__", "load", "tensorize"]
 
 _HOMES = {
-    "Batches": "tensorae.batches",
+    "Batches": "tensorae.data",
     "LinearTAE": "tensorae.estimators.linear",
     "TAE": "tensorae.estimators.deep",
     "load": "tensorae.persistence",

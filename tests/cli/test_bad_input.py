@@ -32,7 +32,7 @@ NUMBERS = b"a,b\n1,2\n3,4\n5,7\n"
 BAD_TABLES = {
     "empty file": ("t.csv", b"", "is empty"),
     "blank file": ("t.csv", b"\n \n", "is empty"),
-    "header only": ("t.csv", b"a,b\n", "a header and no rows"),
+    "header only": ("t.csv", b"a,b\n", "no rows in"),
     "binary junk": ("t.csv", bytes(range(256)) * 20, "binary data"),
     "ragged": ("t.csv", b"a,b\n1,2\n3,4,5\n6,7\n8\n", "line 3", "has 3 values", "1 more line"),
     "all text": ("t.csv", b"a,b\nx,y\nz,w\n", "a (2 texts), b (2 texts)"),
@@ -76,7 +76,7 @@ def test_a_bad_table_leaves_the_old_results(run, model_file, tmp_path, command, 
 
 
 def test_what_does_not_exist_is_named(run, model_file, birds_csv, tmp_path):
-    check_sentence(run("predict", model_file, "missing.csv"), "'missing.csv' does not exist")
+    check_sentence(run("predict", model_file, "missing.csv"), "missing.csv: it does not exist")
     check_sentence(run("predict", "missing.tae", birds_csv), "'missing.tae' does not exist")
     check_sentence(run("info", "missing.tae"), "'missing.tae' does not exist")
     check_sentence(run("predict", model_file, "part-*.csv"), "'part-*.csv' does not exist")
@@ -102,10 +102,13 @@ def test_files_of_different_make_are_not_joined(run, tmp_path):
     (tmp_path / "b.csv").write_bytes(b"a,c\n1,2\n")
     (tmp_path / "c.csv").write_bytes(b"a,b\nx,2\ny,3\n")
     fit = ("-k", 2, "-o", tmp_path / "m.tae")
-    check_sentence(run("fit", tmp_path / "a.csv", tmp_path / "b.csv", *fit), "'b', 'c' are in only")
+    check_sentence(
+        run("fit", tmp_path / "a.csv", tmp_path / "b.csv", *fit), "lacks 'b' and has also 'c'"
+    )
     check_sentence(
         run("fit", tmp_path / "a.csv", tmp_path / "c.csv", *fit),
-        "column 'a' must be of one kind in all files, got int64 and string",
+        "columns must be of one kind in all files",
+        "a has incompatible types: int64 vs string",
     )
 
 

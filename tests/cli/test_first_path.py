@@ -8,8 +8,8 @@ import pytest
 from pyarrow import csv
 
 from tensorae import LinearTAE, load
+from tensorae.data import Preparation, read_table
 from tensorae.persistence import read_header
-from tensorae.tables import Preparation, read_data
 
 COLUMNS = ["bill_length_mm", "bill_depth_mm", "flipper_length_mm", "body_mass_g"]
 
@@ -90,8 +90,8 @@ def test_whole_path_gives_the_numbers_of_the_python_api(tables, birds, ran, tmp_
 def test_a_model_of_the_command_line_serves_in_python_with_its_preparation(
     model_file, birds, birds_csv
 ):
-    preparation = Preparation.of_model(model_file)
-    rows = preparation.rows(read_data([str(birds_csv)]))
+    preparation = Preparation.of_header(read_header(model_file), str(model_file))
+    rows = preparation.prepare(read_table([birds_csv]))
     expected = birds[COLUMNS].to_numpy() / birds[COLUMNS].to_numpy().max(0)
     np.testing.assert_array_equal(rows.X, expected)
     assert read_header(model_file)["feature_names"] == COLUMNS

@@ -29,7 +29,7 @@ from tensorae.estimators.validation import (
 from tensorae.exceptions import InvalidParameterError
 
 if TYPE_CHECKING:
-    from tensorae.batches import Batches
+    from tensorae.data import Batches
 
 __all__ = ["TAE"]
 

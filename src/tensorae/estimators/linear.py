@@ -29,7 +29,7 @@ from tensorae.linear.solver import solve, solve_rows
 from tensorae.linear.streams import StreamedRows
 
 if TYPE_CHECKING:
-    from tensorae.batches import Batches
+    from tensorae.data import Batches
 
 __all__ = ["LinearTAE"]
 

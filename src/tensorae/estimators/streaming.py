@@ -6,20 +6,18 @@ Shapes: n samples, d features, m rows of a batch.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 import torch
 from torch import Tensor
 
 from tensorae._arrays import shared_tensor
+from tensorae.data import Batches
 from tensorae.estimators.options import check_device, check_seed
 from tensorae.exceptions import InvalidInputError, InvalidParameterError
 from tensorae.linear.solver import SolverOptions
 from tensorae.parallel import Processes, processes
-
-if TYPE_CHECKING:
-    from tensorae.batches import Batches
 
 __all__ = [
     "StreamedSamples",
@@ -63,8 +61,8 @@ class StreamedSamples:
 
 
 def is_batches(X: Any) -> bool:
-    """Tell whether X is a ``Batches``, without loading what only those need."""
-    return type(X).__module__.startswith("tensorae.batches")
+    """Tell whether X is a ``Batches``."""
+    return isinstance(X, Batches)
 
 
 def check_batches(

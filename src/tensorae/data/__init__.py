@@ -1,0 +1,77 @@
+"""Files and frames in and out: what is read as a stream can also be collected into memory.
+
+files.py          paths, folders, patterns -> files of a known format; ReadOptions
+parts.py          what a part is: rows in one place, in blocks; arrays
+binary_files.py   Parquet, Arrow, Feather and .npy files
+text_files.py     CSV and TSV files
+frames.py         tables in memory, pyarrow datasets
+iterables.py      functions, torch Datasets and loaders
+images.py         image files <-> arrays
+parted.py         what the user hands over -> parts -> one table
+read_ahead.py     a thread that reads ahead
+batches.py        Batches: what a solver goes through, larger than memory
+table.py          all rows of files in memory
+columns.py        columns of a table -> numbers and known labels
+preparation.py    what was done to a table before the fit, remembered in the model file
+writing.py        results -> file, batch by batch
+"""
+
+from tensorae.data.batches import Batches
+from tensorae.data.columns import (
+    ColumnChoice,
+    as_matrix,
+    check_numbers,
+    choose_columns,
+    cluster_names,
+    complete_rows,
+    find_columns,
+    known_labels,
+)
+from tensorae.data.files import (
+    FORMATS,
+    File,
+    ReadOptions,
+    arrow,
+    counted,
+    find_files,
+    format_of,
+    listed,
+    output_format,
+)
+from tensorae.data.images import read_images, write_images
+from tensorae.data.preparation import SCALES, Preparation, PreparedTable, Scaling
+from tensorae.data.table import Table, read_table
+from tensorae.data.writing import stream_to_file, write_array, write_csv, write_table
+
+__all__ = [
+    "FORMATS",
+    "SCALES",
+    "Batches",
+    "ColumnChoice",
+    "File",
+    "Preparation",
+    "PreparedTable",
+    "ReadOptions",
+    "Scaling",
+    "Table",
+    "arrow",
+    "as_matrix",
+    "check_numbers",
+    "choose_columns",
+    "cluster_names",
+    "complete_rows",
+    "counted",
+    "find_columns",
+    "find_files",
+    "format_of",
+    "known_labels",
+    "listed",
+    "output_format",
+    "read_images",
+    "read_table",
+    "stream_to_file",
+    "write_array",
+    "write_csv",
+    "write_images",
+    "write_table",
+]

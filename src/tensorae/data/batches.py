@@ -1,0 +1,329 @@
+"""Batches: the rows of a data set larger than memory, in the same order on every pass.
+
+The way of the data: source -> parts -> blocks as they are stored -> batches -> checked -> ahead.
+Shapes: n rows, d features, m rows of a batch.
+"""
+
+from __future__ import annotations
+
+import copy
+import hashlib
+import json
+import numbers
+import os
+from collections import Counter
+from collections.abc import Iterable, Iterator, Sequence
+from typing import Any
+
+import numpy as np
+from numpy.typing import DTypeLike, NDArray
+
+from tensorae.data.files import ReadOptions
+from tensorae.data.parted import PartedTable, find_parts
+from tensorae.data.parts import Array, Block, Part, Selection, cut_into_batches
+from tensorae.data.read_ahead import ReadAhead
+from tensorae.exceptions import InvalidInputError, InvalidParameterError
+
+__all__ = ["Batches"]
+
+# Bytes of a batch and rows of one with few features, unless the user says otherwise.
+BATCH_BYTES, MOST_ROWS = 16_000_000, 1 << 18
+
+
+class Batches:
+    """Rows of a data set in batches that can be gone through again and again, in the same order.
+
+    Nothing is held in memory but a few batches. They are read by a thread of their own, ahead of
+    where they are used.
+
+    Parameters
+    ----------
+    source : array, path, frame, table, dataset, loader, function, or list of some
+        - NumPy array or memory map (n, d), torch tensor;
+        - path or pattern of paths (``"data/*.parquet"``), or a list of them: .npy, .parquet,
+          .arrow, .feather, .csv and .tsv files (text also as .gz), or folders of such, in natural
+          order (``part-2`` before ``part-10``); in folders, names that begin with a dot or an
+          underscore are passed over;
+        - pandas or polars DataFrame, pyarrow Table or Dataset;
+        - torch map-style Dataset of samples or of (sample, target) pairs, or a DataLoader that
+          does not shuffle; samples of other shapes become rows;
+        - function without arguments that returns an iterator of arrays (m, d); it is called once
+          for every pass and must give the same rows each time.
+    columns : sequence of str or int, optional
+        Columns to read, in this order: by name, or by position where they have no names. All
+        columns if not given, and then all must hold numbers; the index that pandas wrote down, or
+        a first column without a name in text, is left out.
+    batch_rows : int, optional
+        Rows m of every batch but the last; about 16 MB if not given.
+    dtype : {"float32", "float64"}, optional
+        Type of the batches. If not given, float32 data stays float32; float64 and whole numbers
+        become float64. Given, parts may hold numbers of different types.
+    prefetch : int, default=2
+        Batches read ahead; 0 reads them when they are used, without a thread.
+    read_options : tensorae.data.ReadOptions, optional
+        What files do not say themselves: delimiter, decimal mark, encoding and words for missing
+        values of text; a format in place of that of the ending.
+
+    Notes
+    -----
+    Every batch is checked: a missing, NaN or infinite value is an error that names the file, the
+    row and the column. Batches may be views of an array that was handed over: do not write to
+    them.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from tensorae import Batches
+    >>> batches = Batches(np.arange(10.0).reshape(5, 2), batch_rows=2)
+    >>> [batch.shape for batch in batches]
+    [(2, 2), (2, 2), (1, 2)]
+    >>> sum(len(batch) for batch in batches) == len(batches) == 5
+    True
+    """
+
+    def __init__(
+        self,
+        source: Any,
+        *,
+        columns: Sequence[str] | Sequence[int] | None = None,
+        batch_rows: int | None = None,
+        dtype: DTypeLike | None = None,
+        prefetch: int = 2,
+        read_options: ReadOptions | None = None,
+    ) -> None:
+        chosen = _check_columns(columns)
+        self._batch_rows = _check_count("batch_rows", batch_rows, 1)
+        self._prefetch = _check_count("prefetch", prefetch, 0) or 0
+        parts = find_parts(source, read_options or ReadOptions())
+        self._table = PartedTable(parts, chosen, _check_dtype(dtype))
+        self._start, self._stop = 0, None  # type: tuple[int, int | None]
+
+    @property
+    def n_rows(self) -> int:
+        """Number of rows; a CSV file or a function is gone through once to count them."""
+        stop = self._table.n_rows if self._stop is None else self._stop
+        return stop - self._start
+
+    @property
+    def n_features(self) -> int:
+        """Number of columns that are read."""
+        return len(self._table.layout.kinds)
+
+    @property
+    def feature_names(self) -> list[str] | None:
+        """Names of the columns that are read; None where they have none."""
+        names = self._table.layout.names
+        return None if names is None else list(names)
+
+    @property
+    def dtype(self) -> np.dtype[Any]:
+        """Type of the batches: float32 or float64."""
+        return self._table.dtype
+
+    @property
+    def batch_rows(self) -> int:
+        """Rows of every batch but the last."""
+        if self._batch_rows is not None:
+            return self._batch_rows
+        fitting = BATCH_BYTES // (self.n_features * self.dtype.itemsize)
+        return min(max(fitting, 1), MOST_ROWS)
+
+    @property
+    def prefetch(self) -> int:
+        """Batches that are read ahead in the background; 0 where none is."""
+        return self._prefetch
+
+    def __len__(self) -> int:
+        return self.n_rows
+
+    def __iter__(self) -> Iterator[NDArray[Any]]:
+        if self._prefetch == 0:
+            yield from self._read()
+            return
+        reader = ReadAhead(self._read, self._prefetch)
+        try:
+            yield from reader
+        finally:
+            reader.close()
+
+    def shard(self, rank: int, size: int) -> Batches:
+        """Rows of one process of several, contiguous and the same number for each, give or take 1.
+
+        Parameters
+        ----------
+        rank : int
+            From 0 to ``size - 1``.
+        size : int
+            Number of processes. Their shards, one after the other, are all rows.
+
+        Returns
+        -------
+        Batches
+            Empty where there are fewer rows than processes.
+
+        Notes
+        -----
+        Files that hold none of the rows are not read, nor are row groups of Parquet and record
+        batches of Arrow files. Of the group in which a shard begins, the rows before it are read
+        and left out; so they are with CSV files, functions and loaders from the start on.
+
+        Examples
+        --------
+        >>> import numpy as np
+        >>> from tensorae import Batches
+        >>> batches = Batches(np.zeros((10, 2)))
+        >>> [len(batches.shard(rank, 4)) for rank in range(4)]
+        [2, 3, 2, 3]
+        """
+        size = _check_count("size", size, 1) or 1
+        rank = _check_count("rank", rank, 0) or 0
+        if rank >= size:
+            raise InvalidParameterError(
+                f"rank must be below size={size}, got {rank}; ranks count from 0."
+            )
+        if size == 1:
+            return copy.copy(self)
+        shard = copy.copy(self)
+        n = self.n_rows
+        shard._start = self._start + rank * n // size
+        shard._stop = self._start + (rank + 1) * n // size
+        return shard
+
+    def check(self) -> None:
+        """Look at all parts before the work begins.
+
+        Raises
+        ------
+        InvalidInputError
+            Parts are missing, damaged, empty, or have other columns than the first one. One error
+            names them all. CSV files are gone through, since nothing less tells whether they are
+            whole.
+        """
+        _ = self._table.counts
+
+    def fingerprint(self) -> str:
+        """Tell this data from other data, for what depends on it, such as a checkpoint.
+
+        Returns
+        -------
+        str
+            A checksum of names (without folders), sizes, times and rows of files, of the shape and
+            some rows of arrays, and of the columns and the range of rows that are read.
+        """
+        facts = [
+            [part.fingerprint() for part in self._table.parts],
+            self._table.counts,
+            self._table.selection,
+            self.dtype.name,
+            [self._start, self._start + self.n_rows],
+        ]
+        return hashlib.sha256(json.dumps(facts).encode()).hexdigest()[:32]
+
+    def __repr__(self) -> str:
+        parts = self._table.parts
+        shown = parts[0].name if len(parts) == 1 else f"{len(parts)} parts, {parts[0].name} …"
+        return f"<Batches of {shown}>"
+
+    def _read(self) -> Iterator[Array]:
+        """Checked batches, read here and now."""
+        if self._stop is not None and self._stop == self._start:
+            return
+        rows, width, dtype = self.batch_rows, self.n_features, self.dtype
+        origins = _Origins(self.feature_names)
+        blocks = origins.note(self._table.blocks(self._start, self._stop, rows))
+        for batch in cut_into_batches(blocks, rows, width, dtype):
+            origins.refuse_what_is_not_finite(batch)
+            yield batch
+
+
+class _Origins:
+    """Remembers where the rows of the batch at hand came from, to name a bad one."""
+
+    def __init__(self, names: list[str] | None) -> None:
+        self._names = names
+        self._begun = 0  # rows read up to the first of the batch at hand
+        self._read = 0
+        self._blocks: list[tuple[int, Part, int]] = []  # rows read before, part, row in the part
+
+    def note(self, blocks: Iterable[tuple[Part, int, Block]]) -> Iterator[Block]:
+        for part, row, block in blocks:
+            self._blocks.append((self._read, part, row))
+            self._read += len(block)
+            yield block
+
+    def refuse_what_is_not_finite(self, batch: Array) -> None:
+        # NaN and inf survive a sum; a sum that only overflows is looked at more closely.
+        with np.errstate(over="ignore", invalid="ignore"):
+            finite = bool(np.isfinite(batch.sum()))
+        if not finite and not np.isfinite(batch).all():
+            row, column = np.argwhere(~np.isfinite(batch))[0]
+            self._refuse(self._begun + int(row), int(column), float(batch[row, column]))
+        self._begun += len(batch)
+        while len(self._blocks) > 1 and self._blocks[1][0] <= self._begun:
+            del self._blocks[0]
+
+    def _refuse(self, row: int, column: int, value: float) -> None:
+        before, part, first = next(b for b in reversed(self._blocks) if b[0] <= row)
+        label = repr(self._names[column]) if self._names else str(column)
+        what = "missing or NaN" if np.isnan(value) else "infinite"
+        raise InvalidInputError(
+            f"{part.name}: row {first + row - before} (counted from 0), column {label} is {what}; "
+            "rows with such values must be dropped or the values imputed first."
+        )
+
+
+def _check_count(name: str, value: object, least: int) -> int | None:
+    if value is None and name == "batch_rows":
+        return None
+    if isinstance(value, bool) or not isinstance(value, numbers.Integral) or value < least:
+        raise InvalidParameterError(
+            f"{name} must be a whole number from {least} on, got {value!r}; give such a number."
+        )
+    return int(value)
+
+
+def _check_dtype(dtype: DTypeLike | None) -> np.dtype[Any] | None:
+    if dtype is None:
+        return None
+    try:
+        kind = np.dtype(dtype)
+    except TypeError:
+        kind = np.dtype(object)
+    if kind.name not in ("float32", "float64"):
+        raise InvalidParameterError(
+            f"dtype must be 'float32' or 'float64', got {dtype!r}; choose one or leave it out."
+        )
+    return kind
+
+
+def _check_columns(columns: object) -> Selection:
+    if columns is None:
+        return None
+    if isinstance(columns, str | bytes | os.PathLike) or not isinstance(columns, Iterable):
+        raise InvalidParameterError(
+            f"columns must be a list of names or positions, got {columns!r}; "
+            "put it in square brackets."
+        )
+    chosen = list(columns)
+    if all(isinstance(column, str) for column in chosen):
+        chosen = [str(column) for column in chosen]  # NumPy has strings of its own
+    elif all(_is_position(column) for column in chosen):
+        chosen = [int(column) for column in chosen]
+    else:
+        raise InvalidParameterError(
+            f"columns must be all names or all positions from 0 on, got {chosen!r}."
+        )
+    if not chosen:
+        raise InvalidParameterError("columns must name at least one column, got none of them.")
+    column, times = Counter(chosen).most_common(1)[0]
+    if times > 1:
+        raise InvalidParameterError(
+            f"columns must differ from each other, got {column!r} {times} times; name each once."
+        )
+    return chosen
+
+
+def _is_position(column: object) -> bool:
+    return (
+        isinstance(column, numbers.Integral) and not isinstance(column, bool) and int(column) >= 0
+    )

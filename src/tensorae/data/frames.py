@@ -1,0 +1,316 @@
+"""Rows of tables in memory and of pyarrow datasets; record batches of Arrow -> blocks."""
+
+from __future__ import annotations
+
+import sys
+import zlib
+from abc import abstractmethod
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager
+from typing import Any
+
+import numpy as np
+
+from tensorae.data.files import arrow
+from tensorae.data.parts import Array, Block, ColumnBlock, Layout, Part, Selection, number_type
+from tensorae.exceptions import InvalidInputError, TensoraeError
+
+__all__ = [
+    "ArrowTablePart",
+    "DatasetPart",
+    "PandasPart",
+    "PolarsPart",
+    "RecordBatchPart",
+    "as_input_errors",
+    "clip",
+    "dataset_parts",
+    "index_columns",
+    "layout_of",
+    "reason",
+]
+
+# Bytes that are read at once: small beside a batch, large beside the price of a call.
+READ_BYTES = 4_000_000
+# Places in a table, and rows at each, that its fingerprint looks at.
+PLACES, ROWS_EACH = 8, 8
+
+
+# Arrow ----------------------------------------------------------------------------------------
+
+
+def layout_of(schema: Any, *, text: bool = False) -> Layout:
+    """The columns of an Arrow schema; text does not say what they hold."""
+    types = arrow().types
+    kinds = tuple(_kind(field.type, types) for field in schema)
+    return Layout(tuple(map(str, schema.names)), kinds, not text, index_columns(schema, text=text))
+
+
+def index_columns(schema: Any, *, text: bool) -> frozenset[str]:
+    """Columns that say which row it is: pandas wrote them down as such, or they have no name."""
+    names = schema.names
+    if text:  # a first column without a name is what pandas and R make of row numbers
+        return frozenset(names[:1]) & {""}
+    try:
+        known = (schema.pandas_metadata or {}).get("index_columns", [])
+    except ValueError:  # metadata of a stranger
+        return frozenset()
+    return frozenset(name for name in known if isinstance(name, str)) & set(names)
+
+
+def clip(batches: Iterable[Any], skip: int, wanted: int | None) -> Iterator[Any]:
+    """Leave out the first ``skip`` rows of record batches, and what comes ``wanted`` rows later."""
+    for batch in batches:
+        passed = min(skip, batch.num_rows)
+        skip -= passed
+        left = batch.num_rows - passed
+        kept = left if wanted is None else min(left, wanted)
+        if kept:
+            yield batch.slice(passed, kept)
+        if wanted is not None:
+            wanted -= kept
+            if wanted == 0:
+                return
+
+
+@contextmanager
+def as_input_errors(explain: Callable[[Exception], str]) -> Iterator[None]:
+    """Say in one sentence what a reader stumbled over."""
+    try:
+        yield
+    except TensoraeError:
+        raise
+    except Exception as error:  # a damaged file makes a reader stumble over anything
+        raise InvalidInputError(explain(error)) from error
+
+
+def reason(error: Exception) -> str:
+    """What an error says, for a part of a sentence."""
+    return " ".join(str(error).split())[:200].rstrip(".")
+
+
+def _kind(dtype: Any, types: Any) -> str:
+    if types.is_floating(dtype) or types.is_integer(dtype) or types.is_boolean(dtype):
+        return str(dtype.to_pandas_dtype().__name__).rstrip("_")
+    return "float64" if types.is_decimal(dtype) else str(dtype)
+
+
+def _to_block(batch: Any, names: Sequence[str]) -> ColumnBlock:
+    """The named columns of a record batch; missing values become NaN."""
+    places = {name: j for j, name in enumerate(batch.schema.names)}
+    pa = arrow()
+    return ColumnBlock([_to_numpy(batch.column(places[name]), pa) for name in names])
+
+
+def _to_numpy(column: Any, pa: Any) -> Array:
+    """A column without a copy where there is no missing value."""
+    if column.null_count or pa.types.is_decimal(column.type):
+        column = column.cast(pa.float64())
+    values: Array = column.to_numpy(zero_copy_only=False)
+    return values
+
+
+def _rows_at_once(width: int, batch_rows: int) -> int:
+    """Rows to read at once, since some may have to be converted."""
+    return max(1, min(batch_rows, READ_BYTES // (4 * width)))
+
+
+class RecordBatchPart(Part):
+    """Rows that are read as record batches of Arrow."""
+
+    @abstractmethod
+    def record_batches(
+        self, start: int, stop: int | None, names: list[str], rows: int
+    ) -> Iterator[Any]:
+        """Rows ``start`` to ``stop`` of the named columns, at most ``rows`` at once."""
+
+    def blocks(
+        self, start: int, stop: int | None, columns: Selection, rows: int
+    ) -> Iterator[Block]:
+        """The rows, a few at a time."""
+        names = [str(column) for column in columns or ()]
+        most = _rows_at_once(len(names), rows)
+        for batch in self.record_batches(start, stop, names, most):
+            yield _to_block(batch, names)
+
+
+# Tables in memory -----------------------------------------------------------------------------
+
+
+class _TablePart(Part):
+    """A table in memory that can be cut by rows at no cost."""
+
+    def __init__(self, frame: Any, name: str) -> None:
+        self.frame, self.name = frame, name
+
+    def count(self) -> int:
+        """Rows of the table."""
+        return len(self.frame)
+
+    def blocks(
+        self, start: int, stop: int | None, columns: Selection, rows: int
+    ) -> Iterator[Block]:
+        """The rows, a few at a time."""
+        names = [str(column) for column in columns or ()]
+        last = self.count() if stop is None else stop
+        step = _rows_at_once(len(names), rows)
+        for first in range(start, last, step):
+            yield from self._cut(first, min(first + step, last), names)
+
+    def fingerprint(self) -> list[object]:
+        """Shape, names and a checksum of some rows."""
+        layout, n = self.layout(), self.count()
+        checksum = 0
+        for start in np.linspace(0, max(n - ROWS_EACH, 0), PLACES).astype(int).tolist():
+            for block in self._cut(start, min(start + ROWS_EACH, n), layout.numbers):
+                rows = np.empty((len(block), len(layout.numbers)))
+                block.fill(rows, 0)
+                checksum = zlib.crc32(rows.tobytes(), checksum)
+        return ["table", n, *(layout.names or ()), checksum]
+
+    @abstractmethod
+    def _cut(self, start: int, stop: int, names: Sequence[str]) -> Iterator[Block]:
+        """Rows ``start`` to ``stop`` of the named columns."""
+
+
+class PandasPart(_TablePart):
+    """A pandas DataFrame."""
+
+    def layout(self) -> Layout:
+        """Columns; their names become texts."""
+        # Types of pandas' own say which of NumPy's they stand for.
+        kinds = (str(getattr(kind, "numpy_dtype", kind)) for kind in self.frame.dtypes)
+        return Layout(tuple(map(str, self.frame.columns)), tuple(kinds))
+
+    def _cut(self, start: int, stop: int, names: Sequence[str]) -> Iterator[Block]:
+        places = {str(name): j for j, name in enumerate(self.frame.columns)}
+        rows = self.frame.iloc[start:stop]
+        yield ColumnBlock([_pandas_values(rows.iloc[:, places[name]]) for name in names])
+
+
+def _pandas_values(series: Any) -> Array:
+    if isinstance(series.dtype, np.dtype):
+        return np.asarray(series)
+    kind = np.result_type(series.dtype.numpy_dtype, np.float32)  # one that has a NaN
+    return np.asarray(series.to_numpy(dtype=kind, na_value=np.nan))
+
+
+class PolarsPart(_TablePart):
+    """A polars DataFrame."""
+
+    def layout(self) -> Layout:
+        """Columns and their types."""
+        return Layout(tuple(self.frame.columns), tuple(map(_polars_kind, self.frame.dtypes)))
+
+    def _cut(self, start: int, stop: int, names: Sequence[str]) -> Iterator[Block]:
+        rows = self.frame.slice(start, stop - start)
+        yield ColumnBlock([_polars_values(rows[name]) for name in names])
+
+
+def _polars_kind(dtype: Any) -> str:
+    label = str(dtype)
+    if label.startswith("Decimal"):
+        return "float64"
+    return "bool" if label == "Boolean" else label.lower()
+
+
+def _polars_values(series: Any) -> Array:
+    if series.null_count() or str(series.dtype).startswith("Decimal"):
+        series = series.cast(sys.modules["polars"].Float64)
+    return np.asarray(series.to_numpy())
+
+
+class ArrowTablePart(_TablePart):
+    """A pyarrow Table."""
+
+    def layout(self) -> Layout:
+        """Columns and their types."""
+        return layout_of(self.frame.schema)
+
+    def _cut(self, start: int, stop: int, names: Sequence[str]) -> Iterator[Block]:
+        for batch in self.frame.slice(start, stop - start).to_batches():
+            yield _to_block(batch, names)
+
+
+# Datasets -------------------------------------------------------------------------------------
+
+
+class DatasetPart(RecordBatchPart):
+    """A pyarrow Dataset, or one fragment of it, read by pyarrow's own scanner.
+
+    Parameters
+    ----------
+    scanned : pyarrow Dataset or Fragment
+    schema : pyarrow.Schema
+        That of the whole dataset.
+    name : str
+    """
+
+    def __init__(self, scanned: Any, schema: Any, name: str) -> None:
+        self.scanned, self.schema, self.name = scanned, schema, name
+        self._count: int | None = None
+        self._is_fragment = isinstance(scanned, arrow("dataset").Fragment)
+
+    def layout(self) -> Layout:
+        """Columns of the dataset that this fragment has; the scanner would make up the others."""
+        whole = layout_of(self.schema)
+        if not self._is_fragment:
+            return whole
+        with _reading():
+            own = layout_of(self.scanned.physical_schema)
+            keys = arrow("dataset").get_partition_keys(self.scanned.partition_expression)
+        kinds = dict(zip(own.names or (), own.kinds, strict=True))
+        found = [
+            # Numbers become those of the dataset, nothing else does.
+            (name, kind if number_type(kinds.get(name, kind)) is not None else kinds[name])
+            for name, kind in zip(whole.names or (), whole.kinds, strict=True)
+            if name in kinds or name in keys
+        ]
+        names, types = tuple(name for name, _ in found), tuple(kind for _, kind in found)
+        return Layout(names, types, index=whole.index)
+
+    def count(self) -> int:
+        """Rows, as a rule from what files say about themselves."""
+        if self._count is None:
+            with _reading():
+                self._count = int(self.scanned.count_rows())
+        return self._count
+
+    def record_batches(
+        self, start: int, stop: int | None, names: list[str], rows: int
+    ) -> Iterator[Any]:
+        """The rows from ``start`` on; those before are read and left out."""
+        options = {"schema": self.schema} if self._is_fragment else {}
+        with _reading():
+            # The scanner reads ahead by itself; more of that would only hold more in memory.
+            batches = self.scanned.scanner(
+                **options,
+                columns=names,
+                batch_size=rows,
+                batch_readahead=1,
+                fragment_readahead=1,
+            ).to_batches()
+            yield from clip(batches, start, None if stop is None else stop - start)
+
+    def fingerprint(self) -> list[object]:
+        """Names of the columns, rows, and name, size and time of a file."""
+        facts: list[object] = ["dataset", self.count(), *self.schema.names]
+        if hasattr(self.scanned, "filesystem") and getattr(self.scanned, "path", None):
+            info = self.scanned.filesystem.get_file_info(self.scanned.path)
+            facts += [info.base_name, info.size, info.mtime_ns]
+        return facts
+
+
+def dataset_parts(dataset: Any) -> list[Part]:
+    """One part for each fragment, so that processes that share them need not read all."""
+    try:
+        fragments = list(dataset.get_fragments())
+    except ValueError:  # one that was filtered or renamed is only there as a whole
+        return [DatasetPart(dataset, dataset.schema, "the Dataset")]
+    return [
+        DatasetPart(fragment, dataset.schema, getattr(fragment, "path", None) or "the Dataset")
+        for fragment in fragments
+    ]
+
+
+def _reading() -> Any:
+    return as_input_errors(lambda e: f"pyarrow cannot read it ({reason(e)}); write it again.")

@@ -1,0 +1,263 @@
+"""A part: rows that lie in one place, such as a file or an array; and how parts become batches.
+
+A new kind of source is one more class with the four questions of ``Part``. A part gives its rows
+in blocks, as they are stored; batches are cut at the same rows however that is.
+Shapes: m rows of a batch, d features.
+"""
+
+from __future__ import annotations
+
+import zlib
+from abc import ABC, abstractmethod
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from tensorae.exceptions import InvalidInputError
+
+__all__ = [
+    "Array",
+    "ArrayBlock",
+    "ArrayPart",
+    "Block",
+    "ColumnBlock",
+    "Layout",
+    "Part",
+    "Selection",
+    "cut_into_batches",
+    "number_type",
+]
+
+Array = NDArray[Any]
+# Columns by name where they have names, by position where they have none; None means all.
+Selection = Sequence[str] | Sequence[int] | None
+# Rows of an array that its fingerprint looks at.
+LOOKED_AT = 64
+# Columns are turned into rows in tiles of so many numbers, which stay in the cache.
+TILE_NUMBERS, TILE_COLUMNS = 1 << 16, 64
+
+
+@dataclass(frozen=True)
+class Layout:
+    """The columns of a part.
+
+    Attributes
+    ----------
+    names : tuple of str, or None
+        None where columns have no names.
+    kinds : tuple of str
+        What each column holds: NumPy's name of a type of numbers, or any other word.
+    exact : bool
+        False where the file does not say what its columns hold and they were only looked at.
+    index : frozenset of str
+        Columns that say which row it is, and nothing else.
+    """
+
+    names: tuple[str, ...] | None
+    kinds: tuple[str, ...]
+    exact: bool = True
+    index: frozenset[str] = frozenset()
+
+    @property
+    def numbers(self) -> list[str]:
+        """Names of the columns of numbers."""
+        pairs = zip(self.names or (), self.kinds, strict=True)
+        return [name for name, kind in pairs if number_type(kind) is not None]
+
+
+def number_type(kind: str) -> np.dtype[Any] | None:
+    """NumPy's type of real numbers (or truth values) of that name, or None if it is no such."""
+    try:
+        dtype = np.dtype(kind)
+    except TypeError:
+        return None
+    return dtype if dtype.kind in "fiub" else None
+
+
+# Blocks ---------------------------------------------------------------------------------------
+
+
+class Block(ABC):
+    """Some consecutive rows."""
+
+    @abstractmethod
+    def __len__(self) -> int: ...
+
+    @abstractmethod
+    def fill(self, out: Array, start: int) -> None:
+        """Write the rows from ``start`` on to ``out`` (m, d), all of it."""
+
+    def view(self, start: int, stop: int, dtype: np.dtype[Any]) -> Array | None:  # noqa: ARG002
+        """Rows of the block that need no copy, or None."""
+        return None
+
+
+class ColumnBlock(Block):
+    """Rows that are stored as d columns (m,)."""
+
+    def __init__(self, columns: Sequence[Array]) -> None:
+        self.columns = columns
+
+    def __len__(self) -> int:
+        return len(self.columns[0])
+
+    def fill(self, out: Array, start: int) -> None:
+        """Write the rows from ``start`` on to ``out``, tile by tile."""
+        n, width = out.shape
+        high = min(TILE_NUMBERS // min(TILE_COLUMNS, width), n)
+        tile = np.empty((min(TILE_COLUMNS, width), high), out.dtype)
+        for top in range(0, n, high):
+            rows = slice(top, min(top + high, n))
+            source = slice(start + rows.start, start + rows.stop)
+            used = tile[:, : rows.stop - rows.start]
+            for left in range(0, width, TILE_COLUMNS):
+                group = self.columns[left : left + TILE_COLUMNS]
+                for row, column in zip(used, group, strict=False):
+                    row[...] = column[source]
+                out[rows, left : left + len(group)] = used[: len(group)].T
+
+
+class ArrayBlock(Block):
+    """Rows of an array (m, D).
+
+    Parameters
+    ----------
+    array : array of shape (m, D)
+    columns : sequence of int, optional
+        Those that are wanted; all if not given.
+    lasting : bool, default=True
+        Whether the rows stay as they are, so that they need not be copied.
+    """
+
+    def __init__(self, array: Array, columns: Selection = None, *, lasting: bool = True) -> None:
+        self.array, self.lasting = array, lasting
+        self.columns = None if columns is None else [int(column) for column in columns]
+
+    def __len__(self) -> int:
+        return int(self.array.shape[0])
+
+    def fill(self, out: Array, start: int) -> None:
+        """Write the rows from ``start`` on to ``out``."""
+        rows = self.array[start : start + len(out)]
+        if abs(rows.strides[0]) < abs(rows.strides[1]):
+            chosen = range(rows.shape[1]) if self.columns is None else self.columns
+            ColumnBlock([rows[:, j] for j in chosen]).fill(out, 0)
+        elif self.columns is None:
+            out[...] = rows
+        else:
+            out[...] = rows[:, self.columns]
+
+    def view(self, start: int, stop: int, dtype: np.dtype[Any]) -> Array | None:
+        """Rows of the array itself where type and order are right."""
+        rows = self.array[start:stop]
+        usable = self.lasting and self.columns is None
+        usable = usable and rows.dtype == dtype and rows.flags.c_contiguous
+        # A plain array: what a subclass does on arithmetic is not what a solver expects.
+        return np.asarray(rows) if usable else None
+
+
+def cut_into_batches(
+    blocks: Iterable[Block], batch_rows: int, width: int, dtype: np.dtype[Any]
+) -> Iterator[Array]:
+    """Join and cut blocks of any lengths: batches of ``batch_rows`` rows, the last one shorter.
+
+    Parameters
+    ----------
+    blocks : iterable of Block
+    batch_rows : int
+    width : int
+        Features d.
+    dtype : numpy dtype
+
+    Yields
+    ------
+    array of shape (m, d)
+        C-contiguous; a part of the source itself where that is possible.
+    """
+    batch: Array | None = None
+    filled = 0
+    for block in blocks:
+        start = 0
+        while start < len(block):
+            stop = min(start + batch_rows - filled, len(block))
+            view = block.view(start, stop, dtype) if stop - start == batch_rows else None
+            if view is not None:
+                yield view
+            else:
+                if batch is None:
+                    batch = np.empty((batch_rows, width), dtype)
+                with np.errstate(over="ignore", invalid="ignore"):  # found as inf later
+                    block.fill(batch[filled : filled + stop - start], start)
+                filled += stop - start
+                if filled == batch_rows:
+                    yield batch
+                    batch, filled = None, 0
+            start = stop
+    if batch is not None:
+        yield batch[:filled]
+
+
+# Parts ----------------------------------------------------------------------------------------
+
+
+class Part(ABC):
+    """Rows in one place. ``name`` is what an error calls it."""
+
+    name: str
+
+    @abstractmethod
+    def layout(self) -> Layout:
+        """Columns and what they hold, without reading the rows."""
+
+    @abstractmethod
+    def count(self) -> int:
+        """Number of rows; a part that has to read them for that remembers it."""
+
+    @abstractmethod
+    def blocks(
+        self, start: int, stop: int | None, columns: Selection, rows: int
+    ) -> Iterator[Block]:
+        """Rows ``start`` to ``stop`` (None: the last) in blocks of about ``rows`` rows or less."""
+
+    @abstractmethod
+    def fingerprint(self) -> list[object]:
+        """What tells this part from another one, cheaply; only strings and numbers."""
+
+
+class ArrayPart(Part):
+    """An array (n, d) in memory or mapped into it."""
+
+    def __init__(self, array: Array, name: str = "the array") -> None:
+        if array.ndim != 2:
+            raise InvalidInputError(
+                f"{name} must be 2-D (samples x features), got {array.ndim}-D of shape "
+                f"{array.shape}; reshape it so that one row is a sample."
+            )
+        self.array, self.name = array, name
+
+    def layout(self) -> Layout:
+        """Columns without names, all of one type."""
+        return Layout(None, (self.array.dtype.name,) * self.array.shape[1])
+
+    def count(self) -> int:
+        """Rows of the array."""
+        return int(self.array.shape[0])
+
+    def blocks(
+        self,
+        start: int,
+        stop: int | None,
+        columns: Selection,
+        rows: int,  # noqa: ARG002
+    ) -> Iterator[Block]:
+        """The rows as one block: nothing is copied here."""
+        yield ArrayBlock(self.array[start:stop], columns)
+
+    def fingerprint(self) -> list[object]:
+        """Shape, type and a checksum of some rows."""
+        some = np.linspace(0, len(self.array) - 1, min(LOOKED_AT, len(self.array))).astype(int)
+        checksum = zlib.crc32(np.ascontiguousarray(self.array[some]).tobytes())
+        return ["array", *self.array.shape, self.array.dtype.name, checksum]

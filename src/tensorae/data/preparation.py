@@ -1,0 +1,317 @@
+"""What was done to a table before the fit: its scaling and all else, remembered and done again.
+
+Shapes: n rows, d features, k clusters.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from tensorae.data.columns import (
+    as_matrix,
+    check_numbers,
+    complete_rows,
+    missing_column,
+    number_columns,
+)
+from tensorae.data.files import listed
+from tensorae.data.parts import Array
+from tensorae.data.table import Table
+from tensorae.exceptions import InvalidInputError, ModelFileError, unknown_choice
+
+__all__ = ["SCALES", "Preparation", "PreparedTable", "Scaling"]
+
+VERSION = 1
+SCALES = ("none", "standard", "max")
+
+
+@dataclass(frozen=True, eq=False)
+class Scaling:
+    """``(x - shift) / unit``, column by column.
+
+    Attributes
+    ----------
+    name : {"none", "standard", "max"}
+    shift : ndarray of shape (d,)
+    unit : ndarray of shape (d,)
+        Never zero.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from tensorae.data import Scaling
+    >>> X = np.array([[1.0, 100.0], [2.0, 400.0]])
+    >>> scaling = Scaling.of(X, "max")
+    >>> scaling.apply(X)
+    array([[0.5 , 0.25],
+           [1.  , 1.  ]])
+    >>> scaling.undo(scaling.apply(X))
+    array([[  1., 100.],
+           [  2., 400.]])
+    """
+
+    name: str
+    shift: Array
+    unit: Array
+
+    @classmethod
+    def of(cls, X: Array, name: str) -> Scaling:
+        """Learn a scaling from rows (n, d).
+
+        "standard" gives every column mean 0 and variance 1, "max" divides it by its largest
+        absolute value. A column that never changes, or is zero, keeps its unit.
+        """
+        if name not in SCALES:
+            raise unknown_choice("scale", name, SCALES)
+        if name == "none":
+            return cls.none(X.shape[1])
+        if name == "max":
+            largest = np.abs(X).max(0).astype(np.float64)
+            return cls(name, np.zeros(X.shape[1]), np.where(largest > 0, largest, 1.0))
+        shift = X.mean(0, dtype=np.float64)
+        unit = np.sqrt(np.mean((X - shift) ** 2, 0))
+        # What rounding makes of a column that never changes is no spread.
+        rounding = 10 * np.finfo(X.dtype).eps * np.abs(shift)
+        return cls(name, shift, np.where(unit > rounding, unit, 1.0))
+
+    @classmethod
+    def none(cls, d: int) -> Scaling:
+        """Columns stay as they are."""
+        return cls("none", np.zeros(d), np.ones(d))
+
+    def apply(self, X: Array) -> Array:
+        """Rows (n, d) on the common scale, in their precision."""
+        if self.name == "none":
+            return X
+        centred = X if self.name == "max" else X - self.shift.astype(X.dtype)
+        scaled: Array = centred / self.unit.astype(X.dtype)
+        return scaled
+
+    def undo(self, X: Array) -> Array:
+        """Rows (n, d) in their own units again."""
+        if self.name == "none":
+            return X
+        restored: Array = X * self.unit.astype(X.dtype) + self.shift.astype(X.dtype)
+        return restored
+
+
+@dataclass(frozen=True, eq=False)
+class PreparedTable:
+    """A table that is ready for a model.
+
+    Attributes
+    ----------
+    X : ndarray of shape (n, d)
+        On the scale of the model; images are flat.
+    table : Table
+        The same rows as they were read.
+    unused : tuple of str
+        Columns that the model does not look at.
+    numbers : ndarray of shape (n,)
+        Which rows of the input they are, from 0.
+    n_dropped : int
+        Rows that were left out.
+    """
+
+    X: Array
+    table: Table
+    unused: tuple[str, ...]
+    numbers: NDArray[np.intp]
+    n_dropped: int
+
+
+@dataclass(frozen=True, eq=False)
+class Preparation:
+    """From a table to the samples of a model.
+
+    Attributes
+    ----------
+    columns : tuple of str or None
+        In the order of the model's features; None where it knows no names.
+    scaling : Scaling
+    shape : tuple of int or None
+        Of one sample, where samples are images.
+    names : tuple of str
+        Of the clusters; empty where they have numbers only.
+    labels : str or None
+        The column that the names are from.
+    foreign : bool
+        Whether the file has notes on a preparation of another make, which are not understood.
+    """
+
+    columns: tuple[str, ...] | None
+    scaling: Scaling
+    shape: tuple[int, ...] | None = None
+    names: tuple[str, ...] = ()
+    labels: str | None = None
+    foreign: bool = False
+
+    @property
+    def n_features(self) -> int:
+        """Columns d, or the pixels of an image."""
+        return len(self.scaling.unit)
+
+    @classmethod
+    def of_header(cls, header: Mapping[str, Any], name: str) -> Preparation:
+        """Read what a model file remembers.
+
+        Parameters
+        ----------
+        header : mapping
+            Of a file written by ``tensorae fit``, or by ``save``: then columns keep their scale.
+        name : str
+            Of the file, for messages.
+
+        Returns
+        -------
+        Preparation
+        """
+        stored = header["preprocessing"]
+        d, names = header["training"].get("n_features"), header["feature_names"]
+        if not isinstance(stored, dict) or "tables" not in stored:
+            if not isinstance(d, int):
+                raise ModelFileError(f"{name!r} does not say how many features it has.")
+            columns = None if names is None else tuple(names)
+            return cls(columns, Scaling.none(d), foreign=bool(stored))
+        if stored["tables"] != VERSION:
+            raise ModelFileError(
+                f"{name!r} was prepared by another version of tensorae ({stored['tables']!r:.20}); "
+                "update tensorae."
+            )
+        try:
+            return _checked(stored, d)
+        except (KeyError, TypeError, ValueError) as error:
+            raise ModelFileError(
+                f"{name!r} has an entry on columns and scales that does not fit ({error!r:.60}); "
+                "fit the model again."
+            ) from None
+
+    def as_header(self) -> dict[str, Any]:
+        """What a model file keeps, in JSON's own kinds."""
+        plain = self.scaling.name == "none"
+        return {
+            "tables": VERSION,
+            "columns": None if self.columns is None else list(self.columns),
+            "n_features": self.n_features,
+            "scale": self.scaling.name,
+            "shift": None if plain else self.scaling.shift.tolist(),
+            "unit": None if plain else self.scaling.unit.tolist(),
+            "shape": None if self.shape is None else list(self.shape),
+            "names": list(self.names),
+            "labels": self.labels,
+        }
+
+    def prepare(self, table: Table, *, drop_missing: bool = False) -> PreparedTable:
+        """Find the model's columns in a table, put them in order and scale them.
+
+        Parameters
+        ----------
+        table : Table
+        drop_missing : bool, default=False
+            Leave out rows in which something is missing; otherwise that is an error.
+
+        Returns
+        -------
+        PreparedTable
+        """
+        columns = None if table.samples is not None else self._columns_of(table)
+        matrix = as_matrix(table, columns)
+        if matrix.shape[1] != self.n_features:
+            raise InvalidInputError(
+                f"the model takes samples of {self.n_features} numbers, got {matrix.shape[1]} in "
+                f"{table.name!r}; give data like that of the fit."
+            )
+        self._check_shape(table)
+        whole = complete_rows(table, matrix, columns, drop=drop_missing)
+        return self.scaled(table, matrix, columns, whole)
+
+    def scaled(
+        self,
+        table: Table,
+        matrix: Array,
+        columns: Sequence[str] | None,
+        whole: NDArray[np.bool_],
+    ) -> PreparedTable:
+        """Scale numbers (n, d) that were taken from a table, but for the rows with gaps."""
+        numbers = np.flatnonzero(whole)
+        dropped = len(whole) - len(numbers)
+        if dropped:
+            matrix, table = matrix[whole], table.take(whole)
+        unused = tuple(name for name in table.columns if name not in set(columns or ()))
+        return PreparedTable(self.scaling.apply(matrix), table, unused, numbers, dropped)
+
+    def undo(self, X: Array) -> Array:
+        """Samples (n, d) of the model in the units of the table."""
+        return self.scaling.undo(X)
+
+    def _columns_of(self, table: Table) -> tuple[str, ...]:
+        if self.columns is None:
+            found = number_columns(table)
+            if len(found) != self.n_features:
+                raise InvalidInputError(
+                    f"the model knows no names and takes {self.n_features} columns of numbers, got "
+                    f"{len(found)} in {table.name!r}; leave out all other columns."
+                )
+            return found
+        missing = [name for name in self.columns if name not in table.columns]
+        if missing:
+            details = [missing_column(name, table.columns) for name in missing]
+            raise InvalidInputError(
+                f"the model needs columns that {table.name!r} does not have: {listed(details)}; "
+                "add or rename them."
+            )
+        check_numbers(table, self.columns)
+        return self.columns
+
+    def _check_shape(self, table: Table) -> None:
+        if self.shape is not None and table.shape is not None and table.shape != self.shape:
+            raise InvalidInputError(
+                f"the model takes images of shape {self.shape}, got {table.shape} in "
+                f"{table.name!r}; resize them."
+            )
+
+
+def _checked(stored: Mapping[str, Any], d: Any) -> Preparation:
+    """Entries of a header, of which nothing is taken for granted."""
+    columns, shape, names = stored["columns"], stored["shape"], stored["names"]
+    count = stored["n_features"]
+    if type(count) is not int or count != d:
+        raise ValueError("n_features")
+    if columns is not None and (not _texts(columns) or len(set(columns)) != count):
+        raise ValueError("columns")
+    if not _texts(names) or not isinstance(stored["labels"], str | None):
+        raise ValueError("names")
+    if shape is not None and math.prod(_whole(shape)) != count:
+        raise ValueError("shape")
+    if stored["scale"] not in SCALES:
+        raise ValueError("scale")
+    shift, unit = np.zeros(count), np.ones(count)
+    if stored["scale"] != "none":
+        shift = np.array(stored["shift"], dtype=np.float64)
+        unit = np.array(stored["unit"], dtype=np.float64)
+    fits = shift.shape == unit.shape == (count,) and bool(np.isfinite([shift, unit]).all())
+    if not fits or not (unit > 0).all():
+        raise ValueError("unit")
+    return Preparation(
+        columns=None if columns is None else tuple(columns),
+        scaling=Scaling(stored["scale"], shift, unit),
+        shape=None if shape is None else tuple(shape),
+        names=tuple(names),
+        labels=stored["labels"],
+    )
+
+
+def _texts(values: Any) -> bool:
+    return isinstance(values, list) and all(isinstance(value, str) for value in values)
+
+
+def _whole(values: Any) -> list[int]:
+    if not isinstance(values, list) or not all(type(v) is int and v > 0 for v in values):
+        raise ValueError("shape")
+    return values

@@ -1,0 +1,213 @@
+"""Rows of CSV and TSV files. Such a file says neither how many it has nor what they hold."""
+
+from __future__ import annotations
+
+import codecs
+from collections.abc import Iterator
+from contextlib import suppress
+from dataclasses import replace
+from functools import cached_property
+from typing import Any
+
+from tensorae.data.binary_files import FilePart
+from tensorae.data.files import File, ReadOptions, arrow
+from tensorae.data.frames import RecordBatchPart, clip, layout_of, reason
+from tensorae.data.parts import Layout, number_type
+from tensorae.exceptions import InvalidInputError, InvalidParameterError
+
+__all__ = ["MISSING", "TextPart"]
+
+# What stands for a missing number, as in pandas.
+MISSING = (
+    "", "#N/A", "#N/A N/A", "#NA", "-1.#IND", "-1.#QNAN", "-NaN", "-nan", "1.#IND", "1.#QNAN",
+    "N/A", "NA", "NULL", "NaN", "None", "n/a", "nan", "null",
+)  # fmt: skip
+UTF_16 = (codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)
+OTHER_DELIMITERS = ";\t|"
+# Bytes that are parsed at once; a line has to fit, also where the header alone is longer than HEAD.
+HEAD, BLOCK, WIDE_BLOCK = 1 << 16, 1_000_000, 32_000_000
+# Bytes that are parsed at once where all rows come into memory anyway.
+MEMORY_BLOCK = 1 << 26
+
+
+class TextPart(FilePart, RecordBatchPart):
+    """Text with a header line; ``.gz`` and the like are unpacked while reading.
+
+    Parameters
+    ----------
+    file : File
+    options : ReadOptions
+    """
+
+    def __init__(self, file: File, options: ReadOptions) -> None:
+        super().__init__(file)
+        self._options, self._count = options, None  # type: tuple[ReadOptions, int | None]
+        self._utf8 = _is_utf8(options.encoding)
+
+    def layout(self) -> Layout:
+        """Names from the header line; what columns hold from the first rows."""
+        return self._layout
+
+    def count(self) -> int:
+        """Rows; read once, numbers and all, since only that tells whether the file is whole."""
+        if self._count is None:
+            names = self._layout.numbers
+            with self._reading():
+                self._count = sum(batch.num_rows for batch in self._read(names, 0))
+        return self._count
+
+    def record_batches(
+        self, start: int, stop: int | None, names: list[str], rows: int
+    ) -> Iterator[Any]:
+        """The rows; those before ``start`` are parsed, but not turned into numbers."""
+        wanted = None if stop is None else stop - start
+        with self._reading():
+            for batch in clip(self._read(names, start), 0, wanted):
+                for first in range(0, batch.num_rows, rows):
+                    yield batch.slice(first, rows)
+
+    def frame(self) -> Any:
+        """All rows and columns as a pyarrow Table; here the last row, too, says what they hold."""
+        csv = arrow("csv")
+        with self._reading():
+            settings, reading = self._settings(), self._read_options(MEMORY_BLOCK)
+            with self.file.open() as stream:
+                table = csv.read_csv(stream, read_options=reading, **settings)
+            self._check_encoding(table.schema)
+            return table
+
+    @cached_property
+    def _layout(self) -> Layout:
+        with self._reading(), self.file.open() as stream:
+            schema = self._reader(stream, None, 0).schema
+            self._check_encoding(schema)
+            found = layout_of(schema, text=True)
+        return replace(found, kinds=tuple(_guess(kind) for kind in found.kinds))
+
+    def _read(self, names: list[str], skip: int) -> Iterator[Any]:
+        with self.file.open() as stream:
+            yield from self._reader(stream, names, skip)
+
+    def _reader(self, stream: Any, names: list[str] | None, skip: int) -> Any:
+        """Parser of a stream; without names it finds out what all columns hold."""
+        conversion: dict[str, Any] = {}
+        if names is not None:
+            pa, layout = arrow(), self._layout
+            kinds = dict(zip(layout.names or (), layout.kinds, strict=True))
+            conversion = {
+                "include_columns": names,
+                "column_types": {
+                    name: pa.bool_() if kinds[name] == "bool" else pa.float64() for name in names
+                },
+            }
+        settings = self._settings(**conversion)
+        block = BLOCK if b"\n" in self._head else WIDE_BLOCK
+        reading = self._read_options(block, skip_rows_after_names=skip)
+        return arrow("csv").open_csv(stream, read_options=reading, **settings)
+
+    def _read_options(self, block: int, **more: Any) -> Any:
+        encoding = self._options.encoding
+        return arrow("csv").ReadOptions(block_size=block, encoding=encoding, **more)
+
+    def _settings(self, **conversion: Any) -> dict[str, Any]:
+        """What a parser has to know of this file."""
+        csv, options = arrow("csv"), self._options
+        return {
+            "parse_options": csv.ParseOptions(delimiter=self._delimiter, newlines_in_values=True),
+            "convert_options": csv.ConvertOptions(
+                # In columns of numbers; text stays as it is.
+                null_values=[*MISSING, *options.missing],
+                decimal_point=options.decimal,
+                **conversion,
+            ),
+        }
+
+    @cached_property
+    def _head(self) -> bytes:
+        with self.file.open() as stream:
+            head: bytes = stream.read(HEAD)
+        if not head.strip():
+            raise InvalidInputError("the file is empty; give a table with a header line.")
+        if self._utf8 and head.startswith(UTF_16):
+            raise InvalidInputError("it is UTF-16 text; add the encoding (--encoding utf-16).")
+        if self._utf8 and b"\0" in head:
+            raise InvalidInputError(
+                "it is no text but binary data; check the file, or say what it is (--format)."
+            )
+        return head
+
+    @cached_property
+    def _delimiter(self) -> str:
+        """The usual one, unless the header line has another one only."""
+        head = self._head.decode(self._options.encoding, "replace")
+        if self._options.delimiter is not None:
+            return self._options.delimiter
+        if self.file.format == "tsv":
+            return "\t"
+        header = head.lstrip().partition("\n")[0]
+        others = [mark for mark in OTHER_DELIMITERS if mark in header]
+        return others[0] if others and "," not in header else ","
+
+    def _check_encoding(self, schema: Any) -> None:
+        """Refuse what is taken for bytes because it is no UTF-8."""
+        types = arrow().types
+        try:
+            names = schema.names
+            broken = [
+                name
+                for name, kind in zip(names, schema.types, strict=True)
+                if types.is_binary(kind)
+            ]
+        except UnicodeDecodeError:
+            broken = ["the header"]
+        if broken and self._utf8:
+            raise InvalidInputError(
+                f"it is not UTF-8 text (see {broken[0]}); add its encoding (--encoding latin-1, "
+                "as a rule)."
+            )
+
+    def _explain(self, error: Exception) -> str:
+        """Parse once more, row by row, to find the rows that are too long or too short."""
+        if isinstance(error, UnicodeError):
+            return f"it is no {self._options.encoding} text; try another encoding (--encoding)."
+        csv = arrow("csv")
+        wrong: list[Any] = []
+
+        def note(row: Any) -> str:
+            wrong.append(row)
+            return "skip"
+
+        with suppress(Exception):  # what matters is in ``error`` already
+            # No column is converted where the only one that is asked for is none of them.
+            settings = self._settings(include_columns=["\n"], include_missing_columns=True)
+            settings["parse_options"].invalid_row_handler = note
+            # Any bytes are text in latin-1, which pyarrow needs in order to tell of a row.
+            encoding = "latin-1" if self._utf8 else self._options.encoding
+            reading = csv.ReadOptions(block_size=WIDE_BLOCK, use_threads=False, encoding=encoding)
+            with self.file.open() as stream:
+                for _ in csv.open_csv(stream, read_options=reading, **settings):
+                    pass
+        if not wrong:
+            return f"it cannot be read as text in columns ({reason(error)}); check the file."
+        first, more = wrong[0], len(wrong) - 1
+        others = f", and so it goes in {more} more line{'s' * (more > 1)}" if more else ""
+        return (
+            f"line {first.number} has {first.actual_columns} values, but the header has "
+            f"{first.expected_columns}{others}; mend the file, or say what stands between values "
+            f"if it is not {self._delimiter!r} (--delimiter)."
+        )
+
+
+def _is_utf8(encoding: str) -> bool:
+    try:
+        return codecs.lookup(encoding).name == "utf-8"
+    except LookupError:
+        raise InvalidParameterError(
+            f"encoding must be a known one, got {encoding!r}; latin-1 and utf-16 are usual."
+        ) from None
+
+
+def _guess(kind: str) -> str:
+    """What a column holds, from its first rows: empty so far, or whole numbers, tell little."""
+    undecided = kind == "null" or (kind != "bool" and number_type(kind) is not None)
+    return "float64" if undecided else kind

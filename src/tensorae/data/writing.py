@@ -1,0 +1,273 @@
+"""Results -> a file of the kind that its ending says, batch by batch; a table is one batch.
+
+Shapes: m rows of a chunk, c columns.
+"""
+
+from __future__ import annotations
+
+import csv
+import io
+import itertools
+import os
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import AbstractContextManager, contextmanager
+from pathlib import Path
+from typing import Any, BinaryIO
+
+import numpy as np
+from numpy.typing import NDArray
+
+from tensorae._files import open_atomically
+from tensorae.data.files import arrow, output_format
+from tensorae.exceptions import InvalidInputError, InvalidParameterError
+
+__all__ = ["stream_to_file", "write_array", "write_csv", "write_table"]
+
+# Rows that Parquet and Arrow files keep together.
+GROUP_ROWS = 1 << 17
+
+Write = Callable[[Any], object]
+
+
+def stream_to_file(
+    path: str | os.PathLike[str], names: Sequence[str], chunks: Iterable[NDArray[Any]]
+) -> int:
+    """Write rows as they come; the file is there when the last one is, or not at all.
+
+    Parameters
+    ----------
+    path : path-like
+        Its ending says what to write: .csv, .tsv, .parquet, .arrow, .feather or .npy.
+    names : sequence of str of length c
+        Of the columns; a .npy file does not keep them.
+    chunks : iterable of array of shape (m, c), or (m,) where there is one column
+        All of one type.
+
+    Returns
+    -------
+    int
+        Number of rows written.
+
+    Raises
+    ------
+    FileWriteError
+        The folder is missing or not writable, or the disk is full. An old file is unchanged.
+
+    Examples
+    --------
+    >>> import tempfile
+    >>> from pathlib import Path
+    >>> import numpy as np
+    >>> from tensorae.data import stream_to_file
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     path = Path(folder, "labels.npy")
+    ...     rows = stream_to_file(path, ["label"], (np.full(2, j) for j in range(3)))
+    ...     rows, np.load(path)
+    (6, array([0, 0, 1, 1, 2, 2]))
+    """
+    path = Path(path)
+    kind = output_format(path)
+    _check_names(names)
+    checked = _checked(chunks, names)
+    first = next(checked, np.empty((0, len(names))))
+    rows = 0
+    with open_atomically(path) as file, _array_writer(kind, file, list(names), first) as write:
+        for chunk in itertools.chain([first], checked):
+            write(chunk)
+            rows += len(chunk)
+    return rows
+
+
+def write_table(path: Path, frame: Any) -> None:
+    """Write a pyarrow Table as CSV, TSV, Parquet or Arrow, as a whole or not at all.
+
+    Parameters
+    ----------
+    path : Path
+        Its ending says what to write.
+    frame : pyarrow.Table
+
+    Raises
+    ------
+    FileWriteError
+        The folder is missing or not writable, or the disk is full. An old file is unchanged.
+    """
+    kind = output_format(path)
+    with open_atomically(path) as file, _table_writer(kind, file, frame.schema) as write:
+        write(frame)
+
+
+def write_array(path: Path, array: NDArray[Any]) -> None:
+    """Write an array as .npy, as a whole or not at all."""
+    with open_atomically(path) as file, _npy(file, array, len(array)) as write:
+        write(array)
+
+
+def write_csv(file: BinaryIO, frame: Any, *, delimiter: str = ",") -> None:
+    """Write a table as UTF-8 text; numbers come back bit for bit when they are read.
+
+    Parameters
+    ----------
+    file : binary file
+    frame : pyarrow.Table
+    delimiter : str, default=","
+    """
+    with _text(file, frame.schema, delimiter) as write:
+        write(frame)
+
+
+# Chunks ---------------------------------------------------------------------------------------
+
+
+def _check_names(names: Sequence[str]) -> None:
+    if isinstance(names, str) or not names or len(set(names)) != len(names):
+        raise InvalidParameterError(
+            f"names must be a list of different names, one for each column, got {names!r}; "
+            "put one name in square brackets, too."
+        )
+
+
+def _checked(chunks: Iterable[Any], names: Sequence[str]) -> Iterator[NDArray[Any]]:
+    """Refuse arrays of another width or type than the first."""
+    first: NDArray[Any] | None = None
+    for chunk in map(np.asarray, chunks):
+        width = 1 if chunk.ndim == 1 else chunk.shape[-1]
+        if chunk.ndim not in (1, 2) or width != len(names):
+            raise InvalidInputError(
+                f"chunks must have {len(names)} columns, one for each name, got shape "
+                f"{chunk.shape}; give one name for each column."
+            )
+        first = chunk if first is None else first
+        if (chunk.dtype, chunk.ndim) != (first.dtype, first.ndim):
+            raise InvalidInputError(
+                f"chunks must be alike, got {chunk.ndim}-D {chunk.dtype} after {first.ndim}-D "
+                f"{first.dtype}; convert them to one type."
+            )
+        yield chunk
+
+
+@contextmanager
+def _array_writer(
+    kind: str, file: BinaryIO, names: list[str], first: NDArray[Any]
+) -> Iterator[Write]:
+    """What writes chunks like the first one."""
+    if kind == "npy":
+        with _npy(file, first) as write:
+            yield write
+        return
+
+    def as_table(chunk: NDArray[Any]) -> Any:
+        columns = chunk.reshape(len(chunk), len(names))
+        return arrow().table({name: columns[:, j] for j, name in enumerate(names)})
+
+    with _table_writer(kind, file, as_table(first[:0]).schema) as write:
+        yield lambda chunk: write(as_table(chunk))
+
+
+# Formats --------------------------------------------------------------------------------------
+
+
+@contextmanager
+def _npy(file: BinaryIO, first: NDArray[Any], rows: int | None = None) -> Iterator[Write]:
+    """What writes arrays like the first one, not by numpy's own: it passes over a full disk."""
+    written = 0
+
+    def header(rows: int) -> None:
+        kind = np.lib.format.dtype_to_descr(first.dtype)
+        facts = {"descr": kind, "fortran_order": False, "shape": (rows, *first.shape[1:])}
+        np.lib.format.write_array_header_1_0(file, facts)
+
+    def write(chunk: NDArray[Any]) -> None:
+        nonlocal written
+        written += len(chunk)
+        if chunk.size:
+            file.write(np.ascontiguousarray(chunk).data)
+
+    if first.dtype.hasobject:
+        raise InvalidInputError(f".npy files hold numbers, got {first.dtype}; choose .parquet.")
+    header(rows or 0)
+    begin = file.tell() if rows is None else 0
+    yield write
+    if rows is None:
+        # The number of rows is known now; NumPy leaves space for it to grow.
+        file.seek(0)
+        header(written)
+        assert file.tell() == begin
+        file.seek(0, os.SEEK_END)
+
+
+def _table_writer(kind: str, file: BinaryIO, schema: Any) -> AbstractContextManager[Write]:
+    """What writes tables of one schema."""
+    if kind in ("csv", "tsv"):
+        return _text(file, schema, "\t" if kind == "tsv" else ",")
+    if kind == "npy":
+        raise InvalidInputError(".npy files hold numbers without names; choose .parquet.")
+    if kind == "arrow":
+        return _grouped(arrow("ipc").new_file(file, schema))
+    # A dictionary of values helps where they are few; measured numbers are all different.
+    floating = arrow().types.is_floating
+    repeated = [field.name for field in schema if not floating(field.type)]
+    return _grouped(arrow("parquet").ParquetWriter(file, schema, use_dictionary=repeated))
+
+
+@contextmanager
+def _grouped(writer: Any) -> Iterator[Write]:
+    """Gather small tables, so that their number does not make the file slow to read."""
+    waiting: list[Any] = []
+
+    def flush() -> None:
+        if waiting:
+            writer.write_table(arrow().concat_tables(waiting).combine_chunks(), GROUP_ROWS)
+            waiting.clear()
+
+    def write(frame: Any) -> None:
+        waiting.append(frame)
+        if sum(table.num_rows for table in waiting) >= GROUP_ROWS:
+            flush()
+
+    with writer:
+        yield write
+        flush()
+
+
+@contextmanager
+def _text(file: BinaryIO, schema: Any, delimiter: str) -> Iterator[Write]:
+    # Quotes only where they are needed; pyarrow would put them around every text.
+    header = io.StringIO()
+    csv.writer(header, delimiter=delimiter, lineterminator="\n").writerow(schema.names)
+    file.write(header.getvalue().encode())
+    arrow_csv = arrow("csv")
+
+    def write(frame: Any) -> None:
+        plain = _plain_columns(frame)
+        options = arrow_csv.WriteOptions(
+            include_header=False,
+            delimiter=delimiter,
+            quoting_style="needed" if _needs_quotes(plain, delimiter) else "none",
+        )
+        arrow_csv.write_csv(plain, file, write_options=options)
+
+    yield write
+
+
+def _plain_columns(frame: Any) -> Any:
+    """The same with each value written out as CSV needs it; lists and the like become text."""
+    types = arrow().types
+    for place, field in enumerate(frame.schema):
+        column = frame.column(place)
+        if types.is_dictionary(field.type):
+            frame = frame.set_column(place, field.name, column.cast(field.type.value_type))
+        elif types.is_nested(field.type) or types.is_binary(field.type):
+            texts = [None if value is None else str(value) for value in column.to_pylist()]
+            frame = frame.set_column(place, field.name, arrow().array(texts, arrow().string()))
+    return frame
+
+
+def _needs_quotes(frame: Any, delimiter: str) -> bool:
+    pa, compute = arrow(), arrow("compute")
+    for column in frame.columns:
+        if pa.types.is_string(column.type) or pa.types.is_large_string(column.type):
+            found = compute.match_substring_regex(column, f'[{delimiter}"\\r\\n]')
+            if compute.any(found).as_py():
+                return True
+    return False

@@ -1,0 +1,139 @@
+"""Which columns are numbers, what is said about the rest, and how numbers are taken."""
+
+import datetime
+from decimal import Decimal
+
+import numpy as np
+import pyarrow as pa
+import pytest
+
+from tensorae.data import (
+    Table,
+    as_matrix,
+    check_numbers,
+    choose_columns,
+    cluster_names,
+    complete_rows,
+    known_labels,
+)
+from tensorae.exceptions import InvalidInputError
+
+
+def data(from_text=False, missing=("", "NA"), **columns):
+    table = pa.table(columns)
+    return Table("t.csv", table.num_rows, table, missing=frozenset(missing), from_text=from_text)
+
+
+DAY = datetime.date(2007, 1, 1)
+
+
+def test_numbers_of_every_kind_are_taken():
+    table = data(
+        whole=[1, 5, 3],
+        fraction=[1.5, 2, 3],
+        small=pa.array([1, 2, 3], pa.uint8()),
+        half=pa.array(np.array([1, 2, 3], np.float16)),
+        decimal=[Decimal("1.5"), Decimal(2), Decimal(3)],
+        truth=[True, False, True],
+        category=pa.array([1.5, 2.5, 1.5]).dictionary_encode(),
+    )
+    choice = choose_columns(table)
+    assert list(choice.columns) == table.columns
+    assert choice.note == ""
+    matrix = as_matrix(table, choice.columns)
+    assert matrix.dtype == np.float64
+    np.testing.assert_array_equal(matrix[0], [1, 1.5, 1, 1, 1.5, 1, 1.5])
+    np.testing.assert_array_equal(matrix[1], [5, 2, 2, 2, 2, 0, 2.5])
+
+
+def test_single_precision_is_kept_where_all_columns_have_it():
+    single = pa.array([1.5, 2.5], pa.float32())
+    assert as_matrix(data(a=single, b=single), ["a", "b"]).dtype == np.float32
+    assert as_matrix(data(a=single, b=[1, 2]), ["a", "b"]).dtype == np.float64
+
+
+def test_what_is_no_number_is_left_out_with_its_count():
+    table = data(
+        x=[1.5, 2.5],
+        text=["a", None],
+        day=[DAY, DAY],
+        empty=pa.nulls(2),
+        list=[[1], [2]],
+        word=pa.array(["a", "a"]).dictionary_encode(),
+        blank=["", "NA"],
+    )
+    choice = choose_columns(table)
+    assert choice.columns == ("x",)
+    for part in ("text (1 texts)", "day (2 dates)", "empty (2 empty cells)", "list (2 values)"):
+        assert part in choice.note
+    assert "and 1 more" in choice.note
+    assert "--ignore text,day,empty,list,word,blank" in choice.note
+    with pytest.raises(InvalidInputError, match="must have a column of numbers"):
+        choose_columns(table, ignore=["x"])
+
+
+def test_numbers_with_some_text_are_refused_with_a_remedy_that_fits_the_file():
+    column = ["1", "2", "3", "?"]
+    with pytest.raises(InvalidInputError, match=r"a \(1 of 4\); --na '\?'"):
+        choose_columns(data(a=column, from_text=True))
+    with pytest.raises(InvalidInputError, match=r"a \(1 of 4\); --ignore a"):
+        choose_columns(data(a=column))
+    with pytest.raises(InvalidInputError, match=r"written as text in a \(2 of 2\)"):
+        choose_columns(data(a=["1", "2"]))
+    with pytest.raises(InvalidInputError, match="decimal comma; add --decimal ','"):
+        choose_columns(data(a=["1,5", "2,5"], from_text=True))
+    assert "a (4 texts)" in choose_columns(data(a=["1", "b", "c", "d"], x=[1, 5, 2, 3])).note
+
+
+def test_a_counter_is_a_long_run_from_zero_or_one():
+    n = 12
+    table = data(
+        zero=np.arange(n), one=np.arange(n) + 1, year=np.arange(n) + 2000, back=np.arange(n)[::-1],
+        fraction=np.arange(n, dtype=float),
+    )  # fmt: skip
+    assert choose_columns(table).columns == ("year", "back", "fraction")
+    assert choose_columns(table, columns=["one"]).columns == ("one",)
+    assert choose_columns(data(x=[1, 2, 3])).columns == ("x",)
+
+
+def test_columns_that_are_named_must_be_numbers():
+    with pytest.raises(InvalidInputError, match=r"must hold numbers, got a \(2 texts\)"):
+        check_numbers(data(a=["x", "y"], b=[1, 2]), ["a", "b"])
+
+
+def test_gaps_and_infinities_are_counted_by_column_and_rows_marked():
+    table = data(a=[1.0, None, 3.0], b=[np.inf, 2.0, 3.0])
+    matrix = as_matrix(table, ["a", "b"])
+    words = r"missing in 2 of 3 rows of 't.csv': a \(1\), b \(1\)"
+    with pytest.raises(InvalidInputError, match=words):
+        complete_rows(table, matrix, ["a", "b"], drop=False)
+    whole = complete_rows(table, matrix, ["a", "b"], drop=True)
+    assert whole.tolist() == [False, False, True]
+    assert table.take(whole).frame["b"].to_pylist() == [3.0]
+    with pytest.raises(InvalidInputError, match="leave out the columns that lack most"):
+        complete_rows(table, matrix[:2], ["a", "b"], drop=True)
+
+
+# Labels ---------------------------------------------------------------------------------------
+
+
+def test_names_are_numbered_by_letter_and_gaps_are_unknown():
+    labels, names = known_labels(data(y=["b", "", "a", None, "NA", " b "]), "y", 3)
+    assert labels.tolist() == [1, -1, 0, -1, -1, 1]
+    assert names == ("a", "b")
+    assert cluster_names(names, 3) == ("a", "b", "cluster 2")
+    assert cluster_names(("cluster 1",), 2) == ("cluster 1", "cluster 1*")
+
+
+def test_numbers_of_clusters_stay_and_other_numbers_are_names():
+    labels, names = known_labels(data(y=[2, None, 0, -1]), "y", 3)
+    assert (labels.tolist(), names) == ([2, -1, 0, -1], ())
+    labels, names = known_labels(data(y=[2.0, np.nan, 0.0]), "y", 3)
+    assert (labels.tolist(), names) == ([2, -1, 0], ())
+    labels, names = known_labels(data(y=[10, 9, None, 9]), "y", 3)
+    assert (labels.tolist(), names) == ([1, 0, -1, 0], ("9", "10"))
+
+
+def test_a_column_of_gaps_has_no_labels():
+    with pytest.raises(InvalidInputError, match="must have some known labels"):
+        known_labels(data(y=["", "NA"]), "y", 2)
