@@ -49,7 +49,8 @@ class Sources:
 
     def check_are_not(self, output: Path) -> None:
         """Refuse to write over what is read."""
-        if output.resolve() in {Path(entry).resolve() for entry in (self.model_file, *self.data)}:
+        inputs = [self.model_file, *map(Path, self.data)]
+        if output.resolve() in [entry.resolve() for entry in inputs]:
             raise typer.BadParameter(
                 f"it must not replace what is read, got {str(output)!r}; give another name.",
                 param_hint="--output",
@@ -58,7 +59,7 @@ class Sources:
     def read(self) -> Inputs:
         """Load the model, read the table and make it ready."""
         from tensorae import load
-        from tensorae.data import Preparation, counted, read_table
+        from tensorae.data import Preparation, read_table
         from tensorae.persistence import read_header
 
         preparation = Preparation.of_header(read_header(self.model_file), str(self.model_file))
@@ -70,9 +71,8 @@ class Sources:
         model = load(self.model_file)
         table = read_table(self.data, self.reading.as_read_options())
         rows = preparation.prepare(table, drop_missing=self.reading.drop_missing)
-        if rows.n_dropped:
-            dropped = counted(rows.n_dropped, "row")
-            self.messages.note(f"left out, because of missing values: {dropped}.")
+        for note in rows.notes:
+            self.messages.note(note)
         return Inputs(model, preparation, rows, self.messages)
 
 
@@ -103,7 +103,7 @@ class Inputs:
         import numpy as np
 
         counts = np.bincount(labels, minlength=len(self.model.cluster_centers_))
-        return size_entries(counts, self.preparation)
+        return size_entries(counts.tolist(), self.preparation)
 
     def shaped(self, X: NDArray[Any]) -> NDArray[Any]:
         """Rows (n, d) as images where the input was."""

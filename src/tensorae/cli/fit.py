@@ -29,12 +29,9 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from tensorae import Batches
-    from tensorae.data import Preparation, Table
+    from tensorae.data import Preparation
 
 __all__ = ["fit"]
-
-# Spreads that differ by more than this factor are of different units, as a rule.
-UNEVEN = 10.0
 
 
 @dataclass(frozen=True, eq=False)
@@ -83,7 +80,7 @@ def fit(
         _train(fitted, training, streaming, messages)
         if processes.rank == 0:
             fitted.save(output, preprocessing=training.preparation.as_header())
-        if messages.wanted:
+        if messages.json or not messages.quiet:
             commands = _next_commands(output, data, reading, streamed=training.streamed)
             _summarise(fitted, training, messages, processes.size, output, commands)
         processes.wait()
@@ -114,7 +111,7 @@ def _streamed(
     messages: Messages,  # noqa: ARG001
 ) -> TrainingData:
     """Rows that stay in their files; options that need the whole table are refused."""
-    from tensorae.data import Batches, Preparation, Scaling
+    from tensorae.data import Batches, Preparation, Scaling, split_names
 
     needs_table = {
         "--scale": options.scale is not Scale.none,
@@ -129,7 +126,7 @@ def _streamed(
                 "files before, and choose columns by --columns.",
                 param_hint=name,
             )
-    columns = _split(options.columns, ()) or None
+    columns = split_names(options.columns or (), known=()) or None
     batches = Batches(list(data), columns=columns, read_options=reading.as_read_options())
     batches.check()
     names = batches.feature_names
@@ -146,82 +143,27 @@ def _in_memory(
     n_clusters: int,
     messages: Messages,
 ) -> TrainingData:
-    """Choose columns, leave out gaps, learn the scaling and read the known labels."""
-    from tensorae.data import (
-        Preparation,
-        Scaling,
-        as_matrix,
-        cluster_names,
-        complete_rows,
-        counted,
-        known_labels,
-        read_table,
-    )
+    """Rows of a table, prepared as the options say."""
+    from tensorae.data import Preparation, read_table
 
     table = read_table(data, reading.as_read_options())
-    columns, notes = _choose(table, options)
-    matrix = as_matrix(table, columns)
-    whole = complete_rows(table, matrix, columns, drop=reading.drop_missing)
-    known, names = None, ()  # type: NDArray[Any] | None, tuple[str, ...]
-    if options.labels is not None:
-        known, names = known_labels(table.take(whole), options.labels, n_clusters)
-    preparation = Preparation(
-        columns=columns,
-        scaling=Scaling.of(matrix[whole], options.scale.value),
-        shape=table.shape,
-        names=cluster_names(names, n_clusters) if names else (),
-        labels=options.labels,
-    )
-    prepared = preparation.scaled(table, matrix, columns, whole)
-    if prepared.n_dropped:
-        notes.append(f"left out, because of missing values: {counted(prepared.n_dropped, 'row')}.")
-    if options.scale is Scale.none and columns is not None:
-        notes += _note_on_units(prepared.X, columns)
-    for note in notes:
-        messages.note(note)
-    return TrainingData(prepared.X, preparation, known)
-
-
-def _choose(table: Table, options: ColumnOptions) -> tuple[tuple[str, ...] | None, list[str]]:
-    """Columns to fit, None where samples are arrays, of which all is taken; and a note."""
-    from tensorae.data import choose_columns, find_columns
-
-    if options.columns and options.ignore:
-        raise typer.BadParameter("give --columns or --ignore, not both.", param_hint="--columns")
-    if table.samples is not None:
-        if options.columns or options.ignore or options.labels:
-            raise typer.BadParameter(
-                "arrays and images have no named columns; leave out --columns, --ignore and "
-                "--labels.",
-                param_hint="--columns",
-            )
-        return None, []
-    ignore = _split(options.ignore, table.columns)
-    find_columns(table, ignore, "--ignore")
-    choice = choose_columns(
+    if table.samples is not None and (options.columns or options.ignore or options.labels):
+        raise typer.BadParameter(
+            "arrays and images have no named columns; leave out --columns, --ignore and --labels.",
+            param_hint="--columns",
+        )
+    preparation, rows = Preparation.learn(
         table,
-        columns=_split(options.columns, table.columns),
-        ignore=[*ignore, *([options.labels] if options.labels else [])],
+        n_clusters,
+        columns=options.columns or (),
+        ignore=options.ignore or (),
+        labels=options.labels,
+        scale=options.scale.value,
+        drop_missing=reading.drop_missing,
     )
-    return choice.columns, [choice.note] if choice.note else []
-
-
-def _split(given: Sequence[str] | None, known: Sequence[str]) -> list[str]:
-    """Names in a,b,c; a name that has a comma itself is taken as it is, and "" if there is one."""
-    parts = [[text] if text in known else text.split(",") for text in given or ()]
-    return list(dict.fromkeys(name for part in parts for name in part if name or name in known))
-
-
-def _note_on_units(X: NDArray[Any], columns: Sequence[str]) -> list[str]:
-    """Say that columns are of different units, where they seem to be."""
-    spreads = {name: s for name, s in zip(columns, X.std(0).tolist(), strict=True) if s > 0}
-    if not spreads or max(spreads.values()) <= UNEVEN * min(spreads.values()):
-        return []
-    wide, narrow = (choose(spreads, key=lambda name: spreads[name]) for choose in (max, min))
-    return [
-        f"{wide} varies by {spreads[wide]:.3g} and {narrow} by {spreads[narrow]:.3g}, so that the "
-        "first counts for more; --scale standard or --scale max puts columns on a par."
-    ]
+    for note in rows.notes:
+        messages.note(note)
+    return TrainingData(rows.X, preparation, rows.known)
 
 
 # Fit and tell -----------------------------------------------------------------------------------

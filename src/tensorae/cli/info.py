@@ -100,7 +100,7 @@ def size_entries(sizes: Sequence[int], preparation: Preparation) -> list[dict[st
     """Label, name and size of each cluster, for scripts."""
     names = preparation.names or [None] * len(sizes)
     return [
-        {"label": label, "name": name, "size": int(size)}
+        {"label": label, "name": name, "size": size}
         for label, (name, size) in enumerate(zip(names, sizes, strict=True))
     ]
 

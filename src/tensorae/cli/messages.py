@@ -27,11 +27,6 @@ class Messages:
     json: Annotated[bool, typer.Option("--json", help="One JSON object for scripts.")] = False
     notes: list[str] = field(default_factory=list, init=False)
 
-    @property
-    def wanted(self) -> bool:
-        """Whether anybody wants to hear about a result."""
-        return self.json or not self.quiet
-
     def mute(self) -> None:
         """Say nothing from now on, since another process speaks."""
         self.quiet, self.json = True, False

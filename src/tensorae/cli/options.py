@@ -150,6 +150,12 @@ class ColumnOptions:
     ] = None
     scale: Annotated[Scale, in_columns("--scale", help="Bring columns to one scale.")] = Scale.none
 
+    def __post_init__(self) -> None:
+        if self.columns and self.ignore:
+            raise typer.BadParameter(
+                "give --columns or --ignore, not both.", param_hint="--columns"
+            )
+
 
 @dataclass(frozen=True)
 class StreamOptions:
@@ -300,7 +306,7 @@ def with_options(command: Callable[..., None]) -> Callable[..., None]:
     return run
 
 
-def _arguments(function: Callable[..., Any]) -> dict[str, inspect.Parameter]:
+def _arguments(function: Any) -> dict[str, inspect.Parameter]:
     """Arguments of a function or a dataclass, by keyword; annotations are no longer text."""
     hints = get_type_hints(function, include_extras=True)
     return {
@@ -309,21 +315,19 @@ def _arguments(function: Callable[..., Any]) -> dict[str, inspect.Parameter]:
     }
 
 
-def _flat(function: Callable[..., Any]) -> list[inspect.Parameter]:
+def _flat(function: Any) -> list[inspect.Parameter]:
     """Arguments of a function, with the fields of a dataclass in its place."""
     found = []
-    for parameter in _arguments(function).values():
-        group = parameter.annotation
-        found += _flat(group) if is_dataclass(group) else [parameter]
+    for argument in _arguments(function).values():
+        group = argument.annotation
+        found += _flat(group) if is_dataclass(group) else [argument]
     return found
 
 
-def _call(function: Callable[..., Any], given: Mapping[str, Any]) -> Any:
+def _call(function: Any, given: Mapping[str, Any]) -> Any:
     """Call a function whose dataclasses are given by their fields."""
-    kinds = {name: parameter.annotation for name, parameter in _arguments(function).items()}
-    return function(
-        **{
-            name: _call(kind, given) if is_dataclass(kind) else given[name]
-            for name, kind in kinds.items()
-        }
-    )
+    arguments = {}
+    for name, argument in _arguments(function).items():
+        group = argument.annotation
+        arguments[name] = _call(group, given) if is_dataclass(group) else given[name]
+    return function(**arguments)
