@@ -14,7 +14,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tensorae.data.files import arrow, listed, nearest
-from tensorae.data.parts import Array
+from tensorae.data.frames import arrow_part
+from tensorae.data.parted import PartedTable
+from tensorae.data.parts import Array, ArrayPart
 from tensorae.data.table import Table
 from tensorae.exceptions import InvalidInputError
 
@@ -211,20 +213,12 @@ def as_matrix(table: Table, columns: Sequence[str] | None) -> Array:
     Returns
     -------
     ndarray of shape (n, d)
-        In single precision where all columns are, else in double. What is missing is NaN.
+        In single precision where that holds all numbers, else in double. What is missing is NaN.
     """
-    if columns is None:
-        assert table.samples is not None
-        rows = table.samples.reshape(table.n_rows, -1)
-        return (
-            rows if rows.dtype in (np.float32, np.float64) else rows.astype(_float_type(rows.dtype))
-        )
-    parts = [_numbers(table.frame[name]) for name in columns]
-    kind = np.float32 if all(part.dtype == np.float32 for part in parts) else np.float64
-    matrix = np.empty((table.n_rows, len(parts)), dtype=kind)
-    for place, part in enumerate(parts):
-        matrix[:, place] = part
-    return matrix
+    if columns is not None:
+        return PartedTable([arrow_part(table.frame, table.name)], columns).collected()
+    assert table.samples is not None
+    return PartedTable([ArrayPart(table.samples.reshape(table.n_rows, -1))], None).collected()
 
 
 def complete_rows(
@@ -263,21 +257,6 @@ def complete_rows(
             f"{listed(details)}; {remedy}."
         )
     return whole
-
-
-def _numbers(column: Any) -> Array:
-    """One column of numbers as floats, NaN where nothing is."""
-    pa = arrow()
-    if pa.types.is_dictionary(column.type):
-        column = column.cast(column.type.value_type)
-    single = pa.types.is_float32(column.type) or pa.types.is_float16(column.type)
-    # Whole numbers above 2^53 lose their last digits; so they would in any table of floats.
-    values: Array = column.cast(pa.float32() if single else pa.float64(), safe=False).to_numpy()
-    return values
-
-
-def _float_type(dtype: np.dtype[Any]) -> type:
-    return np.float32 if dtype == np.float16 else np.float64
 
 
 # Labels ---------------------------------------------------------------------------------------

@@ -16,19 +16,19 @@ from tensorae.data.parts import Array, Block, ColumnBlock, Layout, Part, Selecti
 from tensorae.exceptions import InvalidInputError, TensoraeError
 
 __all__ = [
-    "ArrowTablePart",
-    "DatasetPart",
-    "PandasPart",
-    "PolarsPart",
     "RecordBatchPart",
+    "arrow_part",
     "as_input_errors",
     "clip",
     "dataset_parts",
     "index_columns",
     "layout_of",
+    "pandas_part",
+    "polars_part",
     "reason",
 ]
 
+Cut = Callable[[Any, slice, Sequence[str]], Iterator[Block]]
 # Bytes that are read at once: small beside a batch, large beside the price of a call.
 READ_BYTES = 4_000_000
 # Places in a table, and rows at each, that its fingerprint looks at.
@@ -89,6 +89,8 @@ def reason(error: Exception) -> str:
 
 
 def _kind(dtype: Any, types: Any) -> str:
+    if types.is_dictionary(dtype):
+        dtype = dtype.value_type
     if types.is_floating(dtype) or types.is_integer(dtype) or types.is_boolean(dtype):
         return str(dtype.to_pandas_dtype().__name__).rstrip("_")
     return "float64" if types.is_decimal(dtype) else str(dtype)
@@ -103,8 +105,11 @@ def _to_block(batch: Any, names: Sequence[str]) -> ColumnBlock:
 
 def _to_numpy(column: Any, pa: Any) -> Array:
     """A column without a copy where there is no missing value."""
+    if pa.types.is_dictionary(column.type):
+        column = column.cast(column.type.value_type)
     if column.null_count or pa.types.is_decimal(column.type):
-        column = column.cast(pa.float64())
+        # Whole numbers above 2^53 lose their last digits; so they would in any table of floats.
+        column = column.cast(pa.float64(), safe=False)
     values: Array = column.to_numpy(zero_copy_only=False)
     return values
 
@@ -136,11 +141,25 @@ class RecordBatchPart(Part):
 # Tables in memory -----------------------------------------------------------------------------
 
 
-class _TablePart(Part):
-    """A table in memory that can be cut by rows at no cost."""
+class TablePart(Part):
+    """A table in memory, which can be cut by rows at no cost.
 
-    def __init__(self, frame: Any, name: str) -> None:
+    Parameters
+    ----------
+    frame : DataFrame or Table
+    name : str
+    columns : Layout
+    cut : callable
+        Gives the named columns of a frame, in blocks.
+    """
+
+    def __init__(self, frame: Any, name: str, columns: Layout, cut: Cut) -> None:
         self.frame, self.name = frame, name
+        self._columns, self._cut = columns, cut
+
+    def layout(self) -> Layout:
+        """Columns and their types."""
+        return self._columns
 
     def count(self) -> int:
         """Rows of the table."""
@@ -154,37 +173,32 @@ class _TablePart(Part):
         last = self.count() if stop is None else stop
         step = _rows_at_once(len(names), rows)
         for first in range(start, last, step):
-            yield from self._cut(first, min(first + step, last), names)
+            yield from self._cut(self.frame, slice(first, min(first + step, last)), names)
 
     def fingerprint(self) -> list[object]:
         """Shape, names and a checksum of some rows."""
-        layout, n = self.layout(), self.count()
+        n, names = self.count(), self._columns.numbers
         checksum = 0
         for start in np.linspace(0, max(n - ROWS_EACH, 0), PLACES).astype(int).tolist():
-            for block in self._cut(start, min(start + ROWS_EACH, n), layout.numbers):
-                rows = np.empty((len(block), len(layout.numbers)))
+            for block in self._cut(self.frame, slice(start, min(start + ROWS_EACH, n)), names):
+                rows = np.empty((len(block), len(names)))
                 block.fill(rows, 0)
                 checksum = zlib.crc32(rows.tobytes(), checksum)
-        return ["table", n, *(layout.names or ()), checksum]
-
-    @abstractmethod
-    def _cut(self, start: int, stop: int, names: Sequence[str]) -> Iterator[Block]:
-        """Rows ``start`` to ``stop`` of the named columns."""
+        return ["table", n, *(self._columns.names or ()), checksum]
 
 
-class PandasPart(_TablePart):
-    """A pandas DataFrame."""
+def pandas_part(frame: Any) -> TablePart:
+    """A pandas DataFrame; names of columns become texts."""
+    # Types of pandas' own say which of NumPy's they stand for.
+    kinds = (str(getattr(kind, "numpy_dtype", kind)) for kind in frame.dtypes)
+    columns = Layout(tuple(map(str, frame.columns)), tuple(kinds))
+    return TablePart(frame, "the DataFrame", columns, _cut_pandas)
 
-    def layout(self) -> Layout:
-        """Columns; their names become texts."""
-        # Types of pandas' own say which of NumPy's they stand for.
-        kinds = (str(getattr(kind, "numpy_dtype", kind)) for kind in self.frame.dtypes)
-        return Layout(tuple(map(str, self.frame.columns)), tuple(kinds))
 
-    def _cut(self, start: int, stop: int, names: Sequence[str]) -> Iterator[Block]:
-        places = {str(name): j for j, name in enumerate(self.frame.columns)}
-        rows = self.frame.iloc[start:stop]
-        yield ColumnBlock([_pandas_values(rows.iloc[:, places[name]]) for name in names])
+def _cut_pandas(frame: Any, rows: slice, names: Sequence[str]) -> Iterator[Block]:
+    places = {str(name): j for j, name in enumerate(frame.columns)}
+    cut = frame.iloc[rows]
+    yield ColumnBlock([_pandas_values(cut.iloc[:, places[name]]) for name in names])
 
 
 def _pandas_values(series: Any) -> Array:
@@ -194,16 +208,14 @@ def _pandas_values(series: Any) -> Array:
     return np.asarray(series.to_numpy(dtype=kind, na_value=np.nan))
 
 
-class PolarsPart(_TablePart):
+def polars_part(frame: Any) -> TablePart:
     """A polars DataFrame."""
+    columns = Layout(tuple(frame.columns), tuple(map(_polars_kind, frame.dtypes)))
+    return TablePart(frame, "the DataFrame", columns, _cut_polars)
 
-    def layout(self) -> Layout:
-        """Columns and their types."""
-        return Layout(tuple(self.frame.columns), tuple(map(_polars_kind, self.frame.dtypes)))
 
-    def _cut(self, start: int, stop: int, names: Sequence[str]) -> Iterator[Block]:
-        rows = self.frame.slice(start, stop - start)
-        yield ColumnBlock([_polars_values(rows[name]) for name in names])
+def _cut_polars(frame: Any, rows: slice, names: Sequence[str]) -> Iterator[Block]:
+    yield ColumnBlock([_polars_values(frame[name][rows]) for name in names])
 
 
 def _polars_kind(dtype: Any) -> str:
@@ -219,31 +231,21 @@ def _polars_values(series: Any) -> Array:
     return np.asarray(series.to_numpy())
 
 
-class ArrowTablePart(_TablePart):
+def arrow_part(frame: Any, name: str = "the Table") -> TablePart:
     """A pyarrow Table."""
+    return TablePart(frame, name, layout_of(frame.schema), _cut_arrow)
 
-    def layout(self) -> Layout:
-        """Columns and their types."""
-        return layout_of(self.frame.schema)
 
-    def _cut(self, start: int, stop: int, names: Sequence[str]) -> Iterator[Block]:
-        for batch in self.frame.slice(start, stop - start).to_batches():
-            yield _to_block(batch, names)
+def _cut_arrow(frame: Any, rows: slice, names: Sequence[str]) -> Iterator[Block]:
+    for batch in frame.slice(rows.start, rows.stop - rows.start).to_batches():
+        yield _to_block(batch, names)
 
 
 # Datasets -------------------------------------------------------------------------------------
 
 
 class DatasetPart(RecordBatchPart):
-    """A pyarrow Dataset, or one fragment of it, read by pyarrow's own scanner.
-
-    Parameters
-    ----------
-    scanned : pyarrow Dataset or Fragment
-    schema : pyarrow.Schema
-        That of the whole dataset.
-    name : str
-    """
+    """A pyarrow Dataset of a schema, or one fragment of it, read by pyarrow's own scanner."""
 
     def __init__(self, scanned: Any, schema: Any, name: str) -> None:
         self.scanned, self.schema, self.name = scanned, schema, name
@@ -282,14 +284,11 @@ class DatasetPart(RecordBatchPart):
         options = {"schema": self.schema} if self._is_fragment else {}
         with _reading():
             # The scanner reads ahead by itself; more of that would only hold more in memory.
-            batches = self.scanned.scanner(
-                **options,
-                columns=names,
-                batch_size=rows,
-                batch_readahead=1,
-                fragment_readahead=1,
-            ).to_batches()
-            yield from clip(batches, start, None if stop is None else stop - start)
+            scanner = self.scanned.scanner(
+                **options, columns=names, batch_size=rows, batch_readahead=1, fragment_readahead=1
+            )
+            wanted = None if stop is None else stop - start
+            yield from clip(scanner.to_batches(), start, wanted)
 
     def fingerprint(self) -> list[object]:
         """Names of the columns, rows, and name, size and time of a file."""

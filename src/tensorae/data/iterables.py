@@ -15,6 +15,7 @@ from tensorae.exceptions import InvalidInputError
 
 __all__ = ["FunctionPart", "SamplesPart", "torch_parts"]
 
+Arrays = Generator[tuple[int, Array], None, None]
 # Passes are compared by rows at multiples of this, and at powers of two.
 COMPARED_EVERY = 1 << 16
 # Samples of a Dataset that are put together at once.
@@ -31,7 +32,7 @@ class _GeneratedPart(Part):
         self._checksums: dict[int, int] = {}
 
     @abstractmethod
-    def _arrays(self, start: int, stop: int | None) -> Generator[tuple[int, Array], None, None]:
+    def _arrays(self, start: int, stop: int | None) -> Arrays:
         """Arrays that hold rows ``start`` to ``stop`` and maybe more, each with its first row."""
 
     def layout(self) -> Layout:
@@ -54,11 +55,7 @@ class _GeneratedPart(Part):
         return self._count
 
     def blocks(
-        self,
-        start: int,
-        stop: int | None,
-        columns: Selection,
-        rows: int,  # noqa: ARG002
+        self, start: int, stop: int | None, columns: Selection, _rows: int
     ) -> Iterator[Block]:
         """The rows, checked to be those of the passes before."""
         for first, array in self._checked(start, stop):
@@ -109,26 +106,13 @@ class _GeneratedPart(Part):
 
 
 class FunctionPart(_GeneratedPart):
-    """What a function returns: an iterator of arrays (m, d).
-
-    Parameters
-    ----------
-    make : callable
-        Called once for every pass.
-    name : str
-    count : int, optional
-        Rows, where they are known.
-    """
+    """What a function returns, called once for every pass: an iterator of arrays (m, d)."""
 
     def __init__(self, make: Callable[[], Any], name: str, count: int | None = None) -> None:
         super().__init__(name, count)
         self.make = make
 
-    def _arrays(
-        self,
-        start: int,  # noqa: ARG002
-        stop: int | None,  # noqa: ARG002
-    ) -> Generator[tuple[int, Array], None, None]:
+    def _arrays(self, _start: int, _stop: int | None) -> Arrays:
         first = 0
         made = self.make()
         if not isinstance(made, Iterable):
@@ -148,19 +132,13 @@ class FunctionPart(_GeneratedPart):
 
 
 class SamplesPart(_GeneratedPart):
-    """A torch map-style Dataset: every sample can be asked for.
-
-    Parameters
-    ----------
-    dataset : torch.utils.data.Dataset
-    name : str
-    """
+    """A torch map-style Dataset: every sample can be asked for."""
 
     def __init__(self, dataset: Any, name: str = "the Dataset") -> None:
         super().__init__(name, len(dataset))
         self.dataset = dataset
 
-    def _arrays(self, start: int, stop: int | None) -> Generator[tuple[int, Array], None, None]:
+    def _arrays(self, start: int, stop: int | None) -> Arrays:
         last = self.count() if stop is None else min(stop, self.count())
         for first in range(start, last, SAMPLES_AT_ONCE):
             places = list(range(first, min(first + SAMPLES_AT_ONCE, last)))

@@ -22,9 +22,18 @@ from tensorae.data.files import (
     nearest,
     refuse_twice,
 )
-from tensorae.data.frames import ArrowTablePart, PandasPart, PolarsPart, dataset_parts
+from tensorae.data.frames import arrow_part, dataset_parts, pandas_part, polars_part
 from tensorae.data.iterables import FunctionPart, torch_parts
-from tensorae.data.parts import ArrayPart, Block, Layout, Part, Selection, number_type
+from tensorae.data.parts import (
+    Array,
+    ArrayPart,
+    Block,
+    Layout,
+    Part,
+    Selection,
+    cut_into_batches,
+    number_type,
+)
 from tensorae.data.text_files import TextPart
 from tensorae.exceptions import InvalidInputError
 
@@ -53,19 +62,7 @@ BINARY: dict[str, Callable[[File], FilePart]] = {
 
 
 def find_parts(source: Any, options: ReadOptions) -> list[Part]:
-    """Find out what ``source`` is made of; nothing is read here.
-
-    Parameters
-    ----------
-    source : any of what ``Batches`` takes
-    options : ReadOptions
-        For files.
-
-    Returns
-    -------
-    list of Part
-        Not empty.
-    """
+    """Find out what ``source``, any of what ``Batches`` takes, is made of; nothing is read."""
     entries = source if isinstance(source, list | tuple) else [source]
     parts = [part for entry in entries for part in _parts_of(entry, options)]
     if not parts:
@@ -109,16 +106,15 @@ def _parts_of(source: Any, options: ReadOptions) -> list[Part]:
 def _table_parts(source: Any) -> list[Part]:
     """Parts of tables; their packages need not be there if the source is none of them."""
     if _is(source, "pandas", "DataFrame"):
-        return [PandasPart(source, "the DataFrame")]
+        return [pandas_part(source)]
     if _is(source, "polars", "DataFrame"):
-        return [PolarsPart(source, "the DataFrame")]
+        return [polars_part(source)]
     if _is(source, "polars", "LazyFrame"):
         raise InvalidInputError("a LazyFrame has no rows yet; collect() it or give the path.")
     if _is(source, "pyarrow", "Table"):
-        return [ArrowTablePart(source, "the Table")]
+        return [arrow_part(source)]
     if _is(source, "pyarrow", "RecordBatch"):
-        whole = sys.modules["pyarrow"].Table.from_batches([source])
-        return [ArrowTablePart(whole, "the Table")]
+        return [arrow_part(sys.modules["pyarrow"].Table.from_batches([source]))]
     return dataset_parts(source) if _is(source, "pyarrow.dataset", "Dataset") else []
 
 
@@ -139,19 +135,13 @@ def _number(parts: list[Part]) -> None:
 
 
 class PartedTable:
-    """Rows of several parts of one layout, one part after the other.
+    """The wanted columns of several parts of one layout, one part after the other.
 
-    Parameters
-    ----------
-    parts : sequence of Part
-    columns : sequence of str or int, optional
-        The columns that are wanted, in this order; all if not given.
-    dtype : numpy dtype, optional
-        Given, the parts may hold numbers of different types.
+    Where a ``dtype`` is given, the parts may hold numbers of different types.
     """
 
     def __init__(
-        self, parts: Sequence[Part], columns: Selection, dtype: np.dtype[Any] | None
+        self, parts: Sequence[Part], columns: Selection, dtype: np.dtype[Any] | None = None
     ) -> None:
         self.parts = list(parts)
         self._columns, self._dtype = columns, dtype
@@ -208,6 +198,12 @@ class PartedTable:
                 for block in part.blocks(first, last, selection, rows):
                     yield part, row, block
                     row += len(block)
+
+    def collected(self) -> Array:
+        """All rows (n, d) in memory; views where that is possible."""
+        n = self.n_rows
+        blocks = (block for _, _, block in self.blocks(0, None, n))
+        return next(cut_into_batches(blocks, n, len(self.layout.kinds), self.dtype))
 
     def _ranges(self, start: int, stop: int | None) -> Iterator[tuple[Part, int, int | None]]:
         """Which rows of which parts make up a range of rows."""

@@ -121,16 +121,7 @@ class ColumnBlock(Block):
 
 
 class ArrayBlock(Block):
-    """Rows of an array (m, D).
-
-    Parameters
-    ----------
-    array : array of shape (m, D)
-    columns : sequence of int, optional
-        Those that are wanted; all if not given.
-    lasting : bool, default=True
-        Whether the rows stay as they are, so that they need not be copied.
-    """
+    """Rows of an array (m, D), of which some columns are wanted; if they last, without a copy."""
 
     def __init__(self, array: Array, columns: Selection = None, *, lasting: bool = True) -> None:
         self.array, self.lasting = array, lasting
@@ -164,18 +155,7 @@ def cut_into_batches(
 ) -> Iterator[Array]:
     """Join and cut blocks of any lengths: batches of ``batch_rows`` rows, the last one shorter.
 
-    Parameters
-    ----------
-    blocks : iterable of Block
-    batch_rows : int
-    width : int
-        Features d.
-    dtype : numpy dtype
-
-    Yields
-    ------
-    array of shape (m, d)
-        C-contiguous; a part of the source itself where that is possible.
+    They have d = ``width`` features, are C-contiguous, and views of the source where possible.
     """
     batch: Array | None = None
     filled = 0
@@ -247,11 +227,7 @@ class ArrayPart(Part):
         return int(self.array.shape[0])
 
     def blocks(
-        self,
-        start: int,
-        stop: int | None,
-        columns: Selection,
-        rows: int,  # noqa: ARG002
+        self, start: int, stop: int | None, columns: Selection, _rows: int
     ) -> Iterator[Block]:
         """The rows as one block: nothing is copied here."""
         yield ArrayBlock(self.array[start:stop], columns)

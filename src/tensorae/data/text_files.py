@@ -31,13 +31,7 @@ MEMORY_BLOCK = 1 << 26
 
 
 class TextPart(FilePart, RecordBatchPart):
-    """Text with a header line; ``.gz`` and the like are unpacked while reading.
-
-    Parameters
-    ----------
-    file : File
-    options : ReadOptions
-    """
+    """Text with a header line; ``.gz`` and the like are unpacked while reading."""
 
     def __init__(self, file: File, options: ReadOptions) -> None:
         super().__init__(file)
