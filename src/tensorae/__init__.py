@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from tensorae.deep.tensorize import tensorize
     from tensorae.estimators.deep import TAE
     from tensorae.estimators.linear import LinearTAE
-    from tensorae.persistence import load
+    from tensorae.storage import load
 
 __version__ = "0.1.0"
 __all__ = ["TAE", "Batches", "LinearTAE", "__version__", "load", "tensorize"]
@@ -22,7 +22,7 @@ _HOMES = {
     "Batches": "tensorae.data",
     "LinearTAE": "tensorae.estimators.linear",
     "TAE": "tensorae.estimators.deep",
-    "load": "tensorae.persistence",
+    "load": "tensorae.storage",
     "tensorize": "tensorae.deep.tensorize",
 }
 

@@ -7,6 +7,7 @@
     ├── InvalidParameterError   (also ValueError)   a constructor or method argument is out of range
     ├── NotFittedError          (also scikit-learn's) predict before fit
     ├── ModelFileError          (also ValueError)   a model file is damaged, foreign or too new
+    │   └── CheckpointError                         the same of the checkpoint of a fit
     ├── FileWriteError          (also OSError)      a file cannot be written: folder, rights, space
     └── MissingDependencyError  (also ImportError)  an optional package is not installed
 
@@ -17,14 +18,16 @@ from __future__ import annotations
 
 import difflib
 from collections.abc import Iterable
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 __all__ = [
+    "CheckpointError",
     "FileWriteError",
     "InvalidInputError",
     "InvalidParameterError",
     "MissingDependencyError",
     "ModelFileError",
+    "NotFittedError",
     "TensoraeError",
 ]
 
@@ -45,6 +48,10 @@ class ModelFileError(TensoraeError, ValueError):
     """A file is no model, or not a whole one, or of a version to come."""
 
 
+class CheckpointError(ModelFileError):
+    """A checkpoint is damaged, or of a version that cannot be gone on from."""
+
+
 class FileWriteError(TensoraeError, OSError):
     """A file cannot be written; what was there before is unchanged."""
 
@@ -53,12 +60,20 @@ class MissingDependencyError(TensoraeError, ImportError):
     """An optional package is needed and not installed."""
 
 
+if TYPE_CHECKING:
+
+    class NotFittedError(TensoraeError, ValueError, AttributeError):
+        """The estimator was asked for results before ``fit``."""
+
+
 def __getattr__(name: str) -> Any:
     # It derives from scikit-learn's, which takes its time to import.
     if name == "NotFittedError":
-        from tensorae.estimators.validation import NotFittedError
+        from sklearn.exceptions import NotFittedError as _Theirs
 
-        return NotFittedError
+        members = {"__module__": __name__, "__doc__": "The estimator was asked before ``fit``."}
+        # Built once: an ``except`` must find the very class that was raised.
+        return globals().setdefault(name, type(name, (TensoraeError, _Theirs), members))
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
 
 

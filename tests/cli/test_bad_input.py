@@ -9,7 +9,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from tensorae._container import Container, FileKind, read_container, write_container
+from tensorae.storage.container import Container, FileKind, read_container, write_container
 
 ROOT = os.geteuid() == 0
 NOBODY = 65534

@@ -9,7 +9,7 @@ from pyarrow import csv
 
 from tensorae import LinearTAE, load
 from tensorae.data import Preparation, read_table
-from tensorae.persistence import read_header
+from tensorae.storage import read_header
 
 COLUMNS = ["bill_length_mm", "bill_depth_mm", "flipper_length_mm", "body_mass_g"]
 

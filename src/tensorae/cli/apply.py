@@ -60,7 +60,7 @@ class Sources:
         """Load the model, read the table and make it ready."""
         from tensorae import load
         from tensorae.data import Preparation, read_table
-        from tensorae.persistence import read_header
+        from tensorae.storage import read_header
 
         preparation = Preparation.of_header(read_header(self.model_file), str(self.model_file))
         if preparation.foreign:

@@ -28,7 +28,7 @@ def info(model_file: MODEL_FILE, messages: Messages) -> None:
     from tensorae import load
     from tensorae.data import Preparation
     from tensorae.explain import describe
-    from tensorae.persistence import read_header
+    from tensorae.storage import read_header
 
     header = read_header(model_file)
     preparation = Preparation.of_header(header, str(model_file))

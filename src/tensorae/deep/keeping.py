@@ -5,22 +5,22 @@ Shapes: n samples, k clusters.
 
 from __future__ import annotations
 
-import math
 from collections.abc import Mapping
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import torch
 from torch import Tensor
 
-from tensorae.checkpoints import Checkpoint, State
 from tensorae.deep.history import History
 from tensorae.deep.membership import Membership, TrainingData
 from tensorae.deep.scoring import Twins
 from tensorae.deep.steps import Steps
 
+if TYPE_CHECKING:
+    from tensorae.storage.checkpoints import Checkpoint
+
 __all__ = [
     "Keeping",
-    "history_numbers",
     "load_optimizers",
     "optimizer_tensors",
     "under",
@@ -52,7 +52,7 @@ class Keeping:
         The best state so far.
     learned : dict of Tensor
         What the second phase began with.
-    kept : State or None
+    kept : dict or None
         A state of the second phase that is yet to be taken over.
     """
 
@@ -67,7 +67,7 @@ class Keeping:
     best_loss: float
     saved: dict[str, Any]
     learned: dict[str, Tensor]
-    kept: State | None
+    kept: dict[str, Any] | None
     data: TrainingData
     twins: Twins
     membership: Membership
@@ -77,23 +77,23 @@ class Keeping:
 
     def take_up(self) -> None:
         """Take over a state that was kept, if there is one."""
-        device = self.data.x.device
-        state = None if self.checkpoint is None else self.checkpoint.restore(device)
-        if state is None:
-            return
-        with_history(self.history, state.numbers["history"])
-        if state.numbers["phase"] == "learn":
+        if self.checkpoint is not None:
+            self.checkpoint.resume(self._take_over_kept, self.data.x.device)
+
+    def _take_over_kept(self, state: dict[str, Any]) -> None:
+        with_history(self.history, state["history"])
+        if state["phase"] == "learn":
             self._set(state)
             return
         # The second phase is entered as it was, then goes on where it had come to.
         self.phase, self.kept = "close", state
         for number, module in enumerate(self.twins.modules):
-            module.load_state_dict(under(state.tensors, f"learned.{number}"))
-        self.membership.labels = state.tensors["learned.labels"].clone()
-        if "learned.soft" in state.tensors:
-            self.membership.soft = state.tensors["learned.soft"].clone()
-        self.best_epoch = state.numbers["best_epoch"]
-        self._set_randomness(state.tensors, "learned.")
+            module.load_state_dict(under(state, f"learned.{number}"))
+        self.membership.labels = state["learned.labels"].clone()
+        if "learned.soft" in state:
+            self.membership.soft = state["learned.soft"].clone()
+        self.best_epoch = state["best_epoch"]
+        self._set_randomness(state, "learned.")
 
     def note_learned(self) -> None:
         """Remember what the first phase came to; the second can then be entered again."""
@@ -120,10 +120,8 @@ class Keeping:
             tensors["saved.soft"] = self.saved["soft"]
         numbers = {name: getattr(self, name) for name in KEPT}
         numbers |= {name: getattr(self.membership, name) for name in KEPT_OF_MEMBERSHIP}
-        if math.isinf(self.best_loss):
-            numbers["best_loss"] = None
-        numbers["history"] = history_numbers(self.history)
-        self.checkpoint.keep(State(self.epoch, numbers, tensors))
+        numbers["history"] = self.history.columns
+        self.checkpoint.write({"step": self.epoch, **numbers, **tensors})
 
     def tensors(self, prefix: str) -> dict[str, Tensor]:
         """Networks, labels and the generators."""
@@ -139,9 +137,8 @@ class Keeping:
         tensors[f"{prefix}.torch"] = torch.get_rng_state()
         return tensors
 
-    def _set(self, state: State) -> None:
+    def _set(self, tensors: dict[str, Any]) -> None:
         """Be what a kept state says."""
-        tensors, numbers = state.tensors, state.numbers
         for number, module in enumerate(self.twins.modules):
             module.load_state_dict(under(tensors, f"now.{number}"))
         load_optimizers(self.steps.optimizers, tensors)
@@ -154,14 +151,12 @@ class Keeping:
             "soft": tensors.get("saved.soft"),
         }
         for name in KEPT:
-            setattr(self, name, numbers[name])
+            setattr(self, name, tensors[name])
         for name in KEPT_OF_MEMBERSHIP:
-            setattr(membership, name, numbers[name])
-        if self.best_loss is None:
-            self.best_loss = math.inf
+            setattr(membership, name, tensors[name])
         self._set_randomness(tensors, "now.")
 
-    def _set_randomness(self, tensors: dict[str, Tensor], prefix: str) -> None:
+    def _set_randomness(self, tensors: dict[str, Any], prefix: str) -> None:
         self.generator.set_state(tensors[f"{prefix}generator"].cpu())
         torch.set_rng_state(tensors[f"{prefix}torch"].cpu())
 
@@ -194,16 +189,7 @@ def under(tensors: Mapping[str, Tensor], prefix: str) -> dict[str, Tensor]:
     return {name[len(start) :]: t for name, t in tensors.items() if name.startswith(start)}
 
 
-def history_numbers(history: History) -> dict[str, list[Any]]:
-    """Return the history as JSON knows it, which has no NaN."""
-    return {name: [_plain(v) for v in values] for name, values in history.columns.items()}
-
-
 def with_history(history: History, numbers: Mapping[str, list[Any]]) -> None:
     """Go on with a history that was kept."""
     for name, values in numbers.items():
-        history.columns[name] = [math.nan if v is None else v for v in values]
-
-
-def _plain(value: Any) -> Any:
-    return None if isinstance(value, float) and math.isnan(value) else value
+        history.columns[name] = list(values)

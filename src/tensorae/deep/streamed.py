@@ -19,15 +19,13 @@ import math
 import time
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
 import torch
 from torch import Tensor, nn
 
-from tensorae.checkpoints import Checkpoint, State
 from tensorae.deep.history import Epoch, History
 from tensorae.deep.keeping import (
-    history_numbers,
     load_optimizers,
     optimizer_tensors,
     under,
@@ -37,6 +35,9 @@ from tensorae.deep.scoring import chunk_rows
 from tensorae.deep.tensorize import TensorizedAutoencoder
 from tensorae.deep.training import TrainingOptions
 from tensorae.parallel import Processes
+
+if TYPE_CHECKING:
+    from tensorae.storage.checkpoints import Checkpoint
 
 __all__ = ["StreamedTraining", "UnitRows"]
 
@@ -340,21 +341,22 @@ class StreamedTraining:
         tensors |= optimizer_tensors(self.optimizers)
         tensors |= {"labels": self.labels, "generator": self.generator.get_state()}
         tensors["torch"] = torch.get_rng_state()
-        self.checkpoint.keep(State(done, {"history": history_numbers(self.history)}, tensors))
+        self.checkpoint.write({"step": done, "history": self.history.columns, **tensors})
 
     def _restore(self) -> int:
         """Take over a kept state; how many passes it has done."""
-        state = None if self.checkpoint is None else self.checkpoint.restore(self.labels.device)
-        if state is None:
+        if self.checkpoint is None:
             return 0
-        tensors = state.tensors
+        return self.checkpoint.resume(self._take_up, self.labels.device) or 0
+
+    def _take_up(self, tensors: dict[str, Any]) -> int:
         self.module.load_state_dict(under(tensors, "module"))
         load_optimizers(self.optimizers, tensors)
         self.labels = tensors["labels"]
         self.generator.set_state(tensors["generator"].cpu())
         torch.set_rng_state(tensors["torch"].cpu())
-        with_history(self.history, state.numbers["history"])
-        return state.step
+        with_history(self.history, tensors["history"])
+        return int(tensors["step"])
 
 
 def _optimizer(network: nn.Module, lr: float) -> torch.optim.Optimizer:

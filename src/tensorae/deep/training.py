@@ -19,13 +19,12 @@ import math
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import torch
 from torch import Tensor
 
 from tensorae.assignment import Rule
-from tensorae.checkpoints import Checkpoint
 from tensorae.deep.history import Epoch, History
 from tensorae.deep.keeping import Keeping
 from tensorae.deep.membership import Membership, Source, TrainingData
@@ -34,6 +33,9 @@ from tensorae.deep.scoring import Twins
 from tensorae.deep.start import Start, principal_directions
 from tensorae.deep.steps import DivergedError, Steps
 from tensorae.deep.tensorize import TensorizedAutoencoder
+
+if TYPE_CHECKING:
+    from tensorae.storage.checkpoints import Checkpoint
 
 __all__ = ["Outcome", "TrainingOptions", "train"]
 

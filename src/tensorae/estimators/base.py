@@ -24,6 +24,7 @@ from sklearn.base import (
 from sklearn.utils import Tags
 from torch import Tensor
 
+from tensorae.estimators.options import check_device
 from tensorae.estimators.streaming import check_batches, is_batches, map_batches
 from tensorae.estimators.validation import (
     Samples,
@@ -32,6 +33,7 @@ from tensorae.estimators.validation import (
     check_labels_of,
     check_samples,
 )
+from tensorae.storage import save
 
 __all__ = ["BaseTAE", "Worker"]
 
@@ -66,6 +68,7 @@ class BaseTAE(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMixin, B
     device: Any
 
     labels_: np.ndarray
+    n_features_in_: int
     cluster_centers_: np.ndarray
 
     @abstractmethod
@@ -227,10 +230,9 @@ class BaseTAE(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMixin, B
         preprocessing : dict, optional
             What was done to the data before the fit, such as names, order and scaling of
             columns: text, numbers, lists and dicts. It goes into the header of the file, from
-            where ``tensorae.persistence.read_header`` reads it.
+            where ``tensorae.storage.read_header`` reads it.
         """
-        from tensorae.persistence import save  # it imports the estimators
-
+        check_fitted(self)
         save(self, path, preprocessing=preprocessing)
 
     def plot(
@@ -339,6 +341,17 @@ class BaseTAE(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMixin, B
         tags = super().__sklearn_tags__()
         tags.transformer_tags.preserves_dtype = ["float64", "float32"]
         return tags
+
+    @abstractmethod
+    def _check_parameters(self) -> None:
+        """Refuse parameters that ``fit`` would refuse for the data that was fitted."""
+
+    def _checked_device(self) -> torch.device:
+        return check_device(self.device, torch.device("cpu"))
+
+    def _fitted_rows(self) -> Tensor:
+        """Rows (n, d), as many as were fitted, with no memory behind them."""
+        return torch.zeros(1, 1).expand(len(self.labels_), self.n_features_in_)
 
     @property
     @abstractmethod

@@ -11,11 +11,10 @@ from typing import TYPE_CHECKING, Any, Self
 import numpy as np
 import torch
 
-from tensorae.checkpoints import Checkpoint
 from tensorae.deep.history import History
 from tensorae.estimators.deep_fit import DeepFit, Given, own_randomness
 from tensorae.estimators.deep_fitted import FittedDeep
-from tensorae.estimators.deep_options import DeepOptions, deep_options
+from tensorae.estimators.deep_options import DeepOptions, check_input_shape, deep_options
 from tensorae.estimators.deep_streaming import check_streamable, fit_stream, rows_at_hand
 from tensorae.estimators.images import as_rows, sample_shape
 from tensorae.estimators.keeping import kept_fit
@@ -27,6 +26,8 @@ from tensorae.estimators.validation import (
     check_targets,
 )
 from tensorae.exceptions import InvalidParameterError
+from tensorae.storage import register
+from tensorae.storage.checkpoints import Checkpoint
 
 if TYPE_CHECKING:
     from tensorae.data import Batches
@@ -34,6 +35,7 @@ if TYPE_CHECKING:
 __all__ = ["TAE"]
 
 
+@register
 class TAE(FittedDeep):
     """Tensorized Autoencoder: k autoencoders, trained together with who belongs to which.
 
@@ -257,6 +259,11 @@ class TAE(FittedDeep):
         if keeper is not None:
             keeper.remove()
         return self
+
+    def _check_parameters(self) -> None:
+        check_seed(self.random_state)
+        check_input_shape(self.input_shape, self.n_features_in_)
+        deep_options(self.get_params(deep=False), self._fitted_rows(), self.input_shape_)
 
     def _train(
         self,

@@ -13,7 +13,6 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from tensorae.checkpoints import Checkpoint
 from tensorae.deep.autoencoders import check_autoencoder
 from tensorae.deep.blending import Blend, BlendFit
 from tensorae.deep.distinct import distinct_rows
@@ -26,6 +25,7 @@ from tensorae.deep.tensorize import TensorizedAutoencoder, tensorize
 from tensorae.deep.training import Outcome, train
 from tensorae.estimators.deep_options import DeepOptions
 from tensorae.exceptions import InvalidInputError
+from tensorae.storage.checkpoints import Checkpoint
 
 __all__ = ["DeepFit", "Given", "own_randomness"]
 

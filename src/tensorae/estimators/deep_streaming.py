@@ -13,7 +13,6 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from tensorae.checkpoints import Checkpoint
 from tensorae.deep.history import History
 from tensorae.deep.schedule import BATCH_SIZE
 from tensorae.deep.streamed import EPOCHS, StreamedTraining
@@ -23,6 +22,7 @@ from tensorae.estimators.deep_options import DeepOptions
 from tensorae.estimators.streaming import StreamedSamples
 from tensorae.exceptions import InvalidParameterError
 from tensorae.linear.streams import StreamedRows
+from tensorae.storage.checkpoints import Checkpoint
 
 __all__ = ["check_streamable", "fit_stream", "rows_at_hand"]
 

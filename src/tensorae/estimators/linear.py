@@ -27,6 +27,7 @@ from tensorae.linear.incremental import absorb
 from tensorae.linear.rows import default_chunk_rows
 from tensorae.linear.solver import solve, solve_rows
 from tensorae.linear.streams import StreamedRows
+from tensorae.storage import register
 
 if TYPE_CHECKING:
     from tensorae.data import Batches
@@ -34,6 +35,7 @@ if TYPE_CHECKING:
 __all__ = ["LinearTAE"]
 
 
+@register
 class LinearTAE(FittedLinear):
     """Linear Tensorized Autoencoder: clusters, each with principal directions of its own.
 
@@ -233,6 +235,11 @@ class LinearTAE(FittedLinear):
             keeper.remove()
         self._say_how_it_went(solution)
         return self
+
+    def _check_parameters(self) -> None:
+        check_seed(self.random_state)
+        linear_options(self.get_params(deep=False), self._fitted_rows())
+        self._checked_batch_size()
 
     def _fit_batches(self, X: Batches, checkpoint: Any, checkpoint_every: float) -> Self:
         """Fit rows that are read pass by pass, each process of a group its share."""

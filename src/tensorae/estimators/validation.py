@@ -20,10 +20,9 @@ from torch import Tensor
 
 from tensorae._arrays import shared_tensor
 from tensorae.estimators.options import check_device
-from tensorae.exceptions import InvalidInputError, TensoraeError
+from tensorae.exceptions import InvalidInputError, NotFittedError
 
 __all__ = [
-    "NotFittedError",
     "Samples",
     "check_codes",
     "check_fitted",
@@ -33,10 +32,6 @@ __all__ = [
     "check_samples",
     "check_targets",
 ]
-
-
-class NotFittedError(TensoraeError, sklearn.exceptions.NotFittedError):
-    """The estimator was asked for results before ``fit``."""
 
 
 def check_fitted(estimator: BaseEstimator) -> None:

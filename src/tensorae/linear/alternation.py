@@ -6,16 +6,19 @@ Shapes: n samples, k clusters, d features, h latent, r starts.
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any
 
 import torch
 from torch import Tensor
 
 from tensorae.assignment import RULES, Rule
-from tensorae.checkpoints import Checkpoint, State
 from tensorae.linear.moments import Moments
 from tensorae.linear.parameters import Estimation, Parameters
 from tensorae.linear.passes import ChunkSweep, HardPass, TableSweep, cheapest, choose_sweep
 from tensorae.linear.rows import Rows
+
+if TYPE_CHECKING:
+    from tensorae.storage.checkpoints import Checkpoint
 
 __all__ = ["Alternation", "Run"]
 
@@ -267,24 +270,26 @@ class Alternation:
         tensors |= {f"parameters.{i}": t for i, t in enumerate(parameters.tensors())}
         tensors |= {f"sweep.{name}": t for name, t in sweep.state().items()}
         numbers = {"paths": progress.paths[0], "n_features": parameters.n_features}
-        self.checkpoint.keep(State(progress.n_iter, numbers, tensors))
+        self.checkpoint.write({"step": progress.n_iter, **numbers, **tensors})
 
     def _restored(
         self, sweep: TableSweep | ChunkSweep, progress: _Progress
     ) -> tuple[Tensor, Moments, Parameters] | None:
         """Members, moments and parameters of an earlier run; the others go on from there."""
-        state = None if self.checkpoint is None else self.checkpoint.restore(self.rows.device)
-        if state is None:
+        if self.checkpoint is None:
             return None
-        tensors = state.tensors
-        progress.n_iter, progress.paths[0] = state.step, state.numbers["paths"]
-        moments = Moments(tensors["references"], *(tensors[f"moments.{i}"] for i in range(4)))
-        parameters = Parameters.of_tensors(
-            [tensors[f"parameters.{i}"] for i in range(8)], state.numbers["n_features"]
-        )
-        mark = "sweep."
-        sweep.restore({n.removeprefix(mark): t for n, t in tensors.items() if n.startswith(mark)})
-        return tensors["members"], moments, parameters
+
+        def restored(state: dict[str, Any]) -> tuple[Tensor, Moments, Parameters]:
+            progress.n_iter, progress.paths[0] = state["step"], state["paths"]
+            moments = Moments(state["references"], *(state[f"moments.{i}"] for i in range(4)))
+            parameters = Parameters.of_tensors(
+                [state[f"parameters.{i}"] for i in range(8)], state["n_features"]
+            )
+            mark = "sweep."
+            sweep.restore({n.removeprefix(mark): t for n, t in state.items() if n.startswith(mark)})
+            return state["members"], moments, parameters
+
+        return self.checkpoint.resume(restored, self.rows.device)
 
     def _shared(self, parameters: Parameters) -> Parameters:
         """The first process's parameters in all: rounding may differ between machines."""

@@ -6,14 +6,13 @@ Shapes: n samples, k clusters, d features, h latent, r starts.
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import torch
 from torch import Tensor
 
 from tensorae.assignment import Rule
-from tensorae.checkpoints import Checkpoint
 from tensorae.initialization import (
     k_means_plus_plus,
     random_rows,
@@ -28,6 +27,9 @@ from tensorae.linear.passes import ChunkSweep, cheapest, choose_sweep, fits_tabl
 from tensorae.linear.relocation import found_often, relocate
 from tensorae.linear.rows import ACCURATE, Rows, default_chunk_rows
 from tensorae.linear.subspaces import RANK_TOLERANCE, Fallback, fix_signs
+
+if TYPE_CHECKING:
+    from tensorae.storage.checkpoints import Checkpoint
 
 __all__ = ["Solution", "SolverOptions", "solve", "solve_rows"]
 

@@ -23,7 +23,7 @@ from sklearn.exceptions import ConvergenceWarning
 import tensorae
 from tensorae import TAE, LinearTAE, load
 from tensorae.exceptions import InvalidParameterError, ModelFileError
-from tensorae.persistence import read_header
+from tensorae.storage import read_header
 
 
 def saved_and_loaded(model, folder, **options):
@@ -283,7 +283,7 @@ def test_an_architecture_of_ones_own_is_named_and_asked_for(models, tmp_path):
     with pytest.raises(InvalidParameterError, match="pass that function"):
         load(tmp_path / "model.tae", architecture="mlp")
     stored = read_header(tmp_path / "model.tae")["parameters"]["architecture"]
-    assert stored == {"custom": "persistence_predictions.WithBatchNorm"}
+    assert stored == {"custom": "storage_predictions.WithBatchNorm"}
 
 
 @pytest.mark.parametrize(

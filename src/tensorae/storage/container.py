@@ -14,8 +14,9 @@ from __future__ import annotations
 
 import hashlib
 import json
+import math
 import os
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -28,7 +29,16 @@ from torch import Tensor
 from tensorae._files import open_atomically
 from tensorae.exceptions import ModelFileError
 
-__all__ = ["Container", "FileKind", "damaged", "read_container", "write_container"]
+__all__ = [
+    "Container",
+    "FileKind",
+    "MisfitError",
+    "join_tree",
+    "part",
+    "read_container",
+    "split_tree",
+    "write_container",
+]
 
 ENTRIES = {"format", "format_version", "header", "sha256"}
 # safetensors reads no header above a hundred million bytes; this one is quoted in it, and
@@ -50,59 +60,43 @@ TYPES = {
 
 @dataclass(frozen=True)
 class FileKind:
-    """What a file calls itself.
+    """What a file calls itself, the newest version that can be read, and what to do if it cannot.
 
-    Attributes
-    ----------
-    name : str
-        Goes into the metadata as ``format``.
-    version : int
-        The newest that can be read.
+    The name goes into the metadata as ``format``; ``error`` is what is raised.
     """
 
     name: str
     version: int
+    error: type[ModelFileError] = ModelFileError
+    if_foreign: str = "give a file that was written by save, or copy it again"
+    if_damaged: str = "take another copy of the file, or fit and save the model again"
+
+    def damaged(self, path: str | os.PathLike[str], reason: str) -> ModelFileError:
+        """Build the error for a file that is not what its header says."""
+        return self.error(
+            f"{os.fspath(path)!r} is damaged or was changed: {reason}; {self.if_damaged}."
+        )
 
 
 @dataclass(frozen=True)
 class Container:
-    """What is in a file.
-
-    Attributes
-    ----------
-    header : dict
-        Only what JSON knows.
-    tensors : dict of Tensor
-    version : int
-        Of the file's format.
-    """
+    """What is in a file: a header of what JSON knows, tensors, and the version of the format."""
 
     header: dict[str, Any]
     tensors: dict[str, Tensor]
     version: int
 
 
+class MisfitError(Exception):
+    """The content of a file is not as expected; the message says what and how."""
+
+
 class _MissingFileError(ModelFileError, FileNotFoundError):
     """No such file; callers expect a FileNotFoundError, too."""
 
 
-def damaged(path: str | os.PathLike[str], reason: str) -> ModelFileError:
-    """Build the error for a file that is not what its header says."""
-    return ModelFileError(
-        f"{os.fspath(path)!r} is damaged or was changed: {reason}; take another copy of the file, "
-        "or fit and save the model again."
-    )
-
-
 def write_container(path: str | os.PathLike[str], kind: FileKind, content: Container) -> None:
-    """Write a file as a whole or not at all.
-
-    Parameters
-    ----------
-    path : path-like
-    kind : FileKind
-    content : Container
-    """
+    """Write a file as a whole or not at all."""
     header = json.dumps(content.header, sort_keys=True, allow_nan=False)
     if len(header) > LARGEST_HEADER:
         raise ModelFileError(
@@ -121,27 +115,23 @@ def write_container(path: str | os.PathLike[str], kind: FileKind, content: Conta
 
 
 def read_container(path: str | os.PathLike[str], kind: FileKind) -> Container:
-    """Read a file, or say in one sentence why it cannot be read.
-
-    Parameters
-    ----------
-    path : path-like
-    kind : FileKind
-
-    Returns
-    -------
-    Container
-    """
+    """Read a file, or say in one sentence why it cannot be read."""
     entries, tensors = _read(path, kind)
     if set(entries) != ENTRIES or entries["sha256"] != _checksum(entries, tensors):
-        raise damaged(path, "its checksum does not match its content")
+        raise kind.damaged(path, "its checksum does not match its content")
     try:
         header = json.loads(entries["header"], parse_constant=_refuse_constant)
     except (ValueError, RecursionError):
         header = None
     if not isinstance(header, dict):
-        raise damaged(path, "its header is no JSON object")
+        raise kind.damaged(path, "its header is no JSON object")
     return Container(header, tensors, int(entries["format_version"]))
+
+
+def part(tensors: Mapping[str, Tensor], prefix: str) -> dict[str, Tensor]:
+    """Tensors whose names begin with ``prefix`` and a dot, without it."""
+    start = f"{prefix}."
+    return {name[len(start) :]: t for name, t in tensors.items() if name.startswith(start)}
 
 
 def _read(path: str | os.PathLike[str], kind: FileKind) -> tuple[dict[str, str], dict[str, Tensor]]:
@@ -162,9 +152,9 @@ def _as_foreign(path: str | os.PathLike[str], kind: FileKind) -> Iterator[None]:
         raise
     # Whatever a parser says about bytes of unknown origin, it means one thing.
     except Exception as error:
-        raise ModelFileError(
-            f"{os.fspath(path)!r} is no {kind.name} file, or not a whole one ({error}); give a "
-            "file that was written by save, or copy it again."
+        raise kind.error(
+            f"{os.fspath(path)!r} is no {kind.name} file, or not a whole one ({error}); "
+            f"{kind.if_foreign}."
         ) from error
 
 
@@ -181,15 +171,14 @@ def _check_readable(path: str | os.PathLike[str]) -> None:
 def _check_kind(path: str | os.PathLike[str], kind: FileKind, entries: dict[str, str]) -> None:
     name = os.fspath(path)
     if entries.get("format") != kind.name:
-        raise ModelFileError(
-            f"{name!r} is no {kind.name} file, but safetensors of another kind; give a file that "
-            "was written by save."
+        raise kind.error(
+            f"{name!r} is no {kind.name} file, but safetensors of another kind; {kind.if_foreign}."
         )
     version = entries.get("format_version", "")
     if not (version.isascii() and version.isdigit() and len(version) < 10 and int(version)):
-        raise damaged(path, f"its format version is {version[:20]!r}")
+        raise kind.damaged(path, f"its format version is {version[:20]!r}")
     if int(version) > kind.version:
-        raise ModelFileError(
+        raise kind.error(
             f"{name!r} has format version {version}, but this tensorae reads up to version "
             f"{kind.version}; update tensorae."
         )
@@ -245,3 +234,68 @@ def _bytes(tensor: Tensor) -> memoryview:
 
 def _refuse_constant(name: str) -> None:
     raise ValueError(f"{name} is no JSON")
+
+
+# Trees ----------------------------------------------------------------------------------------
+
+# What JSON does not know is written as a dict with one entry, whose key begins with a mark:
+#     a tensor                  {"$tensor": its name, the path to it joined by dots}
+#     NaN and the infinities    {"$float": "nan"}
+#     a dict with other keys    {"$items": [[key, value], ...]}
+# The last are the whole numbers by which optimizers of PyTorch name their parameters.
+MARK = "$"
+
+
+def split_tree(tree: Any) -> tuple[Any, dict[str, Tensor]]:
+    """Take the tensors out of dicts and lists; what is left is JSON, in which tuples are lists.
+
+    Examples
+    --------
+    >>> import torch
+    >>> from tensorae.storage.container import split_tree
+    >>> values, tensors = split_tree({"step": 3, "means": {"a": torch.zeros(2)}})
+    >>> values
+    {'step': 3, 'means': {'a': {'$tensor': 'means.a'}}}
+    >>> tensors
+    {'means.a': tensor([0., 0.])}
+    """
+    tensors: dict[str, Tensor] = {}
+    return _split(tree, "", tensors), tensors
+
+
+def join_tree(values: Any, tensors: Mapping[str, Tensor]) -> Any:
+    """Put the tensors back; KeyError, TypeError or ValueError where that is not possible."""
+    if isinstance(values, list):
+        return [join_tree(value, tensors) for value in values]
+    if not isinstance(values, dict):
+        return values
+    if "$tensor" in values:
+        return tensors[values["$tensor"]]
+    if "$float" in values:
+        return float(values["$float"])
+    if "$items" in values:
+        return {key: join_tree(value, tensors) for key, value in values["$items"]}
+    return {key: join_tree(value, tensors) for key, value in values.items()}
+
+
+def _split(tree: Any, path: str, tensors: dict[str, Tensor]) -> Any:
+    if isinstance(tree, Tensor):
+        while path in tensors:  # keys may have dots of their own, so that two paths read the same
+            path += "'"
+        tensors[path] = tree
+        return {"$tensor": path}
+    if isinstance(tree, Mapping):
+        entries = {key: _split(value, _below(path, key), tensors) for key, value in tree.items()}
+        plain = all(isinstance(key, str) and not key.startswith(MARK) for key in entries)
+        return entries if plain else {"$items": [list(entry) for entry in entries.items()]}
+    if isinstance(tree, list | tuple):
+        return [_split(value, _below(path, i), tensors) for i, value in enumerate(tree)]
+    if isinstance(tree, float) and not math.isfinite(tree):
+        return {"$float": str(float(tree))}
+    if tree is None or isinstance(tree, bool | int | float | str):
+        return tree
+    raise TypeError(f"{path} must be a tensor or a value of JSON, got {type(tree).__name__}")
+
+
+def _below(path: str, key: Any) -> str:
+    return f"{path}.{key}" if path else str(key)

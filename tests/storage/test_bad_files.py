@@ -14,10 +14,10 @@ from safetensors import safe_open
 from safetensors.torch import save_file
 
 from tensorae import load
-from tensorae._container import Container, read_container, write_container
 from tensorae.exceptions import InvalidParameterError, ModelFileError, TensoraeError
-from tensorae.persistence import read_header
-from tensorae.persistence.models import KIND
+from tensorae.storage import read_header
+from tensorae.storage.container import Container, read_container, write_container
+from tensorae.storage.models import KIND
 
 
 @pytest.fixture
@@ -345,7 +345,10 @@ def test_any_edit_of_the_header_is_refused_or_gives_a_model_that_works(
                 again = load(path)
             except (ModelFileError, InvalidParameterError):  # an own architecture is asked for
                 continue
-            assert np.array_equal(again.costs(X), model.costs(X)), (place, value)
+            # Rows that come in chunks of another size are multiplied in another order.
+            np.testing.assert_allclose(
+                again.costs(X), model.costs(X), rtol=1e-9, err_msg=f"{place} = {value}"
+            )
 
 
 def test_a_tensor_of_the_wrong_shape_never_escapes_as_another_error(models, path, unsynced):

@@ -1,4 +1,4 @@
-"""Constructor parameters <-> JSON.
+"""The header of a model file: what it says about itself, and constructor parameters <-> JSON.
 
 What is no plain value is stored as follows, and ``load`` gives back:
 
@@ -8,36 +8,119 @@ What is no plain value is stored as follows, and ``load`` gives back:
     architecture    a built-in by its name  -> the same
                     a function by its qualified name, to tell people  -> what load was given
     callbacks       never stored  -> None
+
+Shapes: k clusters, d features.
 """
 
 from __future__ import annotations
 
 import inspect
-import logging
 import math
 import numbers
 import os
+import platform
+from collections.abc import Callable, Collection, Mapping
+from datetime import UTC, datetime
 from typing import Any
 
 import numpy as np
+import sklearn
 import torch
 from torch import Tensor
 
-from tensorae._container import damaged
+import tensorae
 from tensorae.deep.architectures import ARCHITECTURES
-from tensorae.estimators.base import BaseTAE
-from tensorae.estimators.options import check_device
 from tensorae.exceptions import InvalidParameterError
+from tensorae.storage.container import MisfitError
 
-__all__ = ["name_of_callable", "plain", "read_parameters", "stored_parameters"]
+__all__ = ["check_header", "new_header", "read_parameters", "stored_parameters"]
 
-logger = logging.getLogger(__name__)
-
+HEADER: dict[str, tuple[type, ...]] = {
+    "class": (str,),
+    "parameters": (dict,),
+    "feature_names": (list, type(None)),
+    "details": (dict,),
+    "preprocessing": (dict, type(None)),
+    "training": (dict,),
+    "versions": (dict,),
+    "created": (str,),
+}
 NEVER_STORED = ("callbacks",)
 INIT = {"tensor": "init"}
+CHUNK = 1 << 20
 
 
-def stored_parameters(model: BaseTAE) -> tuple[dict[str, Any], dict[str, Tensor]]:
+def new_header(
+    model: Any,
+    parameters: Mapping[str, Any],
+    details: Mapping[str, Any],
+    preprocessing: Mapping[str, Any] | None,
+) -> dict[str, Any]:
+    """Describe a fitted model in what JSON knows; ``details`` are fitted and no numbers."""
+    names = getattr(model, "feature_names_in_", None)
+    header = {
+        "class": type(model).__name__,
+        "parameters": dict(parameters),
+        "feature_names": None if names is None else list(names),
+        "details": dict(details),
+        "preprocessing": preprocessing,
+        "training": _summary(model),
+        "versions": _versions(),
+        "created": datetime.now(UTC).isoformat(timespec="seconds"),
+    }
+    return {name: _plain(value, name) for name, value in header.items()}
+
+
+def check_header(header: Mapping[str, Any], classes: Collection[str]) -> None:
+    """Refuse a header in which something is missing, of another kind, or not of ``classes``."""
+    for name, kinds in HEADER.items():
+        if not isinstance(header.get(name), kinds):
+            raise MisfitError(f"{name} is missing from its header")
+    if header["class"] not in classes:
+        raise MisfitError(
+            f"its class must be one of {', '.join(classes)}, got {header['class']!r:.40}"
+        )
+    if not all(isinstance(name, str) for name in header["feature_names"] or []):
+        raise MisfitError("the names of its features are not all text")
+
+
+def _summary(model: Any) -> dict[str, Any]:
+    """How the fit went, for people; nothing is computed from it."""
+    k, d = model.cluster_centers_.shape
+    summary = {
+        "n_samples": len(model.labels_),
+        "n_features": d,
+        "cluster_sizes": _counts(model.labels_, k),
+    }
+    for name in ("loss_", "latent_penalty_", "n_iter_", "converged_", "best_epoch_"):
+        if hasattr(model, name):
+            value = getattr(model, name)
+            summary[name.removesuffix("_")] = value if math.isfinite(value) else None
+    return summary
+
+
+def _counts(labels: np.ndarray, k: int) -> list[int]:
+    """Members of each cluster; in chunks, because counting makes a larger copy of the labels."""
+    counts = np.zeros(k, dtype=np.int64)
+    for start in range(0, len(labels), CHUNK):
+        counts += np.bincount(labels[start : start + CHUNK], minlength=k)
+    return [int(count) for count in counts]
+
+
+def _versions() -> dict[str, str]:
+    return {
+        "tensorae": tensorae.__version__,
+        "torch": str(torch.__version__),
+        "numpy": np.__version__,
+        "scikit-learn": sklearn.__version__,
+        "python": platform.python_version(),
+    }
+
+
+# Parameters -----------------------------------------------------------------------------------
+
+
+def stored_parameters(model: Any) -> tuple[dict[str, Any], dict[str, Tensor]]:
     """Parameters of a model as JSON, and the tensors that belong to them."""
     given = model.get_params(deep=False)
     tensors: dict[str, Tensor] = {}
@@ -53,15 +136,15 @@ def stored_parameters(model: BaseTAE) -> tuple[dict[str, Any], dict[str, Tensor]
         elif name == "device":
             stored[name] = None if value is None else str(value)
         elif name == "architecture" and not isinstance(value, str):
-            stored[name] = {"custom": name_of_callable(value)}
+            stored[name] = {"custom": _name_of_callable(value)}
         else:
-            stored[name] = plain(value, name)
+            stored[name] = _plain(value, name)
     return stored, tensors
 
 
 def read_parameters(
     path: str | os.PathLike[str],
-    kind: type[BaseTAE],
+    kind: Callable[..., Any],
     stored: Any,
     tensors: dict[str, Tensor],
     *,
@@ -70,51 +153,29 @@ def read_parameters(
 ) -> dict[str, Any]:
     """Turn stored parameters into those of the constructor of ``kind``.
 
-    Parameters
-    ----------
-    path : path-like
-        For messages.
-    kind : type
-    stored : dict
-        As ``stored_parameters`` gave it.
-    tensors : dict of Tensor
-        Of the file.
-    architecture, device : object, optional
-        As ``load`` was given them.
-
-    Returns
-    -------
-    dict
+    ``architecture`` and ``device`` are those that ``load`` was given; the path is for messages.
     """
     known = set(inspect.signature(kind).parameters) - set(NEVER_STORED)
     if not isinstance(stored, dict) or not set(stored) <= known:
         unknown = ", ".join(sorted(set(stored) - known)) if isinstance(stored, dict) else stored
-        raise damaged(path, f"{kind.__name__} has no such parameters: {str(unknown)[:80]}")
+        raise MisfitError(f"{kind.__name__} has no such parameters: {str(unknown)[:80]}")
     given = dict(stored)
     if given.get("init") == INIT and "init" in tensors:
         given["init"] = tensors["init"].numpy()
     if isinstance(given.get("input_shape"), list):
         given["input_shape"] = tuple(given["input_shape"])
-    given["device"] = _device(path, given.get("device")) if device is None else device
+    if not isinstance(given.setdefault("device", None), str | None):
+        raise MisfitError(f"device must be text, got {given['device']!r:.40}")
+    if device is not None:
+        given["device"] = device
     custom = _architecture(path, given.get("architecture"), architecture)
     if custom is not None:
         given["architecture"] = custom
     return given
 
 
-def plain(value: Any, where: str) -> Any:
-    """Value with JSON's own kinds only: numbers of NumPy become Python's, arrays become lists.
-
-    Parameters
-    ----------
-    value : object
-    where : str
-        What to call it in an error.
-
-    Returns
-    -------
-    object
-    """
+def _plain(value: Any, where: str) -> Any:
+    """Value with JSON's own types only; ``where`` is what an error calls it."""
     if isinstance(value, np.ndarray | np.generic):
         value = value.tolist()
     if value is None or isinstance(value, bool | int | str):
@@ -122,16 +183,16 @@ def plain(value: Any, where: str) -> Any:
     if isinstance(value, float) and math.isfinite(value):
         return float(value)
     if isinstance(value, list | tuple):
-        return [plain(entry, f"{where}[{i}]") for i, entry in enumerate(value)]
+        return [_plain(entry, f"{where}[{i}]") for i, entry in enumerate(value)]
     if isinstance(value, dict) and all(isinstance(key, str) for key in value):
-        return {key: plain(entry, f"{where}[{key!r}]") for key, entry in value.items()}
+        return {key: _plain(entry, f"{where}[{key!r}]") for key, entry in value.items()}
     raise InvalidParameterError(
         f"{where} must be made of text, finite numbers, lists and dicts with text as keys to be "
         f"saved, got {value!r:.60}; convert it."
     )
 
 
-def name_of_callable(function: Any) -> str:
+def _name_of_callable(function: Any) -> str:
     """Qualified name of a function, of what a partial calls, or of the class of an object."""
     while hasattr(function, "func"):
         function = function.func
@@ -143,20 +204,6 @@ def _centers(init: Any) -> Tensor:
     values = init.detach().cpu().numpy() if isinstance(init, Tensor) else np.asarray(init)
     kind = np.float32 if values.dtype == np.float32 else np.float64
     return torch.from_numpy(np.array(values, dtype=kind))
-
-
-def _device(path: str | os.PathLike[str], stored: Any) -> str | None:
-    """Name of a device that this machine has, or None."""
-    if stored is None:
-        return None
-    if not isinstance(stored, str):
-        raise damaged(path, f"device must be text, got {stored!r:.40}")
-    try:
-        check_device(stored, torch.device("cpu"))
-    except InvalidParameterError:
-        logger.info("the model was fitted on device %r, which is not here", stored)
-        return None
-    return stored
 
 
 def _architecture(path: str | os.PathLike[str], stored: Any, given: Any) -> Any:

@@ -1,60 +1,75 @@
 """Save and load a fitted model.
 
+An estimator is known by what ``StoredModel`` says, and is found by its name among those that
+``register`` was given, so that nothing here imports estimators.
+
 Shapes: n samples, k clusters, d features.
 """
 
 from __future__ import annotations
 
+import logging
 import os
 import warnings
-from collections.abc import Mapping
-from typing import Any
+from collections.abc import Callable, Mapping
+from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
 import numpy as np
 import torch
-from torch import Tensor
 
-from tensorae._container import (
+import tensorae
+from tensorae.exceptions import InvalidInputError, InvalidParameterError, ModelFileError
+from tensorae.storage.container import (
     Container,
     FileKind,
-    damaged,
+    MisfitError,
     read_container,
+    split_tree,
     write_container,
 )
-from tensorae.deep.tensorize import TensorizedAutoencoder
-from tensorae.estimators.base import BaseTAE
-from tensorae.estimators.deep import TAE
-from tensorae.estimators.deep_options import check_input_shape, deep_options
-from tensorae.estimators.linear import LinearTAE
-from tensorae.estimators.options import check_device, check_seed, linear_options
-from tensorae.estimators.validation import check_fitted
-from tensorae.exceptions import InvalidInputError, InvalidParameterError, ModelFileError
-from tensorae.persistence.fields import MisfitError, part
-from tensorae.persistence.header import CLASSES, check_header, new_header
-from tensorae.persistence.modules import (
-    BUFFERS,
-    built_in_module,
-    check_sample_costs,
-    custom_module,
-    sample_costs,
-)
-from tensorae.persistence.parameters import read_parameters, stored_parameters
-from tensorae.persistence.state import (
-    deep_details,
-    deep_tensors,
-    linear_tensors,
-    restore_deep,
-    restore_linear,
-)
+from tensorae.storage.fitted import CODECS
+from tensorae.storage.header import check_header, new_header, read_parameters, stored_parameters
+from tensorae.storage.networks import restored_module
 
-__all__ = ["FORMAT_VERSION", "load", "read_header", "save"]
+if TYPE_CHECKING:
+    from tensorae import TAE, LinearTAE
+
+__all__ = ["FORMAT_VERSION", "StoredModel", "load", "read_header", "register", "save"]
 
 FORMAT_VERSION = 1
 KIND = FileKind("tensorae model", FORMAT_VERSION)
 
+logger = logging.getLogger(__name__)
+
+
+class StoredModel(Protocol):
+    """What is asked of an estimator beside its fitted attributes."""
+
+    device: Any
+
+    def get_params(self, deep: bool = True) -> dict[str, Any]:
+        """Parameters of the constructor."""
+
+    def _check_parameters(self) -> None:
+        """Refuse parameters that ``fit`` would refuse for the data that was fitted."""
+
+    def _checked_device(self) -> torch.device:
+        """Where it computes; an InvalidParameterError where this machine has no such device."""
+
+
+# Filled by ``register``; nothing is ever imported because a file says so.
+CLASSES: dict[str, Callable[..., Any]] = {}
+C = TypeVar("C", bound=type)
+
+
+def register(cls: C) -> C:
+    """Let files name a class, which is a StoredModel; a decorator."""
+    CLASSES[cls.__name__] = cls
+    return cls
+
 
 def save(
-    model: BaseTAE,
+    model: StoredModel,
     path: str | os.PathLike[str],
     *,
     preprocessing: Mapping[str, Any] | None = None,
@@ -68,7 +83,6 @@ def save(
     preprocessing : dict, optional
         What was done to the data before the fit; ``read_header`` gives it back.
     """
-    check_fitted(model)
     if type(model) not in CLASSES.values():
         raise InvalidParameterError(
             f"a file holds a LinearTAE or a TAE, got {type(model).__name__}, whose own code it "
@@ -130,13 +144,12 @@ def load(
     >>> bool((again.transform(X) == model.transform(X)).all())
     True
     """
-    if device is not None:
-        check_device(device, torch.device("cpu"))
     content = read_container(path, KIND)
     try:
-        return _restored(path, content, architecture=architecture, device=device)
+        model: LinearTAE | TAE = _restored(path, content, architecture=architecture, device=device)
     except MisfitError as error:
-        raise damaged(path, str(error)) from None
+        raise KIND.damaged(path, str(error)) from None
+    return model
 
 
 def read_header(path: str | os.PathLike[str]) -> dict[str, Any]:
@@ -160,34 +173,20 @@ def read_header(path: str | os.PathLike[str]) -> dict[str, Any]:
     """
     content = read_container(path, KIND)
     try:
-        check_header(content.header)
+        check_header(content.header, CODECS)
     except MisfitError as error:
-        raise damaged(path, str(error)) from None
+        raise KIND.damaged(path, str(error)) from None
     return {"format_version": content.version, **content.header}
 
 
-# Writing --------------------------------------------------------------------------------------
-
-
-def _packed(model: BaseTAE, preprocessing: Mapping[str, Any] | None) -> Container:
+def _packed(model: StoredModel, preprocessing: Mapping[str, Any] | None) -> Container:
     parameters, tensors = stored_parameters(model)
-    details: dict[str, Any] = {}
     try:
-        if isinstance(model, TAE):
-            details = deep_details(model)
-            tensors |= deep_tensors(model)
-            costs = sample_costs(model.module_)
-            if costs is not None:
-                tensors["sample_costs"] = costs
-        else:
-            tensors |= linear_tensors(model)
+        tree, details = CODECS[type(model).__name__].pack(model)
     except (AttributeError, KeyError) as error:
         raise MisfitError(f"an attribute of the fit is missing ({error})") from None
     header = new_header(model, parameters, details, preprocessing)
-    return Container(header, tensors, FORMAT_VERSION)
-
-
-# Reading --------------------------------------------------------------------------------------
+    return Container(header, tensors | split_tree(tree)[1], FORMAT_VERSION)
 
 
 def _restored(
@@ -197,58 +196,55 @@ def _restored(
     architecture: Any = None,
     device: Any = None,
     remake: bool = True,
-) -> LinearTAE | TAE:
+) -> Any:
     """Make the model of a file; a user's own autoencoders only where ``remake`` is set."""
     header, tensors = content.header, content.tensors
-    check_header(header)
-    kind = CLASSES[header["class"]]
+    check_header(header, CODECS)
+    kind = _registered(header["class"])
     stored = header["parameters"]
     custom = isinstance(stored.get("architecture"), dict)
     if custom and not remake:
         architecture = _no_autoencoder
     given = read_parameters(path, kind, stored, tensors, architecture=architecture, device=device)
     model = kind(**given)
+    _settle_device(model, chosen=device is not None)
     sizes = {"k": _whole(given, "n_clusters"), "h": _whole(given, "latent_dim")}
-    if isinstance(model, TAE):
-        restore_deep(model, tensors, header["details"], sizes)
-    else:
-        assert isinstance(model, LinearTAE)
-        restore_linear(model, tensors, sizes)
+    CODECS[header["class"]].restore(model, tensors, header["details"], sizes)
     _restore_names(model, header["feature_names"], sizes["d"])
     try:
         _check_parameters(model)
     except (InvalidParameterError, InvalidInputError) as error:
         raise MisfitError(f"its parameters do not fit ({str(error).rstrip('.')})") from None
     # Last, because now all sizes are known to be those of tensors in the file.
-    if isinstance(model, TAE) and (remake or not custom):
-        model.module_ = _module(path, model, tensors, sizes)
+    if "architecture" in stored and (remake or not custom):
+        module = restored_module(path, model, tensors, sizes)
+        model.module_ = module.to(model._checked_device())
     return model
 
 
-def _module(
-    path: str | os.PathLike[str],
-    model: TAE,
-    tensors: Mapping[str, Tensor],
-    sizes: Mapping[str, int],
-) -> TensorizedAutoencoder:
-    state, shape = part(tensors, "module"), model.input_shape_
-    custom = not isinstance(model.architecture, str)
-    if custom:
-        module = custom_module(path, model.architecture, sizes["k"], shape, state)
-    else:
-        module = built_in_module(model.architecture, sizes["k"], shape, sizes["h"], state)
-    if not all(bool(torch.isfinite(getattr(module, name)).all()) for name in BUFFERS):
-        raise MisfitError("the centres or scales of the module contain NaN or infinity")
-    if "sample_costs" in tensors:
-        check_sample_costs(path, module, tensors["sample_costs"], custom=custom)
-    return module.to(check_device(model.device, torch.device("cpu")))
+def _registered(name: str) -> Callable[..., Any]:
+    """Find a class by its name; the first use of it in a process registers it."""
+    if name not in CLASSES:
+        getattr(tensorae, name)
+    return CLASSES[name]
+
+
+def _settle_device(model: StoredModel, *, chosen: bool) -> None:
+    """Leave a device that this machine does not have, unless the caller has chosen it."""
+    try:
+        model._checked_device()
+    except InvalidParameterError:
+        if chosen:
+            raise
+        logger.info("the model was fitted on device %r, which is not here", model.device)
+        model.device = None
 
 
 def _no_autoencoder() -> None:
     """Stand in for a user's function where it is not called."""
 
 
-def _restore_names(model: BaseTAE, names: list[str] | None, d: int) -> None:
+def _restore_names(model: Any, names: list[str] | None, d: int) -> None:
     if names is None:
         return
     if len(names) != d:
@@ -263,17 +259,7 @@ def _whole(given: Mapping[str, Any], name: str) -> int:
     return value
 
 
-def _check_parameters(model: BaseTAE) -> None:
-    """Refuse parameters that ``fit`` would refuse for the data that was fitted."""
-    # As large as the data, and no memory behind it.
-    like = torch.zeros(1, 1).expand(len(model.labels_), model.n_features_in_)
-    parameters = model.get_params(deep=False)
-    check_seed(parameters["random_state"])
+def _check_parameters(model: StoredModel) -> None:
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        if isinstance(model, TAE):
-            check_input_shape(model.input_shape, model.n_features_in_)
-            deep_options(parameters, like, model.input_shape_)
-        elif isinstance(model, LinearTAE):
-            linear_options(parameters, like)
-            model._checked_batch_size()
+        model._check_parameters()

@@ -1,5 +1,7 @@
 """Files of every version since the first can be read, for ever."""
 
+import subprocess
+import sys
 from pathlib import Path
 
 import numpy as np
@@ -7,7 +9,7 @@ import pandas as pd
 import pytest
 
 from tensorae import TAE, LinearTAE, load
-from tensorae.persistence import read_header
+from tensorae.storage import read_header
 
 FOLDER = Path(__file__).with_name("fixtures")
 FILES = sorted(FOLDER.glob("*.tae"))
@@ -53,3 +55,17 @@ def test_an_old_model_can_be_fitted_and_saved_again(name, tmp_path):
         X = stored["X"]
     model.fit(X).save(tmp_path / "model.tae")
     assert np.array_equal(load(tmp_path / "model.tae").predict(X), model.labels_)
+
+
+def test_a_fresh_process_finds_the_class_that_a_file_names():
+    code = (
+        "import sys; from tensorae.storage import load; model = load(sys.argv[1]);"
+        "print(type(model).__name__, 'tensorae.estimators.deep' in sys.modules)"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", code, str(FOLDER / "linear_v1.tae")],
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    assert done.stdout == "LinearTAE False\n"

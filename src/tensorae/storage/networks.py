@@ -12,7 +12,7 @@ Shapes: k clusters, d features, r points.
 from __future__ import annotations
 
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any
 
 import torch
@@ -21,16 +21,9 @@ from torch import Tensor
 from tensorae.deep.architectures import built_in
 from tensorae.deep.tensorize import TensorizedAutoencoder, tensorize
 from tensorae.exceptions import InvalidParameterError, ModelFileError
-from tensorae.persistence.fields import MisfitError
+from tensorae.storage.container import MisfitError, part
 
-__all__ = [
-    "BUFFERS",
-    "built_in_module",
-    "check_sample_costs",
-    "custom_module",
-    "module_state",
-    "sample_costs",
-]
+__all__ = ["module_state", "restored_module", "sample_costs"]
 
 BUFFERS = ("centers", "scale", "code_scales", "latent_penalty")
 # Points on which a loaded module is tried.
@@ -54,7 +47,33 @@ def module_state(module: TensorizedAutoencoder) -> dict[str, Tensor]:
     return state
 
 
-def built_in_module(
+def restored_module(
+    path: str | os.PathLike[str],
+    model: Any,
+    tensors: Mapping[str, Tensor],
+    sizes: Mapping[str, int],
+) -> TensorizedAutoencoder:
+    """Make the autoencoders of a TAE, of which all else is restored."""
+    state, shape = part(tensors, "module"), model.input_shape_
+    custom = not isinstance(model.architecture, str)
+    if custom:
+        module = _custom_module(path, model.architecture, sizes["k"], shape, state)
+    else:
+        module = _built_in_module(model.architecture, sizes["k"], shape, sizes["h"], state)
+    if not all(bool(torch.isfinite(getattr(module, name)).all()) for name in BUFFERS):
+        raise MisfitError("the centres or scales of the module contain NaN or infinity")
+    if "sample_costs" in tensors:
+        _check_sample_costs(path, module, tensors["sample_costs"], custom=custom)
+    return module
+
+
+def sample_costs(module: TensorizedAutoencoder) -> Tensor | None:
+    """Costs (r, k) of points near the centres; None where they are left to chance."""
+    first, second = (_costs_near_centres(module) for _ in range(2))
+    return first if torch.equal(first, second) else None
+
+
+def _built_in_module(
     name: Any, k: int, input_shape: tuple[int, ...], latent_dim: int, state: dict[str, Tensor]
 ) -> TensorizedAutoencoder:
     """Make k built-in autoencoders around the tensors of a file."""
@@ -76,7 +95,7 @@ def built_in_module(
     return module.eval()
 
 
-def custom_module(
+def _custom_module(
     path: str | os.PathLike[str],
     factory: Callable[[], Any],
     k: int,
@@ -95,13 +114,7 @@ def custom_module(
     return module.eval()
 
 
-def sample_costs(module: TensorizedAutoencoder) -> Tensor | None:
-    """Costs (r, k) of points near the centres; None where they are left to chance."""
-    first, second = (_costs_near_centres(module) for _ in range(2))
-    return first if torch.equal(first, second) else None
-
-
-def check_sample_costs(
+def _check_sample_costs(
     path: str | os.PathLike[str], module: TensorizedAutoencoder, expected: Tensor, *, custom: bool
 ) -> None:
     """Compute the costs of a file once more; they tell whether the architecture is the same."""

@@ -15,7 +15,7 @@ from tensorae import TAE, LinearTAE
 
 def _program():
     path = Path(__file__).with_name("predictions.py")
-    spec = importlib.util.spec_from_file_location("persistence_predictions", path)
+    spec = importlib.util.spec_from_file_location("storage_predictions", path)
     module = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(module)
     return module

@@ -1,0 +1,289 @@
+"""Fitted attributes <-> tensors: tables of what a file holds, with shapes, and the way back.
+
+A name without a dot is an attribute of the model; one with a dot is a part of something that the
+model keeps for ``denoise``. Shapes are written in letters that mean the same number throughout a
+file; a shape without letters is a single number.
+
+Shapes: n samples, k clusters, d features, h latent, e epochs.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from dataclasses import fields as fields_of
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from tensorae.deep.blending import Blend
+from tensorae.linear.denoising import Denoiser
+from tensorae.storage.container import MisfitError, part
+from tensorae.storage.networks import module_state, sample_costs
+
+__all__ = ["CODECS", "Codec"]
+
+Tensors = Mapping[str, Tensor]
+Packed = tuple[dict[str, Any], dict[str, Any]]
+
+FLOATS = (torch.float32, torch.float64)
+DOUBLE = (torch.float64,)
+WHOLE = (torch.int64,)
+# Letters of sizes that are never zero; paths and histories may be empty.
+NEVER_ZERO = "nkdhpqb"
+# Labels of many samples are most of a file, so they stay as small as they are.
+LABELS = (torch.int32,)
+
+
+@dataclass(frozen=True)
+class Field:
+    """What is expected of one tensor: letters of its sizes, its types, no NaN or infinity."""
+
+    shape: str
+    types: tuple[torch.dtype, ...] = FLOATS
+    finite: bool = True
+
+
+COMMON = {
+    "cluster_centers_": Field("k d"),
+    "weights_": Field("k"),
+    "labels_": Field("n", LABELS),
+    "latent_penalty_": Field("", DOUBLE),
+    "loss_": Field("", DOUBLE, finite=False),
+    "n_iter_": Field("", WHOLE),
+}
+LINEAR = {
+    **COMMON,
+    "components_": Field("k h d"),
+    "explained_variance_": Field("k h"),
+    "explained_variance_ratio_": Field("k h"),
+    "noise_variance_": Field("k"),
+    "loss_path_": Field("i", DOUBLE, finite=False),
+    "objective_path_": Field("o", DOUBLE, finite=False),
+    "entropy_path_": Field("s", DOUBLE, finite=False),
+    "converged_": Field("", (torch.bool,)),
+}
+DEEP = {
+    **COMMON,
+    "best_epoch_": Field("", WHOLE),
+    "_noise_variance": Field("", DOUBLE, finite=False),
+}
+# p directions of the plane in which wide data was fitted; all features where there is no plane.
+MOMENTS = {
+    "counts": Field("k", DOUBLE),
+    "centers": Field("k p", DOUBLE),
+    "scatters": Field("k p p"),
+}
+FRAME = {"origin": Field("d"), "axes": Field("p d")}
+# q directions that are kept.
+DENOISER = {
+    "centers": Field("k d", DOUBLE),
+    "counts": Field("k", DOUBLE),
+    "basis": Field("d q", DOUBLE),
+    "spectrum": Field("d", DOUBLE),
+    "covariances": Field("k q q", DOUBLE),
+    "rest": Field("k", DOUBLE),
+}
+# b predictors that are blended.
+BLEND = {
+    "weights": Field("b d"),
+    "origin": Field("d", DOUBLE),
+    "noise_variance": Field("", DOUBLE),
+    "unit": Field("", DOUBLE),
+}
+HISTORY = {
+    "epoch": Field("e", WHOLE),
+    "loss": Field("e", DOUBLE, finite=False),
+    "held_out_loss": Field("e", DOUBLE, finite=False),
+    "changed": Field("e", DOUBLE, finite=False),
+    "sizes": Field("e k", WHOLE),
+    "seconds": Field("e", DOUBLE, finite=False),
+}
+
+
+def _pack_linear(model: Any) -> Packed:
+    tree = _packed(vars(model), LINEAR)
+    if model._frame is not None:
+        tree["frame"] = _packed(dict(zip(FRAME, model._frame, strict=True)), FRAME)
+    if model._moments is not None:
+        tree["moments"] = _packed(model._moments, MOMENTS)
+    else:
+        tree["denoiser"] = _packed(vars(model._denoiser), DENOISER)
+    return tree, {}
+
+
+def _restore_linear(model: Any, tensors: Tensors, _details: Any, sizes: dict[str, int]) -> None:
+    _restore(model, tensors, LINEAR, sizes)
+    frame, moments = part(tensors, "frame"), part(tensors, "moments")
+    model._frame = model._moments = model._denoiser = None
+    if frame:
+        _check_fields(frame, FRAME, sizes)
+        model._frame = frame["origin"].numpy(), frame["axes"].numpy()
+    if moments:
+        sizes.setdefault("p", sizes["d"])
+        _check_fields(moments, MOMENTS, sizes)
+        model._moments = {name: moments[name].numpy() for name in MOMENTS}
+    else:
+        model._denoiser = _denoiser(part(tensors, "denoiser"), sizes)
+
+
+def _pack_deep(model: Any) -> Packed:
+    history = _packed(model.history_, HISTORY)
+    history["sizes"] = history["sizes"].reshape(-1, len(model.cluster_centers_))
+    tree = _packed(vars(model), DEEP)
+    tree |= {"history": history, "module": module_state(model.module_)}
+    if model._blend is not None:
+        tree["blend"] = _packed(vars(model._blend), BLEND)
+        if model._blend.denoiser is not None:
+            tree["blend"]["denoiser"] = _packed(vars(model._blend.denoiser), DENOISER)
+    costs = sample_costs(model.module_)
+    if costs is not None:
+        tree["sample_costs"] = costs
+    details = {
+        "input_shape": model.input_shape_,
+        "sample_shape": model._sample_shape,
+        "image_shape": model._images,
+        "phases": model.history_["phase"],
+    }
+    return tree, details
+
+
+def _restore_deep(model: Any, tensors: Tensors, details: Any, sizes: dict[str, int]) -> None:
+    """All but the module, which needs the rest of the model to be checked."""
+    _restore(model, tensors, DEEP, sizes)
+    if not isinstance(details, dict):
+        raise MisfitError("its shapes are missing")
+    d = sizes["d"]
+    input_shape = _shape(details, "input_shape", d)
+    if input_shape is None:
+        raise MisfitError("input_shape is missing")
+    model.input_shape_ = input_shape
+    model._sample_shape = _shape(details, "sample_shape", d)
+    model._images = _shape(details, "image_shape", d)
+    seen = model._sample_shape
+    if seen is not None and (len(seen) not in (2, 3) or (1, *seen)[-3:] != model._images):
+        raise MisfitError(f"sample_shape {seen} does not fit image_shape {model._images}")
+    model._code_length = sizes["h"]
+    model._blend = _blend(part(tensors, "blend"), sizes)
+    model.history_ = _history(part(tensors, "history"), details.get("phases"), sizes)
+
+
+@dataclass(frozen=True)
+class Codec:
+    """How the fitted attributes of a class become tensors, and attributes again.
+
+    Attributes
+    ----------
+    pack : callable
+        Takes a fitted model; returns a tree of tensors, and details, which are no numbers.
+    restore : callable
+        Takes a model, tensors, details, and sizes by their letters, to which it adds.
+    """
+
+    pack: Callable[[Any], Packed]
+    restore: Callable[[Any, Tensors, Any, dict[str, int]], None]
+
+
+# The only classes that a file can name.
+CODECS = {
+    "LinearTAE": Codec(_pack_linear, _restore_linear),
+    "TAE": Codec(_pack_deep, _restore_deep),
+}
+
+# Parts ----------------------------------------------------------------------------------------
+
+
+def _check_fields(tensors: Tensors, table: Mapping[str, Field], sizes: dict[str, int]) -> None:
+    """Check that all tensors of a table are there and fit; ``sizes`` learns new letters."""
+    for name, field in table.items():
+        if name not in tensors:
+            raise MisfitError(f"{name} is missing")
+        _check_field(name, tensors[name], field, sizes)
+
+
+def _check_field(name: str, tensor: Tensor, field: Field, sizes: dict[str, int]) -> None:
+    letters = field.shape.split()
+    shape = tuple(tensor.shape)
+    if len(shape) == len(letters):
+        for letter, size in zip(letters, shape, strict=True):
+            sizes.setdefault(letter, size)
+    wanted = tuple(sizes.get(letter, letter) for letter in letters)
+    empty = any(sizes.get(letter) == 0 for letter in letters if letter in NEVER_ZERO)
+    if shape != wanted or empty:
+        raise MisfitError(f"{name} must have shape {wanted}, got {shape}")
+    if tensor.dtype not in field.types:
+        raise MisfitError(f"{name} must be of type {field.types[0]}, got {tensor.dtype}")
+    if field.finite and tensor.is_floating_point() and not bool(torch.isfinite(tensor).all()):
+        raise MisfitError(f"{name} contains NaN or infinity")
+
+
+def _packed(values: Mapping[str, Any], table: Mapping[str, Field]) -> dict[str, Any]:
+    return {name: _as_tensor(values[name], field.types[0]) for name, field in table.items()}
+
+
+def _as_tensor(value: Any, kind: torch.dtype) -> Tensor:
+    """Array, tensor, number or list -> a tensor on the CPU, sharing memory where that is safe."""
+    if isinstance(value, Tensor):
+        return value.detach().cpu()
+    if isinstance(value, np.ndarray):
+        return torch.from_numpy(np.require(value, requirements=["C", "W", "A"]))
+    return torch.tensor(value, dtype=kind)
+
+
+def _restore(
+    model: Any, tensors: Tensors, table: Mapping[str, Field], sizes: dict[str, int]
+) -> None:
+    _check_fields(tensors, table, sizes)
+    low, high = (int(end) for end in tensors["labels_"].aminmax())
+    if not 0 <= low <= high < sizes["k"]:
+        raise MisfitError(f"labels_ must lie between 0 and {sizes['k'] - 1}, got {low} to {high}")
+    for name in table:
+        tensor = tensors[name]
+        setattr(model, name, tensor.item() if tensor.ndim == 0 else tensor.numpy())
+    model.n_features_in_ = sizes["d"]
+
+
+def _denoiser(tensors: Tensors, sizes: dict[str, int]) -> Denoiser:
+    _check_fields(tensors, DENOISER, sizes)
+    if sizes["q"] > sizes["d"]:
+        raise MisfitError(f"a denoiser of {sizes['d']} features has {sizes['q']} directions")
+    return Denoiser(*(tensors[field.name] for field in fields_of(Denoiser)))
+
+
+def _blend(tensors: Tensors, sizes: dict[str, int]) -> Blend | None:
+    if not tensors:
+        return None
+    inner = part(tensors, "denoiser")
+    sizes["b"] = 2 if inner else 1
+    _check_fields(tensors, BLEND, sizes)
+    return Blend(
+        weights=tensors["weights"],
+        denoiser=_denoiser(inner, sizes) if inner else None,
+        noise_variance=tensors["noise_variance"].item(),
+        unit=tensors["unit"].item(),
+        origin=tensors["origin"],
+    )
+
+
+def _history(tensors: Tensors, phases: Any, sizes: dict[str, int]) -> dict[str, list[Any]]:
+    _check_fields(tensors, HISTORY, sizes)
+    if not isinstance(phases, list) or not all(isinstance(phase, str) for phase in phases):
+        raise MisfitError("the phases of the training are missing")
+    if len(phases) != sizes["e"]:
+        raise MisfitError(f"history has {sizes['e']} epochs, but {len(phases)} phases")
+    columns = {name: tensors[name].tolist() for name in HISTORY}
+    return {"epoch": columns.pop("epoch"), "phase": phases, **columns}
+
+
+def _shape(details: Mapping[str, Any], name: str, d: int) -> tuple[int, ...] | None:
+    """Shape of one sample, whose sizes multiply to d."""
+    shape = details.get(name)
+    if shape is None:
+        return None
+    whole = isinstance(shape, list) and all(type(size) is int and size > 0 for size in shape)
+    if not whole or math.prod(shape) != d:
+        raise MisfitError(f"{name} must be whole numbers with the product {d}, got {shape!r:.60}")
+    return tuple(shape)
