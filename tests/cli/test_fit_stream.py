@@ -1,10 +1,14 @@
 """``fit --stream`` reads files as ``fit`` in memory does: the same options, rows and order."""
 
+import json
+
 import numpy as np
 import pandas as pd
 import pytest
 
 from tensorae import Batches, load
+
+COLUMNS = ["bill_length_mm", "bill_depth_mm", "flipper_length_mm", "body_mass_g"]
 
 
 @pytest.fixture
@@ -71,3 +75,33 @@ def test_parts_are_read_in_the_order_of_their_numbers(fitted_twice, ran, tmp_pat
     np.testing.assert_allclose(np.vstack(list(Batches(folder))), X)
     ran("denoise", tmp_path / "model.tae", folder, "--noise", 0, "-o", tmp_path / "out.npy")
     np.testing.assert_allclose(np.load(tmp_path / "out.npy"), X)
+
+
+def test_a_stream_is_told_about_like_a_table(ran, birds, tmp_path):
+    path, model = tmp_path / "birds.csv", tmp_path / "m.tae"
+    birds[COLUMNS].to_csv(path, index=False)
+    fit = ("fit", path, "-k", 3, "-l", 1, "-o", model)
+    for flags in ((), ("--stream",)):
+        said = ran(*fit, *flags).out
+        assert said.startswith("LinearTAE: 3 clusters, 333 rows by 4 columns; ")
+        assert "cluster 2: " in said
+        assert f"Wrote {model}. Go on with" in said
+    assert f"tensorae info {model}" in said
+    table, stream = (json.loads(ran(*fit, "--json", *flags).out) for flags in ((), ("--stream",)))
+    assert table.keys() - stream.keys() == {"clusters"}
+    shares = [cluster["share"] for cluster in table["clusters"]]
+    assert stream["weights"] == pytest.approx(shares)
+    for fact in ("class", "columns", "n_rows", "n_features", "scale", "processes"):
+        assert stream[fact] == table[fact]
+
+
+@pytest.mark.parametrize(
+    "flags", [["--scale", "max"], ["--ignore", "a"], ["--labels", "a"], ["--drop-missing"]]
+)
+def test_options_that_need_the_whole_table_are_refused(run, tmp_path, flags):
+    (tmp_path / "table.csv").write_text("a,b\n1,2\n2,4\n3,5\n")
+    model = tmp_path / "m.tae"
+    outcome = run("fit", tmp_path / "table.csv", "-k", 2, "-o", model, "--stream", *flags)
+    assert outcome.code == 2
+    assert flags[0] in outcome.err
+    assert not model.exists()

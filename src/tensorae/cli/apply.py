@@ -113,27 +113,13 @@ class Inputs:
 
 @dataclass(frozen=True, eq=False)
 class Result:
-    """What a command found.
-
-    Attributes
-    ----------
-    columns : mapping of str to array
-        New columns, one entry for each row.
-    array : ndarray of shape (n, ...)
-        What goes into a .npy file.
-    facts : dict
-        For scripts.
-    images : bool
-        Whether the array holds images, which can be written as such.
-    chosen : ndarray of int or None
-        Which rows of the input, in this order; None means all.
-    """
+    """What a command found: new columns, one entry for each row, and the same as an array."""
 
     columns: Mapping[str, NDArray[Any]]
-    array: NDArray[Any]
-    facts: dict[str, Any]
-    images: bool = False
-    chosen: NDArray[np.intp] | None = None
+    array: NDArray[Any]  # (n, ...), for a .npy file
+    facts: dict[str, Any]  # for scripts
+    images: bool = False  # whether the array holds images, which can be written as such
+    chosen: NDArray[np.intp] | None = None  # rows of the input, in this order; None means all
 
 
 @with_options

@@ -36,22 +36,12 @@ __all__ = ["fit"]
 
 @dataclass(frozen=True, eq=False)
 class TrainingData:
-    """What a model is fitted to.
-
-    Attributes
-    ----------
-    X : ndarray of shape (n, d) or Batches
-    preparation : Preparation
-    known : ndarray of shape (n,) or None
-        Known labels, -1 for unknown.
-    streamed : bool
-        Whether the rows stay in their files.
-    """
+    """What a model is fitted to: rows (n, d), in memory or streamed."""
 
     X: NDArray[Any] | Batches
     preparation: Preparation
-    known: NDArray[Any] | None = None
-    streamed: bool = False
+    known: NDArray[Any] | None = None  # labels (n,), -1 for unknown
+    arguments: str = ""  # for commands that read the same table; empty for a stream
 
 
 @with_options
@@ -68,10 +58,12 @@ def fit(
 ) -> None:
     """Find clusters in a table, each with a representation of its own, and keep the model."""
     _check_output(output, data)
-    read = _streamed if streaming.wanted else _in_memory
-    training = read(data, columns, reading, model.clusters, messages)
-
-    from tensorae.parallel import joined_by_torchrun  # slow: what is wrong with a table comes first
+    if streaming.wanted:
+        training = _streamed(data, columns, reading)
+    else:
+        training = _in_memory(data, columns, reading, model.clusters, messages)
+    # Slow to import, and not needed to tell people what is wrong with a table.
+    from tensorae.parallel import joined_by_torchrun
 
     with joined_by_torchrun() as processes:
         if processes.rank > 0:
@@ -81,8 +73,7 @@ def fit(
         if processes.rank == 0:
             fitted.save(output, preprocessing=training.preparation.as_header())
         if messages.json or not messages.quiet:
-            commands = _next_commands(output, data, reading, streamed=training.streamed)
-            _summarise(fitted, training, messages, processes.size, output, commands)
+            _summarise(fitted, training, messages, output, processes.size)
         processes.wait()
 
 
@@ -107,8 +98,6 @@ def _streamed(
     data: Sequence[str],
     options: ColumnOptions,
     reading: ReadingOptions,
-    n_clusters: int,  # noqa: ARG001
-    messages: Messages,  # noqa: ARG001
 ) -> TrainingData:
     """Rows that stay in their files; options that need the whole table are refused."""
     from tensorae.data import Batches, Preparation, Scaling, split_names
@@ -133,7 +122,7 @@ def _streamed(
     preparation = Preparation(
         columns=None if names is None else tuple(names), scaling=Scaling.none(batches.n_features)
     )
-    return TrainingData(batches, preparation, streamed=True)
+    return TrainingData(batches, preparation)
 
 
 def _in_memory(
@@ -163,7 +152,8 @@ def _in_memory(
     )
     for note in rows.notes:
         messages.note(note)
-    return TrainingData(rows.X, preparation, rows.known)
+    arguments = [*(data if "-" not in data else ["DATA"]), *reading.as_flags()]
+    return TrainingData(rows.X, preparation, rows.known, shlex.join(arguments))
 
 
 # Fit and tell -----------------------------------------------------------------------------------
@@ -186,26 +176,8 @@ def _train(model: Any, training: TrainingData, options: StreamOptions, messages:
         model.feature_names_in_ = np.array(training.preparation.columns, dtype=object)
 
 
-def _next_commands(
-    output: Path, data: Sequence[str], reading: ReadingOptions, *, streamed: bool
-) -> list[str]:
-    model = shlex.quote(str(output))
-    if streamed:  # the other commands would read all rows into memory
-        return [f"tensorae info {model}"]
-    table = shlex.join([*(data if "-" not in data else ["DATA"]), *reading.as_flags()])
-    return [
-        f"tensorae predict {model} {table} -o clusters.csv",
-        f"tensorae report {model} {table} -o report.html",
-    ]
-
-
 def _summarise(
-    model: Any,
-    training: TrainingData,
-    messages: Messages,
-    n_processes: int,
-    output: Path,
-    commands: Sequence[str],
+    model: Any, training: TrainingData, messages: Messages, output: Path, n_processes: int
 ) -> None:
     """Say what was found and how to go on."""
     from tensorae.data import counted
@@ -224,7 +196,7 @@ def _summarise(
         *lines,
         "",
         f"Wrote {output}. Go on with",
-        *(f"  {command}" for command in commands),
+        *_next_commands(shlex.quote(str(output)), training.arguments),
     )
     messages.give(
         {
@@ -251,22 +223,24 @@ def _clusters(
     from tensorae.explain import describe
 
     preparation = training.preparation
-    if training.streamed:
+    if not training.arguments:
         shares = model.weights_.tolist()
         lines = [f"cluster {label}: {share:.1%} of the rows" for label, share in enumerate(shares)]
-        return lines, {
-            "weights": shares,
-            "rows": len(training.X),
-            "features": preparation.n_features,
-        }
+        n, d = len(training.X), preparation.n_features
+        return lines, {"weights": shares, "rows": n, "features": d}
     with messages.warnings_as_notes():
-        description = describe(
-            model,
-            training.X,
-            feature_names=preparation.columns,
-            n_features=N_FEATURES,
-            n_members=0,
+        names = preparation.columns
+        clusters = describe(
+            model, training.X, feature_names=names, n_features=N_FEATURES, n_members=0
         )
-    return cluster_lines(description, preparation), {
-        "clusters": cluster_entries(description, preparation)
-    }
+    entries = cluster_entries(clusters, preparation)
+    return cluster_lines(clusters, preparation), {"clusters": entries}
+
+
+def _next_commands(model: str, table: str) -> list[str]:
+    if not table:  # the others would read the whole stream into memory
+        return [f"  tensorae info {model}"]
+    return [
+        f"  tensorae predict {model} {table} -o clusters.csv",
+        f"  tensorae report {model} {table} -o report.html",
+    ]

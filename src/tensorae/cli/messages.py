@@ -65,15 +65,7 @@ class Messages:
     def progress(self, what: str) -> Iterator[Callable[[int, int], None]]:
         """Show a bar while people wait at a terminal.
 
-        Parameters
-        ----------
-        what : str
-            Stands before the bar.
-
-        Yields
-        ------
-        callable
-            Takes how much is done, and of how much. Until it is called the bar only moves.
+        The function takes how much is done, and of how much; until then the bar only moves.
         """
         if self.quiet or not sys.stderr.isatty():
             yield lambda done, total: None  # noqa: ARG005

@@ -283,16 +283,7 @@ def _parsed_shape(text: str | None) -> tuple[int, ...] | None:
 def with_options(command: Callable[..., None]) -> Callable[..., None]:
     """Let a command take dataclasses of options: each field becomes an option of its own.
 
-    Parameters
-    ----------
-    command : callable
-        Some of its arguments are annotated with a dataclass, whose fields are annotated for
-        typer, or with dataclasses in turn.
-
-    Returns
-    -------
-    callable
-        The same with the fields as arguments, as typer wants to see it.
+    Fields are annotated for typer, or with dataclasses in turn.
     """
     parameters = _flat(command)
 
