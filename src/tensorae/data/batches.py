@@ -19,7 +19,7 @@ import numpy as np
 from numpy.typing import DTypeLike, NDArray
 
 from tensorae.data.files import ReadOptions
-from tensorae.data.parted import PartedTable, find_parts
+from tensorae.data.parted import PartedTable
 from tensorae.data.parts import Array, Block, Part, Selection, cut_into_batches
 from tensorae.data.read_ahead import ReadAhead
 from tensorae.exceptions import InvalidInputError, InvalidParameterError
@@ -94,8 +94,7 @@ class Batches:
         chosen = _check_columns(columns)
         self._batch_rows = _check_count("batch_rows", batch_rows, 1)
         self._prefetch = _check_count("prefetch", prefetch, 0) or 0
-        parts = find_parts(source, read_options or ReadOptions())
-        self._table = PartedTable(parts, chosen, _check_dtype(dtype))
+        self._table = PartedTable(source, chosen, _check_dtype(dtype), read_options)
         self._start, self._stop = 0, None  # type: tuple[int, int | None]
 
     @property

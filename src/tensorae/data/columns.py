@@ -14,9 +14,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tensorae.data.files import arrow, listed, nearest
-from tensorae.data.frames import arrow_part
-from tensorae.data.parted import PartedTable
-from tensorae.data.parts import Array, ArrayPart
+from tensorae.data.frames import to_matrix
+from tensorae.data.parts import Array, float_type
 from tensorae.data.table import Table
 from tensorae.exceptions import InvalidInputError
 
@@ -216,9 +215,10 @@ def as_matrix(table: Table, columns: Sequence[str] | None) -> Array:
         In single precision where that holds all numbers, else in double. What is missing is NaN.
     """
     if columns is not None:
-        return PartedTable([arrow_part(table.frame, table.name)], columns).collected()
+        return to_matrix(table.frame, columns)
     assert table.samples is not None
-    return PartedTable([ArrayPart(table.samples.reshape(table.n_rows, -1))], None).collected()
+    rows = table.samples.reshape(table.n_rows, -1)
+    return rows.astype(float_type([rows.dtype]), copy=False)
 
 
 def complete_rows(

@@ -9,14 +9,20 @@ import re
 import stat
 import sys
 from collections import Counter
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path, PurePath
 from typing import Any
 
 from tensorae._optional import import_optional
-from tensorae.exceptions import InvalidInputError, InvalidParameterError, unknown_choice
+from tensorae.data.parts import Part
+from tensorae.exceptions import (
+    InvalidInputError,
+    InvalidParameterError,
+    TensoraeError,
+    unknown_choice,
+)
 
 __all__ = [
     "ENDINGS",
@@ -24,8 +30,10 @@ __all__ = [
     "TABLES",
     "TEXT",
     "File",
+    "FilePart",
     "ReadOptions",
     "arrow",
+    "as_input_errors",
     "counted",
     "find_files",
     "format_of",
@@ -34,6 +42,7 @@ __all__ = [
     "natural_order",
     "nearest",
     "output_format",
+    "reason",
     "refuse_twice",
 ]
 
@@ -148,13 +157,46 @@ class File:
         return self.open() if self.path is None else arrow().OSFile(str(self.path))
 
 
-@contextmanager
-def named_errors(name: str) -> Iterator[None]:
-    """Put the name of a file or another part before what is wrong with it."""
-    try:
-        yield
-    except InvalidInputError as error:
-        raise InvalidInputError(f"{name}: {error}") from error
+class FilePart(Part):
+    """Rows of one file, which must not change while it is used."""
+
+    kind = "data"  # what the file should be, for errors
+
+    def __init__(self, file: File) -> None:
+        self.file, self.name = file, file.name
+        self._state: tuple[int, int] | None = None
+
+    def fingerprint(self) -> list[object]:
+        """Name, size and time of the file; the folder may be another one."""
+        assert self.file.path is not None
+        return [self.file.path.name, *self._look()]
+
+    def frame(self) -> Any:
+        """All rows and columns as a pyarrow Table."""
+        raise InvalidInputError("it holds no named columns.")
+
+    def _look(self) -> tuple[int, int]:
+        state = self.file.look()
+        if self._state is not None and state != self._state:
+            raise InvalidInputError(
+                "the file has changed since it was first looked at; start again when all files "
+                "are written."
+            )
+        self._state = state
+        return state
+
+    @contextmanager
+    def _reading(self) -> Iterator[None]:
+        """Look at the file, and say in one sentence what is wrong with it."""
+        self._look()
+        with as_input_errors(self._explain):
+            yield
+
+    def _explain(self, error: Exception) -> str:
+        return (
+            f"it is no {self.kind} file, or a damaged one ({reason(error)}); write it again, or "
+            "say what it is (--format)."
+        )
 
 
 # Finding --------------------------------------------------------------------------------------
@@ -185,9 +227,9 @@ def find_files(
     list of File
         No file twice.
     """
-    told = (options or ReadOptions()).format
+    told = None if options is None else options.format
     found: list[File] = []
-    for path in paths:
+    for path in [paths] if isinstance(paths, str | os.PathLike) else paths:
         if once and path == STANDARD_INPUT:
             content = sys.stdin.buffer.read()
             found.append(File("standard input", told or "csv", None, content))
@@ -302,7 +344,7 @@ def output_format(path: PurePath) -> str:
     return kind
 
 
-# Words ----------------------------------------------------------------------------------------
+# Words and errors -----------------------------------------------------------------------------
 
 
 def counted(number: int, what: str) -> str:
@@ -320,3 +362,28 @@ def nearest(name: str, names: Iterable[str]) -> str | None:
     folded = {known.casefold(): known for known in reversed(list(names))}
     close = difflib.get_close_matches(name.casefold(), folded, n=1, cutoff=0.7)
     return folded[close[0]] if close else None
+
+
+@contextmanager
+def named_errors(name: str) -> Iterator[None]:
+    """Put the name of a file or another part before what is wrong with it."""
+    try:
+        yield
+    except InvalidInputError as error:
+        raise InvalidInputError(f"{name}: {error}") from error
+
+
+@contextmanager
+def as_input_errors(explain: Callable[[Exception], str]) -> Iterator[None]:
+    """Say in one sentence what a reader stumbled over."""
+    try:
+        yield
+    except TensoraeError:
+        raise
+    except Exception as error:  # a damaged file makes a reader stumble over anything
+        raise InvalidInputError(explain(error)) from error
+
+
+def reason(error: Exception) -> str:
+    """What an error says, for a part of a sentence."""
+    return " ".join(str(error).split())[:200].rstrip(".")

@@ -6,26 +6,32 @@ import sys
 import zlib
 from abc import abstractmethod
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from contextlib import contextmanager
 from typing import Any
 
 import numpy as np
 
-from tensorae.data.files import arrow
-from tensorae.data.parts import Array, Block, ColumnBlock, Layout, Part, Selection, number_type
-from tensorae.exceptions import InvalidInputError, TensoraeError
+from tensorae.data.files import arrow, as_input_errors, reason
+from tensorae.data.parts import (
+    Array,
+    Block,
+    ColumnBlock,
+    Layout,
+    Part,
+    Selection,
+    float_type,
+    number_type,
+)
 
 __all__ = [
     "RecordBatchPart",
     "arrow_part",
-    "as_input_errors",
     "clip",
     "dataset_parts",
     "index_columns",
     "layout_of",
     "pandas_part",
     "polars_part",
-    "reason",
+    "to_matrix",
 ]
 
 Cut = Callable[[Any, slice, Sequence[str]], Iterator[Block]]
@@ -72,22 +78,6 @@ def clip(batches: Iterable[Any], skip: int, wanted: int | None) -> Iterator[Any]
                 return
 
 
-@contextmanager
-def as_input_errors(explain: Callable[[Exception], str]) -> Iterator[None]:
-    """Say in one sentence what a reader stumbled over."""
-    try:
-        yield
-    except TensoraeError:
-        raise
-    except Exception as error:  # a damaged file makes a reader stumble over anything
-        raise InvalidInputError(explain(error)) from error
-
-
-def reason(error: Exception) -> str:
-    """What an error says, for a part of a sentence."""
-    return " ".join(str(error).split())[:200].rstrip(".")
-
-
 def _kind(dtype: Any, types: Any) -> str:
     if types.is_dictionary(dtype):
         dtype = dtype.value_type
@@ -112,6 +102,15 @@ def _to_numpy(column: Any, pa: Any) -> Array:
         column = column.cast(pa.float64(), safe=False)
     values: Array = column.to_numpy(zero_copy_only=False)
     return values
+
+
+def to_matrix(frame: Any, names: Sequence[str]) -> Array:
+    """The named columns of a pyarrow Table as rows (n, d); missing values become NaN."""
+    pa = arrow()
+    columns = [_to_numpy(frame[name], pa) for name in names]
+    matrix = np.empty((frame.num_rows, len(names)), float_type(column.dtype for column in columns))
+    ColumnBlock(columns).fill(matrix, 0)
+    return matrix
 
 
 def _rows_at_once(width: int, batch_rows: int) -> int:
@@ -142,16 +141,7 @@ class RecordBatchPart(Part):
 
 
 class TablePart(Part):
-    """A table in memory, which can be cut by rows at no cost.
-
-    Parameters
-    ----------
-    frame : DataFrame or Table
-    name : str
-    columns : Layout
-    cut : callable
-        Gives the named columns of a frame, in blocks.
-    """
+    """A table in memory; ``cut`` gives some rows and columns of it, at no cost."""
 
     def __init__(self, frame: Any, name: str, columns: Layout, cut: Cut) -> None:
         self.frame, self.name = frame, name
@@ -231,9 +221,9 @@ def _polars_values(series: Any) -> Array:
     return np.asarray(series.to_numpy())
 
 
-def arrow_part(frame: Any, name: str = "the Table") -> TablePart:
+def arrow_part(frame: Any) -> TablePart:
     """A pyarrow Table."""
-    return TablePart(frame, name, layout_of(frame.schema), _cut_arrow)
+    return TablePart(frame, "the Table", layout_of(frame.schema), _cut_arrow)
 
 
 def _cut_arrow(frame: Any, rows: slice, names: Sequence[str]) -> Iterator[Block]:

@@ -55,16 +55,9 @@ def read_images(files: Sequence[File]) -> NDArray[np.float32]:
 
 
 def write_images(folder: Path, names: Sequence[str], images: NDArray[Any]) -> None:
-    """Write images (n, h, w) or (n, 3, h, w) as PNG files below a folder, each as a whole.
+    """Write images (n, h, w) or (n, 3, h, w), cut to 0 ... 1, as PNG files, each as a whole.
 
-    Parameters
-    ----------
-    folder : Path
-        Made where it does not exist.
-    names : sequence of str
-        Paths below the folder; their endings become .png.
-    images : ndarray
-        From 0 to 1; what is outside is cut off.
+    The folder is made where it does not exist; ``names`` are paths below it.
     """
     pillow = _pillow()
     paths = [(folder / name).with_suffix(".png") for name in names]

@@ -28,6 +28,7 @@ __all__ = [
     "Part",
     "Selection",
     "cut_into_batches",
+    "float_type",
     "number_type",
 ]
 
@@ -75,6 +76,12 @@ def number_type(kind: str) -> np.dtype[Any] | None:
     except TypeError:
         return None
     return dtype if dtype.kind in "fiub" else None
+
+
+def float_type(types: Iterable[np.dtype[Any]]) -> np.dtype[Any]:
+    """float32 where it holds all numbers of columns of these types that are not all whole."""
+    common = np.result_type(*set(types))
+    return np.dtype(np.float32 if common in (np.float16, np.float32) else np.float64)
 
 
 # Blocks ---------------------------------------------------------------------------------------

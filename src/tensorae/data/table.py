@@ -13,10 +13,11 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from tensorae.data.binary_files import FilePart, NpyPart
+from tensorae.data.binary_files import NpyPart
 from tensorae.data.files import (
     TEXT,
     File,
+    FilePart,
     ReadOptions,
     arrow,
     find_files,

@@ -9,9 +9,8 @@ from dataclasses import replace
 from functools import cached_property
 from typing import Any
 
-from tensorae.data.binary_files import FilePart
-from tensorae.data.files import File, ReadOptions, arrow
-from tensorae.data.frames import RecordBatchPart, clip, layout_of, reason
+from tensorae.data.files import File, FilePart, ReadOptions, arrow, reason
+from tensorae.data.frames import RecordBatchPart, clip, layout_of
 from tensorae.data.parts import Layout, number_type
 from tensorae.exceptions import InvalidInputError, InvalidParameterError
 

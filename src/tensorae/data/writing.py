@@ -71,7 +71,7 @@ def stream_to_file(
     checked = _checked(chunks, names)
     first = next(checked, np.empty((0, len(names))))
     rows = 0
-    with open_atomically(path) as file, _array_writer(kind, file, list(names), first) as write:
+    with open_atomically(path) as file, _chunk_writer(kind, file, list(names), first) as write:
         for chunk in itertools.chain([first], checked):
             write(chunk)
             rows += len(chunk)
@@ -79,19 +79,7 @@ def stream_to_file(
 
 
 def write_table(path: Path, frame: Any) -> None:
-    """Write a pyarrow Table as CSV, TSV, Parquet or Arrow, as a whole or not at all.
-
-    Parameters
-    ----------
-    path : Path
-        Its ending says what to write.
-    frame : pyarrow.Table
-
-    Raises
-    ------
-    FileWriteError
-        The folder is missing or not writable, or the disk is full. An old file is unchanged.
-    """
+    """Write a pyarrow Table as CSV, TSV, Parquet or Arrow, as a whole or not at all."""
     kind = output_format(path)
     with open_atomically(path) as file, _table_writer(kind, file, frame.schema) as write:
         write(frame)
@@ -104,14 +92,7 @@ def write_array(path: Path, array: NDArray[Any]) -> None:
 
 
 def write_csv(file: BinaryIO, frame: Any, *, delimiter: str = ",") -> None:
-    """Write a table as UTF-8 text; numbers come back bit for bit when they are read.
-
-    Parameters
-    ----------
-    file : binary file
-    frame : pyarrow.Table
-    delimiter : str, default=","
-    """
+    """Write a pyarrow Table as UTF-8 text; numbers come back bit for bit when they are read."""
     with _text(file, frame.schema, delimiter) as write:
         write(frame)
 
@@ -147,7 +128,7 @@ def _checked(chunks: Iterable[Any], names: Sequence[str]) -> Iterator[NDArray[An
 
 
 @contextmanager
-def _array_writer(
+def _chunk_writer(
     kind: str, file: BinaryIO, names: list[str], first: NDArray[Any]
 ) -> Iterator[Write]:
     """What writes chunks like the first one."""
