@@ -5,6 +5,7 @@ Shapes: n rows, d features, k clusters.
 
 from __future__ import annotations
 
+import os
 import shlex
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -41,7 +42,7 @@ class TrainingData:
     X: NDArray[Any] | Batches
     preparation: Preparation
     known: NDArray[Any] | None = None  # labels (n,), -1 for unknown
-    arguments: str = ""  # for commands that read the same table; empty for a stream
+    streamed: bool = False
 
 
 @with_options
@@ -58,7 +59,8 @@ def fit(
 ) -> None:
     """Find clusters in a table, each with a representation of its own, and keep the model."""
     _check_output(output, data)
-    if streaming.wanted:
+    one_of_many = int(os.environ.get("WORLD_SIZE", "1")) > 1  # torchrun says so
+    if streaming.stream or one_of_many:
         training = _streamed(data, columns, reading)
     else:
         training = _in_memory(data, columns, reading, model.clusters, messages)
@@ -73,7 +75,8 @@ def fit(
         if processes.rank == 0:
             fitted.save(output, preprocessing=training.preparation.as_header())
         if messages.json or not messages.quiet:
-            _summarise(fitted, training, messages, output, processes.size)
+            commands = _next_commands(output, data, reading, streamed=training.streamed)
+            _summarise(fitted, training, messages, processes.size, output, commands)
         processes.wait()
 
 
@@ -122,7 +125,7 @@ def _streamed(
     preparation = Preparation(
         columns=None if names is None else tuple(names), scaling=Scaling.none(batches.n_features)
     )
-    return TrainingData(batches, preparation)
+    return TrainingData(batches, preparation, streamed=True)
 
 
 def _in_memory(
@@ -152,8 +155,7 @@ def _in_memory(
     )
     for note in rows.notes:
         messages.note(note)
-    arguments = [*(data if "-" not in data else ["DATA"]), *reading.as_flags()]
-    return TrainingData(rows.X, preparation, rows.known, shlex.join(arguments))
+    return TrainingData(rows.X, preparation, rows.known)
 
 
 # Fit and tell -----------------------------------------------------------------------------------
@@ -177,7 +179,12 @@ def _train(model: Any, training: TrainingData, options: StreamOptions, messages:
 
 
 def _summarise(
-    model: Any, training: TrainingData, messages: Messages, output: Path, n_processes: int
+    model: Any,
+    training: TrainingData,
+    messages: Messages,
+    n_processes: int,
+    output: Path,
+    commands: Sequence[str],
 ) -> None:
     """Say what was found and how to go on."""
     from tensorae.data import counted
@@ -196,7 +203,7 @@ def _summarise(
         *lines,
         "",
         f"Wrote {output}. Go on with",
-        *_next_commands(shlex.quote(str(output)), training.arguments),
+        *(f"  {command}" for command in commands),
     )
     messages.give(
         {
@@ -223,7 +230,7 @@ def _clusters(
     from tensorae.explain import describe
 
     preparation = training.preparation
-    if not training.arguments:
+    if training.streamed:
         shares = model.weights_.tolist()
         lines = [f"cluster {label}: {share:.1%} of the rows" for label, share in enumerate(shares)]
         n, d = len(training.X), preparation.n_features
@@ -237,10 +244,14 @@ def _clusters(
     return cluster_lines(clusters, preparation), {"clusters": entries}
 
 
-def _next_commands(model: str, table: str) -> list[str]:
-    if not table:  # the others would read the whole stream into memory
-        return [f"  tensorae info {model}"]
+def _next_commands(
+    output: Path, data: Sequence[str], reading: ReadingOptions, *, streamed: bool
+) -> list[str]:
+    model = shlex.quote(str(output))
+    if streamed:  # the others would read all of it into memory
+        return [f"tensorae info {model}"]
+    table = shlex.join([*(data if "-" not in data else ["DATA"]), *reading.as_flags()])
     return [
-        f"  tensorae predict {model} {table} -o clusters.csv",
-        f"  tensorae report {model} {table} -o report.html",
+        f"tensorae predict {model} {table} -o clusters.csv",
+        f"tensorae report {model} {table} -o report.html",
     ]

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import functools
 import inspect
-import os
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, is_dataclass
 from enum import StrEnum
@@ -176,11 +175,6 @@ class StreamOptions:
     checkpoint_every: Annotated[
         float, in_large_data("--checkpoint-every", min=0, help="Seconds between writes.")
     ] = 60.0
-
-    @property
-    def wanted(self) -> bool:
-        """Whether to stream: said so, or one of several processes."""
-        return self.stream or int(os.environ.get("WORLD_SIZE", "1")) > 1
 
 
 @dataclass(frozen=True)
