@@ -67,7 +67,7 @@ class _GroupedPart(FilePart, RecordBatchPart):
 class ParquetPart(_GroupedPart):
     """A Parquet file."""
 
-    kind = "Parquet"
+    format_name = "Parquet"
 
     def layout(self) -> Layout:
         """Columns, from the end of the file."""
@@ -101,7 +101,7 @@ class ParquetPart(_GroupedPart):
 class ArrowPart(_GroupedPart):
     """An Arrow file or stream; Feather files are Arrow files since their second version."""
 
-    kind = "Arrow or Feather"
+    format_name = "Arrow or Feather"
 
     def layout(self) -> Layout:
         """Columns, as the file says."""
@@ -134,8 +134,8 @@ class ArrowPart(_GroupedPart):
                     if group in groups:
                         yield from _slices(batch, 0, batch.num_rows, rows)
                 return
-            places = {name: j for j, name in enumerate(reader.schema.names)}
-        fields = [places[name] for name in names]
+            positions = {name: j for j, name in enumerate(reader.schema.names)}
+        fields = [positions[name] for name in names]
         for group in groups:
             start, size = 0, self.sizes[group]
             while start < size:
@@ -191,7 +191,7 @@ def _slices(batch: Any, start: int, stop: int, rows: int) -> Iterator[Any]:
 class NpyPart(FilePart):
     """An array (n, d) in a file, mapped a block at a time: what has been read is let go."""
 
-    kind = ".npy"
+    format_name = ".npy"
 
     def layout(self) -> Layout:
         """Columns without names, from the header of the file."""

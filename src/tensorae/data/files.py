@@ -127,7 +127,7 @@ class File:
     content: bytes = b""
     label: str = ""
 
-    def look(self) -> tuple[int, int]:
+    def state(self) -> tuple[int, int]:
         """Size and time of the file, which has to be there and to be readable."""
         if self.path is None:
             return len(self.content), 0
@@ -160,7 +160,7 @@ class File:
 class FilePart(Part):
     """Rows of one file, which must not change while it is used."""
 
-    kind = "data"  # what the file should be, for errors
+    format_name = "data"  # what the file should be, for errors
 
     def __init__(self, file: File) -> None:
         self.file, self.name = file, file.name
@@ -169,14 +169,14 @@ class FilePart(Part):
     def fingerprint(self) -> list[object]:
         """Name, size and time of the file; the folder may be another one."""
         assert self.file.path is not None
-        return [self.file.path.name, *self._look()]
+        return [self.file.path.name, *self._state_now()]
 
     def frame(self) -> Any:
         """All rows and columns as a pyarrow Table."""
         raise InvalidInputError("it holds no named columns.")
 
-    def _look(self) -> tuple[int, int]:
-        state = self.file.look()
+    def _state_now(self) -> tuple[int, int]:
+        state = self.file.state()
         if self._state is not None and state != self._state:
             raise InvalidInputError(
                 "the file has changed since it was first looked at; start again when all files "
@@ -188,14 +188,14 @@ class FilePart(Part):
     @contextmanager
     def _reading(self) -> Iterator[None]:
         """Look at the file, and say in one sentence what is wrong with it."""
-        self._look()
+        self._state_now()
         with as_input_errors(self._explain):
             yield
 
     def _explain(self, error: Exception) -> str:
         return (
-            f"it is no {self.kind} file, or a damaged one ({reason(error)}); write it again, or "
-            "say what it is (--format)."
+            f"it is no {self.format_name} file, or a damaged one ({reason(error)}); write it "
+            "again, or say what it is (--format)."
         )
 
 
@@ -227,15 +227,15 @@ def find_files(
     list of File
         No file twice.
     """
-    told = None if options is None else options.format
+    given = None if options is None else options.format
     found: list[File] = []
     for path in [paths] if isinstance(paths, str | os.PathLike) else paths:
         if once and path == STANDARD_INPUT:
             content = sys.stdin.buffer.read()
-            found.append(File("standard input", told or "csv", None, content))
+            found.append(File("standard input", given or "csv", None, content))
         else:
-            pairs = _behind(path, told, formats)
-            found += [_file(file, label, told, once=once) for file, label in pairs]
+            pairs = _behind(path, given, formats)
+            found += [_file(file, label, given, once=once) for file, label in pairs]
     refuse_twice(found)
     return found
 
@@ -254,12 +254,12 @@ def natural_order(path: str | os.PathLike[str]) -> list[tuple[int, int, str]]:
 
 
 def _behind(
-    entry: str | os.PathLike[str], told: str | None, formats: Sequence[str]
+    entry: str | os.PathLike[str], given: str | None, formats: Sequence[str]
 ) -> list[tuple[Path, str]]:
     """Files and their labels."""
     path = Path(entry)
     if path.is_dir():
-        inside = _in_folder(path, told, formats)
+        inside = _in_folder(path, given, formats)
         return [(path / below, below.as_posix()) for below in inside]
     pattern = os.fspath(entry)
     if path.exists() or not glob.has_magic(pattern):
@@ -268,17 +268,17 @@ def _behind(
     if not matches:
         raise InvalidInputError(f"{pattern!r} does not exist; check the path.")
     # A pattern such as ** finds a folder and its files: each of them counts once.
-    return list(dict(pair for match in matches for pair in _behind(match, told, formats)).items())
+    return list(dict(pair for match in matches for pair in _behind(match, given, formats)).items())
 
 
-def _in_folder(folder: Path, told: str | None, formats: Sequence[str]) -> list[Path]:
+def _in_folder(folder: Path, given: str | None, formats: Sequence[str]) -> list[Path]:
     """Data files below a folder; names that begin with . or _ are bookkeeping."""
     inside = [path.relative_to(folder) for path in folder.rglob("*") if not path.is_dir()]
     found = [
         path
         for path in inside
         if not any(name.startswith((".", "_")) for name in path.parts)
-        and (told is not None or format_of(path) in formats)
+        and (given is not None or format_of(path) in formats)
     ]
     if not found:
         more = " or image" * ("image" in formats)
@@ -288,17 +288,17 @@ def _in_folder(folder: Path, told: str | None, formats: Sequence[str]) -> list[P
     return sorted(found, key=natural_order)
 
 
-def _file(path: Path, label: str, told: str | None, *, once: bool) -> File:
-    kind = told or format_of(path)
-    if kind is None:
+def _file(path: Path, label: str, given: str | None, *, once: bool) -> File:
+    file_format = given or format_of(path)
+    if file_format is None:
         raise InvalidInputError(
             f"the ending of {str(path)!r} does not tell what it is; it must be {ENDINGS}, or say "
             "what it is (--format csv, for example)."
         )
     # A pipe can be read only once, and some files are read twice.
     if once and path.exists() and not path.is_file():
-        return File(str(path), kind, None, path.read_bytes(), label)
-    return File(str(path), kind, path, label=label)
+        return File(str(path), file_format, None, path.read_bytes(), label)
+    return File(str(path), file_format, path, label=label)
 
 
 def refuse_twice(files: Sequence[File]) -> None:
@@ -329,19 +329,19 @@ def format_of(path: PurePath) -> str | None:
     packed = ending in COMPRESSED
     if packed:
         ending = PurePath(path.stem).suffix.lower()
-    kind = next((kind for kind, names in EXTENSIONS.items() if ending[1:] in names), None)
-    return None if packed and kind not in TEXT else kind
+    found = next((name for name, ends in EXTENSIONS.items() if ending[1:] in ends), None)
+    return None if packed and found not in TEXT else found
 
 
 def output_format(path: PurePath) -> str:
     """Kind of a file to write, by its ending."""
-    kind = format_of(path)
-    if kind not in TABLES or path.suffix.lower() in COMPRESSED:
-        known = ", ".join(f".{name}" for kind in TABLES for name in EXTENSIONS[kind])
+    found = format_of(path)
+    if found not in TABLES or path.suffix.lower() in COMPRESSED:
+        known = ", ".join(f".{end}" for name in TABLES for end in EXTENSIONS[name])
         raise InvalidParameterError(
             f"the output must end in one of {known}, got {str(path)!r}; choose one of them."
         )
-    return kind
+    return found
 
 
 # Words and errors -----------------------------------------------------------------------------

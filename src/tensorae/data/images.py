@@ -85,7 +85,7 @@ def _read_image(file: File) -> NDArray[np.float32]:
     """One image of shape (h, w) or (h, w, 3)."""
     pillow = _pillow()
     with named_errors(file.name):
-        file.look()
+        file.state()
     try:
         with pillow.open(file.path or io.BytesIO(file.content)) as image:
             if image.mode in ("LA", "La"):

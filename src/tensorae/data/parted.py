@@ -191,7 +191,7 @@ class PartedTable:
         """The one that was asked for, or the one that holds all numbers."""
         if self._dtype is not None:
             return self._dtype
-        return float_type(np.dtype(kind) for kind in set(self.layout.kinds))
+        return float_type(np.dtype(name) for name in set(self.layout.types))
 
     def blocks(self, start: int, stop: int | None, rows: int) -> Iterator[tuple[Part, int, Block]]:
         """Rows ``start`` to ``stop``: blocks, each with its part and its first row in the part."""
@@ -221,21 +221,21 @@ class PartedTable:
         chosen = self._positions(layout)
         if not chosen:
             raise InvalidInputError("it has no columns; check how it was made.")
-        kinds = tuple(layout.kinds[j] for j in chosen)
+        types = tuple(layout.types[j] for j in chosen)
         names = None if layout.names is None else tuple(layout.names[j] for j in chosen)
-        _refuse_other_than_numbers(kinds, names)
+        _refuse_other_than_numbers(types, names)
         refuse_repeated(names or (), layout.names or ())
-        return Layout(names, kinds, layout.exact)
+        return Layout(names, types, layout.exact)
 
     def _positions(self, layout: Layout) -> list[int]:
         """Where the wanted columns are; an index of rows is no feature unless it is asked for."""
         if self._columns is None:
-            names = layout.names or range(len(layout.kinds))
+            names = layout.names or range(len(layout.types))
             return [j for j, name in enumerate(names) if name not in layout.index]
         if layout.names is None:
-            return [_checked(column, len(layout.kinds)) for column in self._columns]
-        places = {name: j for j, name in enumerate(layout.names)}
-        return [_position(column, places) for column in self._columns]
+            return [_checked(column, len(layout.types)) for column in self._columns]
+        positions = {name: j for j, name in enumerate(layout.names)}
+        return [_position(column, positions) for column in self._columns]
 
     def _compare(self, other: Layout, reference: str, first: Layout) -> None:
         """Refuse a part whose columns are not those of the first one."""
@@ -246,32 +246,32 @@ class PartedTable:
                 f"{has[first.names is not None]}; give parts of one kind."
             )
         if first.names is None or other.names is None:
-            if len(first.kinds) != len(other.kinds):
+            if len(first.types) != len(other.types):
                 raise InvalidInputError(
-                    f"it has {len(other.kinds)} columns, {reference} has {len(first.kinds)}."
+                    f"it has {len(other.types)} columns, {reference} has {len(first.types)}."
                 )
-            order: Sequence[int] = range(len(first.kinds))
+            order: Sequence[int] = range(len(first.types))
         else:
             remedy = "take it out, or choose columns that all parts have with columns=[...]."
             compare_names(first.names, other.names, reference, remedy)
-            places = {name: j for j, name in enumerate(other.names)}
-            order = [places[name] for name in first.names]
+            positions = {name: j for j, name in enumerate(other.names)}
+            order = [positions[name] for name in first.names]
         if self._dtype is not None or not (first.exact and other.exact):
             return
-        for j, kind in enumerate(first.kinds):
-            if other.kinds[order[j]] != kind:
+        for j, dtype in enumerate(first.types):
+            if other.types[order[j]] != dtype:
                 label = first.names[j] if first.names else j
                 raise InvalidInputError(
-                    f"column {label!r} holds {other.kinds[order[j]]}, in {reference} {kind}; "
+                    f"column {label!r} holds {other.types[order[j]]}, in {reference} {dtype}; "
                     'if that is meant, give dtype="float64" to convert all.'
                 )
 
 
-def _position(column: str | int, places: Mapping[str, int]) -> int:
-    if isinstance(column, str) and column in places:
-        return places[column]
-    close = nearest(str(column), places)
-    remedy = f"did you mean {close!r}?" if close else f"its columns are {_quoted(places)}."
+def _position(column: str | int, positions: Mapping[str, int]) -> int:
+    if isinstance(column, str) and column in positions:
+        return positions[column]
+    close = nearest(str(column), positions)
+    remedy = f"did you mean {close!r}?" if close else f"its columns are {_quoted(positions)}."
     raise InvalidInputError(f"it has no column {column!r}; {remedy}")
 
 
@@ -286,14 +286,14 @@ def _checked(column: str | int, width: int) -> int:
     return column
 
 
-def _refuse_other_than_numbers(kinds: Sequence[str], names: Sequence[str] | None) -> None:
-    others = {kind for kind in set(kinds) if number_type(kind) is None}
+def _refuse_other_than_numbers(types: Sequence[str], names: Sequence[str] | None) -> None:
+    others = {dtype for dtype in set(types) if number_type(dtype) is None}
     if others:
-        labels: Sequence[object] = names if names is not None else range(len(kinds))
+        labels: Sequence[object] = names if names is not None else range(len(types))
         refused = [
-            f"{label!r} ({kind})"
-            for label, kind in zip(labels, kinds, strict=True)
-            if kind in others
+            f"{label!r} ({dtype})"
+            for label, dtype in zip(labels, types, strict=True)
+            if dtype in others
         ]
         raise InvalidInputError(
             f"these columns hold no numbers: {listed(refused, LISTED)}; choose others with "

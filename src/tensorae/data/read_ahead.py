@@ -77,7 +77,7 @@ def _end(
     stop.set()
     give_up = time.monotonic() + PATIENCE
     while thread.is_alive() and time.monotonic() < give_up:
-        # One free place is enough for the item at hand; then the thread sees that it should stop.
+        # One free place is enough for the next item; then the thread sees that it should stop.
         with suppress(queue.Empty):
             while True:
                 items.get_nowait()
