@@ -116,11 +116,13 @@ def choose_columns(
             f"{table.name!r} must have a column of numbers, {what}; choose with --columns or "
             "--ignore, and --delimiter says what stands between values."
         )
-    note = (
+    if not left_out:
+        return ColumnChoice(chosen)
+    return ColumnChoice(
+        chosen,
         f"left out of the fit: {listed(left_out)}; --columns chooses other columns, --ignore "
-        f"{_quoted(name for name in rest if name not in chosen)} leaves them out without a note."
+        f"{_quoted(name for name in rest if name not in chosen)} leaves them out without a note.",
     )
-    return ColumnChoice(chosen, note if left_out else "")
 
 
 def split_names(given: Sequence[str], known: Sequence[str]) -> list[str]:

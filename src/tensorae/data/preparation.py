@@ -299,14 +299,13 @@ class Preparation:
         whole: NDArray[np.bool_],
     ) -> PreparedTable:
         """Scale numbers (n, d) that were taken from a table, but for the rows with gaps."""
-        numbers = np.flatnonzero(whole)
-        dropped = len(whole) - len(numbers)
-        if dropped:
+        notes: tuple[str, ...] = ()
+        if not whole.all():
+            dropped = counted(int((~whole).sum()), "row")
+            notes = (f"left out, because of missing values: {dropped}.",)
             matrix, table = matrix[whole], table.take(whole)
+        numbers = np.flatnonzero(whole)
         unused = tuple(name for name in table.columns if name not in set(columns or ()))
-        notes = (f"left out, because of missing values: {counted(dropped, 'row')}.",) * bool(
-            dropped
-        )
         return PreparedTable(self.scaling.apply(matrix), table, unused, numbers, notes=notes)
 
     def undo(self, X: Array) -> Array:
