@@ -1,6 +1,8 @@
 """What is written is read back, in one piece or as it comes; a file is whole or not there."""
 
 import io
+import os
+import threading
 
 import numpy as np
 import pyarrow as pa
@@ -226,6 +228,17 @@ def test_arrays_come_back(tmp_path, rng, shape, kind):
         back = np.load(tmp_path / "t.npy", allow_pickle=False)
         assert back.dtype == kind
         np.testing.assert_array_equal(back, array)
+
+
+@pytest.mark.skipif(os.name != "posix", reason="Windows has other pipes")
+def test_an_array_can_go_through_a_pipe(tmp_path, rng):
+    array, pipe, received = rng.rand(4, 3), tmp_path / "t.npy", []
+    os.mkfifo(pipe)
+    reader = threading.Thread(target=lambda: received.append(pipe.read_bytes()))
+    reader.start()
+    write_array(pipe, array)
+    reader.join()
+    np.testing.assert_array_equal(np.load(io.BytesIO(received[0])), array)
 
 
 @pytest.mark.parametrize("name", ["t", "t.xlsx", "t.png", "t.csv.gz"])

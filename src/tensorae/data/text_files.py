@@ -35,7 +35,8 @@ class TextPart(FilePart, RecordBatchPart):
     def __init__(self, file: File, options: ReadOptions) -> None:
         self._utf8 = _is_utf8(options.encoding)
         super().__init__(file)
-        self._options, self._count = options, None  # type: tuple[ReadOptions, int | None]
+        self._options = options
+        self._count: int | None = None
 
     def layout(self) -> Layout:
         """Names from the header line; what columns hold from the first rows."""
