@@ -25,7 +25,7 @@ def make() -> Callable[..., Any]:
     """Return a function that makes a model which is soon fitted, the same one at every call."""
 
     def new(estimator: Any, n_clusters: int = 3, latent_dim: int = 2, **parameters: Any) -> Any:
-        short = {"max_epochs": 6, "n_init": 1} if estimator is TAE else {}
+        short = {"max_epochs": 3, "n_init": 1} if estimator is TAE else {}
         return estimator(n_clusters, latent_dim, **{"random_state": 0, **short, **parameters})
 
     return new

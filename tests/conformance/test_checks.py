@@ -5,16 +5,16 @@ from sklearn.utils.estimator_checks import parametrize_with_checks
 
 from tensorae import TAE, LinearTAE
 
-SHORT = {"max_epochs": 3, "n_init": 1}
+SHORT = {"n_clusters": 3, "max_epochs": 2, "n_init": 1}
 VARIANTS = [
     LinearTAE(),
-    LinearTAE(latent_penalty="auto", n_init=2),
-    LinearTAE(assignment="projected", n_init=1),
-    LinearTAE(assignment="constrained", n_init=1),
-    LinearTAE(assignment="em", n_init=1),
-    LinearTAE(init="k-means", n_init=2),
-    LinearTAE(init="random", n_init=2, batch_size=16, device="cpu"),
-    TAE(max_epochs=3),
+    LinearTAE(3, latent_penalty="auto", n_init=2),
+    LinearTAE(3, assignment="projected", n_init=1),
+    LinearTAE(3, assignment="constrained", n_init=1),
+    LinearTAE(3, assignment="em", n_init=1),
+    LinearTAE(3, init="k-means", n_init=2),
+    LinearTAE(3, init="random", n_init=2, batch_size=16, device="cpu"),
+    TAE(3, max_epochs=2),
     TAE(architecture="linear", latent_penalty="auto", **SHORT),
     TAE(assignment="em", init="k-means++", **SHORT),
     TAE(validation_fraction=0.2, noise=0.1, device="cpu", **SHORT),
