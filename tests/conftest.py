@@ -8,6 +8,8 @@ if "PYTEST_XDIST_WORKER" in os.environ:
     os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
 os.environ.setdefault("MPLBACKEND", "Agg")
 
+from typing import Any
+
 import numpy as np
 import pytest
 from hypothesis import settings
@@ -15,6 +17,14 @@ from hypothesis import settings
 # The first call into torch is slow, so a deadline would fail at random; examples never change.
 settings.register_profile("tensorae", deadline=None, derandomize=True)
 settings.load_profile("tensorae")
+
+
+@pytest.fixture(scope="session", params=["LinearTAE", "TAE"])
+def estimator(request: pytest.FixtureRequest) -> Any:
+    """Return either class, so that what holds for both is said once."""
+    import tensorae
+
+    return getattr(tensorae, request.param)
 
 
 @pytest.fixture

@@ -22,7 +22,7 @@ try:
 except ImportError:  # Windows has no such locks
     fcntl = None  # type: ignore[assignment]
 
-__all__ = ["open_atomically", "write_atomically"]
+__all__ = ["check_writable", "open_atomically", "write_atomically"]
 
 # Characters of the final name in the temporary one; names of files may have 255 bytes.
 LONGEST_STEM, LONGEST_SUFFIX = 50, 16
@@ -97,6 +97,28 @@ def open_atomically(path: str | os.PathLike[str]) -> Iterator[BinaryIO]:
         if replaces:
             Path(file.name).unlink(missing_ok=True)
         raise
+
+
+def check_writable(path: str | os.PathLike[str]) -> None:
+    """Refuse a file that cannot be written, before the work is done; an old one is unchanged.
+
+    Parameters
+    ----------
+    path : path-like
+
+    Raises
+    ------
+    FileWriteError
+        As ``open_atomically`` would.
+    """
+    with _as_write_error(path):
+        old = _state(path)
+        if old is not None and stat.S_ISDIR(old.st_mode):
+            raise IsADirectoryError(errno.EISDIR, "it is a folder")
+        if old is None or stat.S_ISREG(old.st_mode):  # to open a pipe or a device is the real thing
+            file = _open_temporary(Path(os.path.realpath(path)), old)
+            file.close()
+            Path(file.name).unlink()
 
 
 def _finish(file: BinaryIO, target: Path, old: os.stat_result | None) -> None:

@@ -146,12 +146,6 @@ def test_text_far_down_in_a_csv_file_is_named(tmp_path):
     refused(path, "a.csv", "'two'")
 
 
-def test_a_ragged_csv_file_is_named(tmp_path):
-    path = tmp_path / "a.csv"
-    path.write_text("a,b\n1,2\n1,2,3\n")
-    refused(path, "a.csv", "line 3 has 3 values, but the header has 2")
-
-
 @pytest.mark.parametrize(
     ("frame", "column"),
     [

@@ -16,15 +16,16 @@ import pytest
 from tensorae import Batches
 from tensorae.data.read_ahead import ReadAhead
 
-from .conftest import write
+from .conftest import SOURCES, write
 
 
 def readers() -> list[threading.Thread]:
     return [thread for thread in threading.enumerate() if thread.name == "tensorae-reader"]
 
 
-def test_no_thread_survives_a_pass_however_it_ends(source):
-    batches = Batches(source, batch_rows=5)
+@pytest.mark.parametrize("kind", ["array", "npy", "parquet", "arrow", "csv", "function", "loader"])
+def test_no_thread_survives_a_pass_however_it_ends(kind, X, tmp_path):
+    batches = Batches(SOURCES[kind](X, tmp_path), batch_rows=5)
     assert sum(len(batch) for batch in batches) == 101
     assert readers() == []
     for _ in batches:
@@ -164,7 +165,7 @@ def test_an_interrupt_ends_a_pass_that_waits():
         def make():
             yield np.zeros((1, 2))
             print("waiting", flush=True)
-            time.sleep(2)
+            time.sleep(0.5)
             yield np.zeros((1, 2))
 
         try:

@@ -58,14 +58,6 @@ def test_a_name_may_lie_where_the_format_is_told(tmp_path):
     assert read(tmp_path / "t.csv", format="parquet").columns == list(FRAME.columns)
 
 
-@pytest.mark.parametrize("mark", [";", "\t", "|"])
-def test_a_delimiter_that_stands_alone_in_the_header_is_found(tmp_path, mark):
-    (tmp_path / "t.csv").write_text(f"a{mark}b\n1{mark}2\n")
-    assert read(tmp_path / "t.csv").columns == ["a", "b"]
-    (tmp_path / "t.csv").write_text(f"a,x{mark}b\n1{mark}2\n")
-    assert read(tmp_path / "t.csv", delimiter=mark).columns == ["a,x", "b"]
-
-
 def test_text_can_have_another_encoding_decimal_mark_and_mark_for_gaps(tmp_path):
     path = tmp_path / "t.csv"
     path.write_bytes("größe;b\n1,5;?\n-;2\n".encode("latin-1"))
@@ -88,14 +80,6 @@ def test_a_kind_that_shows_late_in_a_file_is_seen(tmp_path, monkeypatch):
 def test_text_that_looks_missing_stays_text(tmp_path):
     (tmp_path / "t.csv").write_text("country,x\nNA,1\nDE,2\n")
     assert read(tmp_path / "t.csv").frame["country"].to_pylist() == ["NA", "DE"]
-
-
-def test_ragged_rows_are_counted_from_the_first_line(tmp_path):
-    (tmp_path / "t.csv").write_text("a,b\n" + "1,2\n" * 10 + "1,2,3\n")
-    with pytest.raises(
-        InvalidInputError, match=r"t\.csv: line 12 has 3 values, but the header has 2"
-    ):
-        read(tmp_path / "t.csv")
 
 
 def test_a_folder_is_read_in_the_order_of_the_names_below_it(tmp_path):

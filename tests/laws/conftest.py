@@ -1,6 +1,7 @@
-"""Data for the laws: clusters that differ in place and direction, and a start for each."""
+"""Data for the laws, and the one seam that they need: the kind of pass over the rows."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import dataclass
 
 import numpy as np
@@ -30,3 +31,35 @@ def grouped() -> Callable[..., Grouped]:
         return Grouped(X, X[rng.choice(n, k, replace=False)], labels, rng)
 
     return draw
+
+
+@contextmanager
+def _in_chunks() -> Iterator[None]:
+    """Passes go over chunks, however few the rows; it would take millions of entries otherwise."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("tensorae.linear.sweeps.TABLE_WORK", 0)
+        yield
+
+
+@pytest.fixture(scope="session")
+def in_chunks() -> Callable[[], AbstractContextManager[None]]:
+    """Return a context in which LinearTAE sums rows in chunks, as it does on large data."""
+    return _in_chunks
+
+
+@pytest.fixture(scope="module", params=["table", "chunks"])
+def sweep(request: pytest.FixtureRequest) -> Iterator[str]:
+    """Run a test with tabulated products, as on small data, and once more with chunks."""
+    with _in_chunks() if request.param == "chunks" else nullcontext():
+        yield request.param
+
+
+@pytest.fixture(scope="session")
+def blobs() -> tuple[np.ndarray, np.ndarray]:
+    """Three long clusters that nobody can confuse: 90 samples of four features, with labels."""
+    rng = np.random.RandomState(0)
+    y = np.arange(90) % 3
+    places = np.array([[0, 0, 0, 0], [12, 0, 0, 0], [0, 12, 0, 0]])
+    X = places[y] + rng.randn(90, 4) * [1, 0.5, 2, 0.3]
+    X.setflags(write=False)
+    return X, y

@@ -6,11 +6,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tensorae import LinearTAE
-from tensorae.linear import moments as moments_module
-from tensorae.linear import passes
-from tensorae.linear import rows as rows_module
 
-law = settings(max_examples=10, deadline=None, derandomize=True, database=None)
+law = settings(max_examples=6, deadline=None, derandomize=True, database=None)
 seeds = st.integers(0, 2**31 - 1)
 ASSIGNMENTS = ["lloyd", "projected", "constrained", "em"]
 every_assignment = pytest.mark.parametrize("assignment", ASSIGNMENTS)
@@ -71,13 +68,15 @@ def test_permuting_rows_permutes_the_labels_of_random_starts(grouped, init, seed
     np.testing.assert_allclose(model.cluster_centers_, centers, atol=1e-9)
 
 
-def test_permuting_rows_permutes_the_labels_where_starts_run_on_a_sample(monkeypatch):
-    from tensorae.linear import solver
-
-    monkeypatch.setattr(solver, "SAMPLE_ROWS", (64, 64))
+def many_rows():
+    """Return more rows than a search for starts looks at, and a generator."""
     rng = np.random.RandomState(0)
-    X = 5 * rng.randn(4, 3)[rng.randint(4, size=400)] + rng.randn(400, 3)
-    order = rng.permutation(400)
+    return 5 * rng.randn(4, 3)[rng.randint(4, size=9000)] + rng.randn(9000, 3), rng
+
+
+def test_permuting_rows_permutes_the_labels_where_starts_run_on_a_sample():
+    X, rng = many_rows()
+    order = rng.permutation(len(X))
     model = LinearTAE(4, 1, random_state=0)
     labels = model.fit_predict(X)
     np.testing.assert_array_equal(model.fit_predict(X[order]), labels[order])
@@ -213,13 +212,9 @@ def test_weights_equal_repeated_rows_with_random_starts(grouped, init, seed, d, 
     assert_same_fit(weighted, repeated)
 
 
-def test_weights_equal_repeated_rows_where_starts_run_on_a_sample(monkeypatch):
-    from tensorae.linear import solver
-
-    monkeypatch.setattr(solver, "SAMPLE_ROWS", (64, 64))
-    rng = np.random.RandomState(0)
-    X = 5 * rng.randn(4, 3)[rng.randint(4, size=400)] + rng.randn(400, 3)
-    copies = rng.randint(0, 4, size=400)
+def test_weights_equal_repeated_rows_where_starts_run_on_a_sample():
+    X, rng = many_rows()
+    copies = rng.randint(0, 4, size=len(X))
     weighted = LinearTAE(4, 1, random_state=0).fit(X, sample_weight=copies)
     repeated = LinearTAE(4, 1, random_state=0).fit(np.repeat(X, copies, axis=0))
     weighted.labels_ = np.repeat(weighted.labels_, copies)
@@ -292,63 +287,57 @@ def test_single_and_double_precision_agree(grouped, assignment, seed, d, k):
 
 @every_assignment
 @pytest.mark.parametrize("weighted", [False, True])
-def test_passes_in_single_precision_agree_with_double(grouped, monkeypatch, assignment, weighted):
+def test_passes_in_single_precision_agree_with_double(grouped, assignment, weighted):
     """Large float32 data is not copied to float64; the sums are kept in float64."""
-    sample = grouped(5, n=300, d=6, k=3)
+    sample = grouped(5, n=9000, d=30, k=3)
     X = sample.X.astype(np.float32)
-    weights = sample.rng.uniform(0.5, 2, size=300) if weighted else None
-    double = fit(X, sample.start, assignment=assignment, sample_weight=weights)
-    monkeypatch.setattr(rows_module, "SMALL_DATA", 0)
-    monkeypatch.setattr(passes, "TABLE_WORK", 0)
-    single = fit(X, sample.start, assignment=assignment, sample_weight=weights)
-    assert_same_fit(single, double, rtol=1e-3)
+    weights = sample.rng.uniform(0.5, 2, size=9000) if weighted else None
+    options = {"assignment": assignment, "sample_weight": weights}
+    double = fit(X.astype(np.float64), sample.start, **options)
+    assert_same_fit(fit(X, sample.start, **options), double, rtol=1e-3)
 
 
 @every_assignment
 @pytest.mark.parametrize("penalty", [0.1, "auto"])
 @pytest.mark.parametrize("weighted", [False, True])
 def test_passes_in_chunks_equal_passes_over_a_table(
-    grouped, monkeypatch, assignment, penalty, weighted
+    grouped, in_chunks, assignment, penalty, weighted
 ):
     sample = grouped(6, n=120, d=4, k=3)
     weights = sample.rng.uniform(0, 2, size=120) if weighted else None
     options = {"assignment": assignment, "penalty": penalty, "sample_weight": weights}
     by_table = fit(sample.X, sample.start, **options)
-    monkeypatch.setattr(passes, "TABLE_WORK", 0)
-    monkeypatch.setattr(moments_module, "PENDING_ENTRIES", 8)
-    in_chunks = fit(sample.X, sample.start, **options)
-    assert_same_fit(in_chunks, by_table)
-    np.testing.assert_allclose(in_chunks.loss_path_, by_table.loss_path_, rtol=1e-9)
-    np.testing.assert_allclose(in_chunks.objective_path_, by_table.objective_path_, rtol=1e-9)
-    np.testing.assert_allclose(in_chunks.entropy_path_, by_table.entropy_path_, atol=1e-9)
+    with in_chunks():
+        by_chunks = fit(sample.X, sample.start, **options)
+    assert_same_fit(by_chunks, by_table)
+    np.testing.assert_allclose(by_chunks.loss_path_, by_table.loss_path_, rtol=1e-9)
+    np.testing.assert_allclose(by_chunks.objective_path_, by_table.objective_path_, rtol=1e-9)
+    np.testing.assert_allclose(by_chunks.entropy_path_, by_table.entropy_path_, atol=1e-9)
 
 
 @every_start
-def test_passes_in_chunks_equal_passes_over_a_table_with_restarts(grouped, monkeypatch, init):
+def test_passes_in_chunks_equal_passes_over_a_table_with_restarts(grouped, in_chunks, init):
     X = grouped(7, n=120, d=4, k=4).X
     by_table = LinearTAE(4, 2, init=init, random_state=0).fit(X)
-    monkeypatch.setattr(passes, "TABLE_WORK", 0)
-    assert_same_fit(LinearTAE(4, 2, init=init, random_state=0).fit(X), by_table)
+    with in_chunks():
+        by_chunks = LinearTAE(4, 2, init=init, random_state=0).fit(X)
+    assert_same_fit(by_chunks, by_table)
 
 
 @every_assignment
-@pytest.mark.parametrize("sweep", ["table", "chunks"])
-@pytest.mark.parametrize("batch_size", [1, 7, 64, 1000])
-def test_batch_size_does_not_change_the_result(grouped, monkeypatch, assignment, sweep, batch_size):
+@pytest.mark.usefixtures("sweep")
+def test_batch_size_does_not_change_the_result(grouped, assignment):
     sample = grouped(8, n=90, d=4, k=3)
-    if sweep == "chunks":
-        monkeypatch.setattr(passes, "TABLE_WORK", 0)
     whole = fit(sample.X, sample.start, assignment=assignment)
-    batched = LinearTAE(3, 1, assignment=assignment, init=sample.start, batch_size=batch_size)
-    assert_same_fit(batched.set_params(max_iter=2000).fit(sample.X), whole)
+    for batch_size in (1, 7, 64, 1000):
+        batched = LinearTAE(3, 1, assignment=assignment, init=sample.start, batch_size=batch_size)
+        assert_same_fit(batched.set_params(max_iter=2000).fit(sample.X), whole)
 
 
 def test_running_starts_one_by_one_equals_running_them_together(grouped, monkeypatch):
-    from tensorae.linear import solver
-
     X = grouped(9, n=120, d=4, k=4).X
     together = LinearTAE(4, 1, random_state=0).fit(X)
-    monkeypatch.setattr(solver, "BATCH_BYTES", 1)
+    monkeypatch.setattr("tensorae.linear.search.BATCH_BYTES", 1)
     assert_same_fit(LinearTAE(4, 1, random_state=0).fit(X), together)
 
 

@@ -10,7 +10,7 @@ from sklearn.metrics import adjusted_rand_score
 from tensorae import LinearTAE
 from tensorae.datasets import parallel_lines, triangle
 
-law = settings(max_examples=12, deadline=None, derandomize=True, database=None)
+law = settings(max_examples=8, deadline=None, derandomize=True, database=None)
 seeds = st.integers(0, 2**31 - 1)
 ASSIGNMENTS = ["lloyd", "projected", "constrained", "em"]
 PLACES = np.array([[0.0, 0, 0], [12, 0, 0], [0, 12, 0], [0, 0, 12], [12, 12, 12]])
@@ -70,7 +70,7 @@ def test_all_labels_unknown_equals_no_labels():
     model = LinearTAE(4, 1, random_state=0).fit(X)
     other = LinearTAE(4, 1, random_state=0).fit(X, labels=np.full(100, -1))
     np.testing.assert_array_equal(other.labels_, model.labels_)
-    np.testing.assert_array_equal(other.cluster_centers_, model.cluster_centers_)
+    np.testing.assert_allclose(other.cluster_centers_, model.cluster_centers_)
 
 
 def test_labels_are_a_start_and_not_a_constraint():

@@ -12,7 +12,7 @@ from sklearn.metrics import adjusted_rand_score
 from tensorae import LinearTAE
 from tensorae.assignment import AssignmentContext, em, lloyd
 
-law = settings(max_examples=25, deadline=None, derandomize=True, database=None)
+law = settings(max_examples=15, deadline=None, derandomize=True, database=None)
 seeds = st.integers(0, 2**31 - 1)
 
 

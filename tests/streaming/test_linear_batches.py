@@ -2,14 +2,10 @@
 
 import numpy as np
 import pytest
-import torch
 
 from tensorae import Batches, LinearTAE
 from tensorae.datasets import lines_3d, load_iris, load_penguins, triangle
 from tensorae.exceptions import InvalidInputError, InvalidParameterError
-from tensorae.linear import solver
-from tensorae.linear.streams import StreamedRows
-from tensorae.rows.processes import Processes
 
 
 def clustered(n, d, k, dtype, seed=0):
@@ -55,16 +51,10 @@ def test_a_fit_on_batches_equals_the_fit_in_memory(name, batch_rows):
     )
 
 
-@pytest.fixture
-def small_samples(monkeypatch):
-    """Rows so many that starts are searched on a sample of them."""
-    monkeypatch.setattr(solver, "SAMPLE_ROWS", (300, 300))
-
-
 @pytest.mark.parametrize("assignment", ["lloyd", "em"])
 @pytest.mark.parametrize("dtype", ["float32", "float64"])
-def test_starts_on_a_sample_are_the_same_as_in_memory(small_samples, assignment, dtype):
-    X = clustered(5000, 6, 4, dtype)
+def test_starts_on_a_sample_are_the_same_as_in_memory(assignment, dtype):
+    X = clustered(9000, 6, 4, dtype)  # more rows than a search for starts looks at
     options = {"assignment": assignment, "random_state": 0}
     in_memory = LinearTAE(4, 2, **options).fit(X)
     streamed = LinearTAE(4, 2, **options).fit(Batches(X, batch_rows=333))
@@ -72,8 +62,8 @@ def test_starts_on_a_sample_are_the_same_as_in_memory(small_samples, assignment,
     np.testing.assert_allclose(streamed.loss_, in_memory.loss_, rtol=1e-5)
 
 
-def test_the_loss_never_rises_on_batches(small_samples):
-    X = clustered(4000, 5, 6, "float64")
+def test_the_loss_never_rises_on_batches():
+    X = clustered(9000, 5, 6, "float64")
     model = LinearTAE(6, 1, random_state=1, tol=0, init="random", n_init=1).fit(Batches(X))
     assert (np.diff(model.loss_path_) <= 1e-9 * model.loss_).all()
 
@@ -154,6 +144,30 @@ def test_a_stationary_stream_comes_to_the_fit_of_the_whole(draw, k, decay):
     assert stream.score(new) == pytest.approx(whole.score(new), rel=0.01)
 
 
+CROSS = np.array([[sign * i, 0.0] for i in range(1, 5) for sign in (-1, 1)])
+CROSS = np.vstack([CROSS, CROSS[:, ::-1]])  # two lines with one centre
+
+
+@pytest.mark.parametrize("first", [0, 1])
+def test_clusters_with_equal_centers_stay_apart_on_the_stream(first):
+    lines = np.repeat([first, 1 - first], 8)
+    model = LinearTAE(2, 1, latent_penalty=0.1).fit(CROSS, labels=lines)
+    assert model.loss_ == pytest.approx(12)
+    components = model.components_.copy()
+    for n_batches in (1, 2, 3):
+        model.partial_fit(CROSS)
+        np.testing.assert_allclose(model.components_, components, atol=1e-9)
+        assert -len(CROSS) * model.score(CROSS) == pytest.approx(12), n_batches
+        np.testing.assert_array_equal(model.predict(CROSS), lines)
+
+
+def test_clusters_of_a_random_start_stay_apart_on_the_stream():
+    model = LinearTAE(2, 1, latent_penalty=0.1, random_state=0).fit(CROSS)
+    assert model.loss_ == pytest.approx(12)
+    model.partial_fit(CROSS)
+    assert -len(CROSS) * model.score(CROSS) == pytest.approx(12)
+
+
 def test_a_cluster_without_rows_keeps_its_place():
     X, y = lines_3d(600, random_state=0)
     model = LinearTAE(3, 1, random_state=0).fit(X)
@@ -211,21 +225,3 @@ def test_a_stream_goes_on_after_save_and_load(tmp_path):
 def test_a_wrong_decay_is_named(decay):
     with pytest.raises(InvalidParameterError, match="decay"):
         LinearTAE(3, 1).partial_fit(IRIS, decay=decay)
-
-
-def test_a_core_is_left_to_the_reader_and_given_back():
-    threads = torch.get_num_threads()
-    torch.set_num_threads(2)
-    try:
-        X = np.random.RandomState(0).randn(50, 3)
-        for prefetch, left in ((2, 1), (0, 2)):
-            batches = Batches(X, batch_rows=10, prefetch=prefetch)
-            rows = StreamedRows(batches, processes=Processes(), device=torch.device("cpu"))
-            assert {torch.get_num_threads() for _ in rows.chunks()} == {left}
-            assert torch.get_num_threads() == 2
-        chunks = rows.chunks()
-        next(chunks)
-        chunks.close()
-        assert torch.get_num_threads() == 2
-    finally:
-        torch.set_num_threads(threads)

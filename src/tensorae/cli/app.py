@@ -10,12 +10,11 @@ from typing import Annotated, NoReturn
 import typer
 
 from tensorae import __version__
-from tensorae.cli.apply import denoise, predict, score, transform
+from tensorae.cli.apply import denoise, predict, report, score, transform
 from tensorae.cli.fit import fit
 from tensorae.cli.info import info
-from tensorae.cli.report import report
+from tensorae.cli.messages import one_line
 from tensorae.cli.reproduce import reproduce
-from tensorae.cli.voice import one_line
 from tensorae.exceptions import TensoraeError
 
 __all__ = ["app", "main"]

@@ -1,63 +1,48 @@
-"""``tensorae fit``: table -> model file.
+"""``tensorae fit``: read -> fit -> save -> summary, for tables in memory and for streams.
 
-Shapes: n rows, k clusters, d features, h latent.
+Shapes: n rows, d features, k clusters.
 """
 
 from __future__ import annotations
 
+import os
+import shlex
 from collections.abc import Sequence
 from dataclasses import dataclass
-from enum import StrEnum
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from tensorae.cli.options import DATA, ReadingOptions, VoiceOptions, with_options
-from tensorae.cli.streamed import StreamOptions, fit_streamed
-from tensorae.cli.training import ModelOptions, model_builder, train
-from tensorae.cli.voice import Voice
+from tensorae.cli.info import N_FEATURES, cluster_entries, cluster_lines
+from tensorae.cli.messages import Messages
+from tensorae.cli.options import (
+    DATA,
+    ColumnOptions,
+    ModelOptions,
+    ReadingOptions,
+    Scale,
+    StreamOptions,
+    with_options,
+)
 
 if TYPE_CHECKING:
-    from tensorae.data import Preparation, PreparedTable, Table
+    from numpy.typing import NDArray
+
+    from tensorae import Batches
+    from tensorae.data import Preparation
 
 __all__ = ["fit"]
 
-TABLE = "Columns"
-# Spreads that differ by more than this factor are of different units, as a rule.
-UNEVEN = 10.0
 
+@dataclass(frozen=True, eq=False)
+class TrainingData:
+    """What a model is fitted to: rows (n, d), in memory or streamed."""
 
-class Scale(StrEnum):
-    """As ``tensorae.data.SCALES``."""
-
-    none = "none"
-    standard = "standard"
-    max = "max"
-
-
-@dataclass(frozen=True)
-class TableOptions:
-    """What to take from the table."""
-
-    columns: Annotated[
-        list[str] | None,
-        typer.Option("--columns", help="Fit just these: a,b,c.", rich_help_panel=TABLE),
-    ] = None
-    ignore: Annotated[
-        list[str] | None,
-        typer.Option("--ignore", help="Fit all but these: id,name.", rich_help_panel=TABLE),
-    ] = None
-    labels: Annotated[
-        str | None,
-        typer.Option(
-            "--labels", help="Column of the few known labels, else empty.", rich_help_panel=TABLE
-        ),
-    ] = None
-    scale: Annotated[
-        Scale,
-        typer.Option("--scale", help="Bring columns to one scale.", rich_help_panel=TABLE),
-    ] = Scale.none
+    X: NDArray[Any] | Batches
+    preparation: Preparation
+    known: NDArray[Any] | None = None  # labels (n,), -1 for unknown
+    streamed: bool = False
 
 
 @with_options
@@ -67,55 +52,36 @@ def fit(
         Path, typer.Option("--output", "-o", help="Model file to write.", show_default=False)
     ],
     model: ModelOptions,
-    table: TableOptions,
+    columns: ColumnOptions,
     reading: ReadingOptions,
     streaming: StreamOptions,
-    voice: VoiceOptions,
+    messages: Messages,
 ) -> None:
     """Find clusters in a table, each with a representation of its own, and keep the model."""
-    from tensorae.cli.results import check_place
-    from tensorae.cli.summary import describe_fit
-    from tensorae.data import read_table
-
-    speaker = Voice(voice)
-    build = model_builder(model)
     _check_output(output, data)
-    check_place(output)
-    if streaming.wanted:
-        columns = _streamed_columns(table, reading)
-        options = reading.as_read_options()
-        fit_streamed(data, output, build, columns, streaming, speaker, options)
-        return
-    found = read_table(data, reading.as_read_options())
-    rows, preparation, known = _prepare(found, table, model, reading, speaker)
-    fitted = build(preparation)
-    train(fitted, rows, known, streaming, speaker)
-    if preparation.columns is not None:
-        fitted.feature_names_in_ = _names(preparation.columns)
-    fitted.save(output, preprocessing=preparation.as_header())
-    flags = reading.as_flags()
-    describe_fit(speaker, fitted, rows, preparation, data=data, flags=flags, output=output)
+    one_of_many = int(os.environ.get("WORLD_SIZE", "1")) > 1  # torchrun says so
+    if streaming.stream or one_of_many:
+        training = _streamed(data, columns, reading)
+    else:
+        training = _in_memory(data, columns, reading, model.clusters, messages)
+    # Slow to import, and not needed to tell people what is wrong with a table.
+    from tensorae.rows.processes import joined_by_torchrun
 
-
-def _streamed_columns(table: TableOptions, reading: ReadingOptions) -> list[str]:
-    """Columns to stream, empty for all; options that need the whole table are refused."""
-    needs_table = {
-        "--scale": table.scale is not Scale.none,
-        "--labels": table.labels is not None,
-        "--ignore": bool(table.ignore),
-        "--drop-missing": reading.drop_missing,
-    }
-    for name, given in needs_table.items():
-        if given:
-            raise typer.BadParameter(
-                "needs the whole table in memory, which --stream and torchrun do not; prepare the "
-                "files before, and choose columns by --columns.",
-                param_hint=name,
-            )
-    return _split(table.columns, ())
+    with joined_by_torchrun() as processes:
+        if processes.rank > 0:
+            messages.mute()
+        fitted = model.build(training.preparation.shape)
+        _train(fitted, training, streaming, messages)
+        if processes.rank == 0:
+            fitted.save(output, preprocessing=training.preparation.as_header())
+        if messages.json or not messages.quiet:
+            commands = _next_commands(output, data, reading, streamed=training.streamed)
+            _summarise(fitted, training, messages, processes.size, output, commands)
+        processes.wait()
 
 
 def _check_output(output: Path, data: Sequence[str]) -> None:
+    from tensorae._files import check_writable
     from tensorae.data import format_of
 
     inputs = {Path(entry).resolve() for entry in data}
@@ -125,98 +91,167 @@ def _check_output(output: Path, data: Sequence[str]) -> None:
             "give one such as model.tae.",
             param_hint="--output",
         )
+    check_writable(output)
 
 
-# The table ------------------------------------------------------------------------------------
+# Read -------------------------------------------------------------------------------------------
 
 
-def _prepare(
-    found: Table,
-    table: TableOptions,
-    model: ModelOptions,
+def _streamed(
+    data: Sequence[str],
+    options: ColumnOptions,
     reading: ReadingOptions,
-    voice: Voice,
-) -> tuple[PreparedTable, Preparation, Any]:
-    """Choose columns, leave out gaps, learn the scaling and read the known labels."""
-    from tensorae.data import (
-        Preparation,
-        Scaling,
-        as_matrix,
-        cluster_names,
-        complete_rows,
-        counted,
-        known_labels,
-    )
+) -> TrainingData:
+    """Rows that stay in their files; options that need the whole table are refused."""
+    from tensorae.data import Batches, Preparation, Scaling, split_names
 
-    columns, notes = _choose(found, table)
-    matrix = as_matrix(found, columns)
-    whole = complete_rows(found, matrix, columns, drop=reading.drop_missing)
-    known: Any = None
-    names: tuple[str, ...] = ()
-    if table.labels is not None:
-        known, names = known_labels(found.take(whole), table.labels, model.clusters)
-    preparation = Preparation(
-        columns=columns,
-        scaling=Scaling.of(matrix[whole], table.scale.value),
-        shape=found.shape,
-        names=cluster_names(names, model.clusters) if names else (),
-        labels=table.labels,
-    )
-    rows = preparation.scaled(found, matrix, columns, whole)
-    if rows.n_dropped:
-        notes.append(f"left out, because of missing values: {counted(rows.n_dropped, 'row')}.")
-    if table.scale is Scale.none and columns is not None:
-        notes += _note_on_units(rows.X, columns)
-    for note in notes:
-        voice.note(note)
-    return rows, preparation, known
-
-
-def _choose(found: Table, table: TableOptions) -> tuple[tuple[str, ...] | None, list[str]]:
-    """Columns to fit, None where samples are arrays, of which all is taken; and a note."""
-    from tensorae.data import choose_columns, find_columns
-
-    if table.columns and table.ignore:
-        raise typer.BadParameter("give --columns or --ignore, not both.", param_hint="--columns")
-    if found.samples is not None:
-        if table.columns or table.ignore or table.labels:
+    needs_table = {
+        "--scale": options.scale is not Scale.none,
+        "--labels": options.labels is not None,
+        "--ignore": bool(options.ignore),
+        "--drop-missing": reading.drop_missing,
+    }
+    for name, given in needs_table.items():
+        if given:
             raise typer.BadParameter(
-                "arrays and images have no named columns; leave out --columns, --ignore and "
-                "--labels.",
-                param_hint="--columns",
+                "needs the whole table in memory, which --stream and torchrun do not; prepare the "
+                "files before, and choose columns by --columns.",
+                param_hint=name,
             )
-        return None, []
-    columns = _split(table.columns, found.columns)
-    ignore = [*_split(table.ignore, found.columns), *([table.labels] if table.labels else [])]
-    find_columns(found, _split(table.ignore, found.columns), "--ignore")
-    choice = choose_columns(found, columns=columns, ignore=ignore)
-    return choice.columns, [choice.note] if choice.note else []
+    columns = split_names(options.columns or (), known=()) or None
+    batches = Batches(list(data), columns=columns, read_options=reading.as_read_options())
+    batches.check()
+    names = batches.feature_names
+    preparation = Preparation(
+        columns=None if names is None else tuple(names), scaling=Scaling.none(batches.n_features)
+    )
+    return TrainingData(batches, preparation, streamed=True)
 
 
-def _split(given: Sequence[str] | None, known: Sequence[str]) -> list[str]:
-    """Names in a,b,c; a name that has a comma itself is taken as it is, and "" if there is one."""
-    parts = [[text] if text in known else text.split(",") for text in given or ()]
-    return list(dict.fromkeys(name for part in parts for name in part if name or name in known))
+def _in_memory(
+    data: Sequence[str],
+    options: ColumnOptions,
+    reading: ReadingOptions,
+    n_clusters: int,
+    messages: Messages,
+) -> TrainingData:
+    """Rows of a table, prepared as the options say."""
+    from tensorae.data import Preparation, read_table
+
+    table = read_table(data, reading.as_read_options())
+    if table.samples is not None and (options.columns or options.ignore or options.labels):
+        raise typer.BadParameter(
+            "arrays and images have no named columns; leave out --columns, --ignore and --labels.",
+            param_hint="--columns",
+        )
+    preparation, rows = Preparation.learn(
+        table,
+        n_clusters,
+        columns=options.columns or (),
+        ignore=options.ignore or (),
+        labels=options.labels,
+        scale=options.scale.value,
+        drop_missing=reading.drop_missing,
+    )
+    for note in rows.notes:
+        messages.note(note)
+    return TrainingData(rows.X, preparation, rows.known)
 
 
-def _note_on_units(matrix: Any, columns: Sequence[str]) -> list[str]:
-    """Say that columns are of different units, where they seem to be."""
-    spread = matrix.std(0)
-    varying = [place for place in range(len(columns)) if spread[place] > 0]
-    if not varying:
-        return []
-    small = min(varying, key=lambda place: spread[place])
-    large = max(varying, key=lambda place: spread[place])
-    if spread[large] <= UNEVEN * spread[small]:
-        return []
-    return [
-        f"{columns[large]} varies by {spread[large]:.3g} and {columns[small]} by "
-        f"{spread[small]:.3g}, so that the first counts for more; --scale standard or "
-        "--scale max puts columns on a par."
-    ]
+# Fit and tell -----------------------------------------------------------------------------------
 
 
-def _names(columns: Sequence[str]) -> Any:
+def _train(model: Any, training: TrainingData, options: StreamOptions, messages: Messages) -> None:
+    """Fit a model, with a bar where people wait, and let it know the names of the columns."""
     import numpy as np
 
-    return np.array(columns, dtype=object)
+    with messages.warnings_as_notes(), messages.progress("fitting") as show:
+        if hasattr(model, "callbacks"):
+            model.callbacks = [lambda epoch: show(epoch.epoch, epoch.n_epochs)]
+        model.fit(
+            training.X,
+            labels=training.known,
+            checkpoint=options.checkpoint,
+            checkpoint_every=options.checkpoint_every,
+        )
+    if training.preparation.columns is not None:
+        model.feature_names_in_ = np.array(training.preparation.columns, dtype=object)
+
+
+def _summarise(
+    model: Any,
+    training: TrainingData,
+    messages: Messages,
+    n_processes: int,
+    output: Path,
+    commands: Sequence[str],
+) -> None:
+    """Say what was found and how to go on."""
+    from tensorae.data import counted
+
+    preparation, scale = training.preparation, training.preparation.scaling.name
+    n, d = len(training.X), preparation.n_features
+    lines, clusters = _clusters(model, training, messages)
+    width = counted(d, "number" if preparation.columns is None else "column")
+    steps = counted(model.n_iter_, "iteration" if hasattr(model, "converged_") else "epoch")
+    messages.say(
+        f"{type(model).__name__}: {counted(len(model.cluster_centers_), 'cluster')}, "
+        f"{counted(n, 'row')} by {width}{f', scaled by {scale}' if scale != 'none' else ''}"
+        f"{f', fitted by {n_processes} processes' if n_processes > 1 else ''}; {steps}, "
+        f"loss {model.loss_:.6g}",
+        "",
+        *lines,
+        "",
+        f"Wrote {output}. Go on with",
+        *(f"  {command}" for command in commands),
+    )
+    messages.give(
+        {
+            "model": str(output),
+            "class": type(model).__name__,
+            "n_rows": n,
+            "n_features": d,
+            "columns": preparation.columns,
+            "scale": scale,
+            "latent_penalty": model.latent_penalty_,
+            "loss": model.loss_,
+            "n_iter": model.n_iter_,
+            "converged": getattr(model, "converged_", None),
+            "processes": n_processes,
+            **clusters,
+        }
+    )
+
+
+def _clusters(
+    model: Any, training: TrainingData, messages: Messages
+) -> tuple[list[str], dict[str, Any]]:
+    """Lines for people and facts for scripts; a stream is not read once more for them."""
+    from tensorae.explain import describe
+
+    preparation = training.preparation
+    if training.streamed:
+        shares = model.weights_.tolist()
+        lines = [f"cluster {label}: {share:.1%} of the rows" for label, share in enumerate(shares)]
+        n, d = len(training.X), preparation.n_features
+        return lines, {"weights": shares, "rows": n, "features": d}
+    with messages.warnings_as_notes():
+        names = preparation.columns
+        clusters = describe(
+            model, training.X, feature_names=names, n_features=N_FEATURES, n_members=0
+        )
+    entries = cluster_entries(clusters, preparation)
+    return cluster_lines(clusters, preparation), {"clusters": entries}
+
+
+def _next_commands(
+    output: Path, data: Sequence[str], reading: ReadingOptions, *, streamed: bool
+) -> list[str]:
+    model = shlex.quote(str(output))
+    if streamed:  # the others would read all of it into memory
+        return [f"tensorae info {model}"]
+    table = shlex.join([*(data if "-" not in data else ["DATA"]), *reading.as_flags()])
+    return [
+        f"tensorae predict {model} {table} -o clusters.csv",
+        f"tensorae report {model} {table} -o report.html",
+    ]

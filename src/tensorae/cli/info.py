@@ -1,34 +1,49 @@
-"""``tensorae info``: what a model file says about itself."""
+"""``tensorae info``: what a model file says about itself; and how clusters are described.
+
+Shapes: k clusters.
+"""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
-from tensorae.cli.options import MODEL_FILE, VoiceOptions, with_options
-from tensorae.cli.voice import Voice
+from tensorae.cli.messages import Messages
+from tensorae.cli.options import MODEL_FILE, with_options
 
 if TYPE_CHECKING:
     from tensorae.data import Preparation
+    from tensorae.explain import Description
 
-__all__ = ["info"]
+__all__ = ["N_FEATURES", "cluster_entries", "cluster_lines", "info", "size_entries"]
 
 WIDTH = 14
+MOST_CLUSTERS = 12
+N_FEATURES = 3
 
 
 @with_options
-def info(model_file: MODEL_FILE, voice: VoiceOptions) -> None:
+def info(model_file: MODEL_FILE, messages: Messages) -> None:
     """Show what is in a model file."""
+    from tensorae import load
     from tensorae.data import Preparation
+    from tensorae.explain import describe
     from tensorae.storage import read_header
 
-    speaker = Voice(voice)
     header = read_header(model_file)
     preparation = Preparation.of_header(header, str(model_file))
     for name, value in _facts(header, preparation).items():
-        speaker.say(f"{name:<{WIDTH}}{value}")
-    lines, entries = _clusters(str(model_file), header, preparation)
-    speaker.say("", *lines)
-    speaker.give({**header, "clusters": entries})
+        messages.say(f"{name:<{WIDTH}}{value}")
+    if header["class"] == "LinearTAE":
+        model = load(model_file)
+        clusters = describe(model, feature_names=preparation.columns, n_features=N_FEATURES)
+        lines = cluster_lines(clusters, preparation)
+        entries = cluster_entries(clusters, preparation)
+    else:  # a network needs samples to say more
+        entries = size_entries(header["training"]["cluster_sizes"], preparation)
+        lines = [f"{_title(e['label'], preparation)}: {e['size']} rows" for e in entries]
+    messages.say("", *lines)
+    messages.give({**header, "clusters": entries})
 
 
 def _facts(header: dict[str, Any], preparation: Preparation) -> dict[str, str]:
@@ -52,26 +67,43 @@ def _facts(header: dict[str, Any], preparation: Preparation) -> dict[str, str]:
     return facts
 
 
-def _clusters(
-    path: str, header: dict[str, Any], preparation: Preparation
-) -> tuple[list[str], list[dict[str, Any]]]:
-    """Lines for people and entries for scripts; a network needs samples to say more."""
-    if header["class"] == "LinearTAE":
-        from tensorae import load
-        from tensorae.cli.summary import N_FEATURES, cluster_entries, cluster_lines
-        from tensorae.explain import describe
+def cluster_lines(description: Description, preparation: Preparation) -> list[str]:
+    """A few lines for each cluster: how large, what sets it apart, along what it varies."""
+    from tensorae.data import counted
 
-        description = describe(load(path), feature_names=preparation.columns, n_features=N_FEATURES)
-        return cluster_lines(description, preparation), cluster_entries(description, preparation)
-    sizes = header["training"]["cluster_sizes"]
+    named = preparation.columns is not None
+    lines = []
+    for cluster in list(description)[:MOST_CLUSTERS]:
+        lines.append(
+            f"{_title(cluster.label, preparation)}: {counted(cluster.size, 'row')} "
+            f"({100 * cluster.share:.1f} %), {100 * cluster.explained:.0f} % of its variance kept"
+        )
+        if named and cluster.defining:
+            lines.append(f"  unlike the rest   {', '.join(map(str, cluster.defining))}")
+        if named and cluster.components:
+            loadings = ", ".join(map(str, cluster.components[0].loadings))
+            lines.append(f"  varies most along {loadings}")
+    rest = len(description) - MOST_CLUSTERS
+    return [*lines, f"and {rest} more clusters"] if rest > 0 else lines
+
+
+def cluster_entries(description: Description, preparation: Preparation) -> list[dict[str, Any]]:
+    """The same for scripts, and more; centres are on the scale of the model."""
+    entries = [cluster.to_dict() for cluster in description]
+    for label, entry in enumerate(entries):
+        entry["name"] = preparation.names[label] if preparation.names else None
+        del entry["typical"], entry["worst"]  # rows are for the report
+    return entries
+
+
+def size_entries(sizes: Sequence[int], preparation: Preparation) -> list[dict[str, Any]]:
+    """Label, name and size of each cluster, for scripts."""
     names = preparation.names or [None] * len(sizes)
-    entries = [
+    return [
         {"label": label, "name": name, "size": size}
         for label, (name, size) in enumerate(zip(names, sizes, strict=True))
     ]
-    titles = (f" ({entry['name']})" if entry["name"] else "" for entry in entries)
-    lines = [
-        f"cluster {entry['label']}{title}: {entry['size']} rows"
-        for entry, title in zip(entries, titles, strict=True)
-    ]
-    return lines, entries
+
+
+def _title(label: int, preparation: Preparation) -> str:
+    return f"cluster {label}{f' ({preparation.names[label]})' if preparation.names else ''}"

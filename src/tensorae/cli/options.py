@@ -1,11 +1,14 @@
-"""Options that several commands share, as dataclasses; and how a command takes them."""
+"""Options that belong together, as dataclasses; and how a command takes them.
+
+Shapes: d features.
+"""
 
 from __future__ import annotations
 
 import functools
 import inspect
-from collections.abc import Callable
-from dataclasses import MISSING, Field, dataclass, fields, is_dataclass
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, is_dataclass
 from enum import StrEnum
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, get_type_hints
@@ -13,20 +16,22 @@ from typing import TYPE_CHECKING, Annotated, Any, get_type_hints
 import typer
 
 if TYPE_CHECKING:
+    from tensorae import TAE, LinearTAE
     from tensorae.data import ReadOptions
 
 __all__ = [
     "DATA",
     "MODEL_FILE",
-    "Format",
+    "ColumnOptions",
     "Keep",
+    "ModelOptions",
     "OutputOptions",
     "ReadingOptions",
-    "VoiceOptions",
+    "StreamOptions",
+    "number_or_auto",
     "with_options",
 ]
 
-READING = "Reading"
 DATA = Annotated[
     list[str],
     typer.Argument(
@@ -39,25 +44,23 @@ DATA = Annotated[
 MODEL_FILE = Annotated[
     Path, typer.Argument(metavar="MODEL", help="File written by fit.", show_default=False)
 ]
+in_columns = functools.partial(typer.Option, rich_help_panel="Columns")
+in_reading = functools.partial(typer.Option, rich_help_panel="Reading")
+in_large_data = functools.partial(typer.Option, rich_help_panel="Large data")
 
 
-class Format(StrEnum):
-    """Kinds of files, as ``tensorae.data.FORMATS``."""
+Format = StrEnum("Format", ["csv", "tsv", "parquet", "arrow", "npy", "image"])  # data.FORMATS
+Scale = StrEnum("Scale", ["none", "standard", "max"])  # data.SCALES
+# Which columns of the input come along.
+Keep = StrEnum("Keep", ["unused", "all", "none"])
+# LinearTAE, or TAE with one of its architectures.
+ModelName = StrEnum(
+    "ModelName", {"linear_tae": "linear-tae", "linear": "linear", "mlp": "mlp", "conv": "conv"}
+)
+Assignment = StrEnum("Assignment", ["lloyd", "projected", "constrained", "em"])
 
-    csv = "csv"
-    tsv = "tsv"
-    parquet = "parquet"
-    arrow = "arrow"
-    npy = "npy"
-    image = "image"
 
-
-class Keep(StrEnum):
-    """Which columns of the input come along."""
-
-    unused = "unused"
-    all = "all"
-    none = "none"
+# What to read and what to write -----------------------------------------------------------------
 
 
 @dataclass(frozen=True)
@@ -65,27 +68,17 @@ class ReadingOptions:
     """How to read the data."""
 
     drop_missing: Annotated[
-        bool,
-        typer.Option("--drop-missing", help="Leave out rows with gaps.", rich_help_panel=READING),
+        bool, in_reading("--drop-missing", help="Leave out rows with gaps.")
     ] = False
     na: Annotated[
-        list[str] | None,
-        typer.Option("--na", help="Text that means a gap, such as ?.", rich_help_panel=READING),
+        list[str] | None, in_reading("--na", help="Text that means a gap, such as ?.")
     ] = None
-    format: Annotated[
-        Format | None,
-        typer.Option("--format", help="In place of the ending.", rich_help_panel=READING),
-    ] = None
-    delimiter: Annotated[
-        str | None,
-        typer.Option("--delimiter", help="Stands between values.", rich_help_panel=READING),
-    ] = None
-    decimal: Annotated[
-        str, typer.Option("--decimal", help="Decimal point.", rich_help_panel=READING)
-    ] = "."
-    encoding: Annotated[
-        str, typer.Option("--encoding", help="Of text files.", rich_help_panel=READING)
-    ] = "utf-8"
+    format: Annotated[Format | None, in_reading("--format", help="In place of the ending.")] = None
+    delimiter: Annotated[str | None, in_reading("--delimiter", help="Stands between values.")] = (
+        None
+    )
+    decimal: Annotated[str, in_reading("--decimal", help="Decimal point.")] = "."
+    encoding: Annotated[str, in_reading("--encoding", help="Of text files.")] = "utf-8"
 
     def as_flags(self) -> list[str]:
         """What was said on the command line, to be said again."""
@@ -112,14 +105,6 @@ class ReadingOptions:
 
 
 @dataclass(frozen=True)
-class VoiceOptions:
-    """What to say."""
-
-    quiet: Annotated[bool, typer.Option("--quiet", "-q", help="Say nothing but errors.")] = False
-    json: Annotated[bool, typer.Option("--json", help="One JSON object for scripts.")] = False
-
-
-@dataclass(frozen=True)
 class OutputOptions:
     """Where results go, and what goes with them."""
 
@@ -135,37 +120,170 @@ class OutputOptions:
         Keep.unused
     )
 
+    @property
+    def path(self) -> Path | None:
+        """File or folder to write; None for standard output."""
+        return None if self.output in (None, "-") else Path(str(self.output))
+
+    @property
+    def is_folder(self) -> bool:
+        """Whether it is a folder, or to become one."""
+        return self.path is not None and (str(self.output).endswith("/") or self.path.is_dir())
+
+
+# What to fit ------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class ColumnOptions:
+    """What to take from the table."""
+
+    columns: Annotated[list[str] | None, in_columns("--columns", help="Fit just these: a,b,c.")] = (
+        None
+    )
+    ignore: Annotated[
+        list[str] | None, in_columns("--ignore", help="Fit all but these: id,name.")
+    ] = None
+    labels: Annotated[
+        str | None, in_columns("--labels", help="Column of the few known labels, else empty.")
+    ] = None
+    scale: Annotated[Scale, in_columns("--scale", help="Bring columns to one scale.")] = Scale.none
+
+    def __post_init__(self) -> None:
+        if self.columns and self.ignore:
+            raise typer.BadParameter(
+                "give --columns or --ignore, not both.", param_hint="--columns"
+            )
+
+
+@dataclass(frozen=True)
+class StreamOptions:
+    """How to go about data that does not fit in memory."""
+
+    stream: Annotated[
+        bool,
+        in_large_data(
+            "--stream", help="Read pass by pass, not into memory; always so under torchrun."
+        ),
+    ] = False
+    checkpoint: Annotated[
+        Path | None,
+        in_large_data(
+            "--checkpoint", help="File to keep the state in; the same command goes on from it."
+        ),
+    ] = None
+    checkpoint_every: Annotated[
+        float, in_large_data("--checkpoint-every", min=0, help="Seconds between writes.")
+    ] = 60.0
+
+
+@dataclass(frozen=True)
+class ModelOptions:
+    """Parameters of the model."""
+
+    clusters: Annotated[
+        int, typer.Option("--clusters", "-k", min=1, help="How many.", show_default=False)
+    ]
+    latent: Annotated[int, typer.Option("--latent", "-l", min=1, help="Length of a code.")] = 2
+    model: Annotated[
+        ModelName,
+        typer.Option("--model", help="linear-tae is exact and fast; the others are networks."),
+    ] = ModelName.linear_tae
+    penalty: Annotated[
+        str, typer.Option("--penalty", help="Weight of the code in the cost, or auto.")
+    ] = "0.1"
+    assignment: Annotated[
+        Assignment, typer.Option("--assignment", help="How samples find their cluster.")
+    ] = Assignment.lloyd
+    seed: Annotated[int, typer.Option("--seed", min=0, help="The same seed, the same fit.")] = 0
+    epochs: Annotated[
+        int | None, typer.Option("--epochs", min=1, help="Most epochs of a network.")
+    ] = None
+    noise: Annotated[
+        float | None,
+        typer.Option("--noise", min=0, help="Train a network to take out this much noise."),
+    ] = None
+    shape: Annotated[
+        str | None, typer.Option("--shape", help="Of an image, such as 28x28 or 3x32x32 (conv).")
+    ] = None
+    device: Annotated[str | None, typer.Option("--device", help="cpu, cuda or auto.")] = None
+
+    def __post_init__(self) -> None:
+        number_or_auto(self.penalty, "--penalty")
+        given = {"--epochs": self.epochs, "--noise": self.noise, "--shape": self.shape}
+        for name, value in given.items():
+            for_images = name == "--shape"
+            fits = self.model is ModelName.conv if for_images else self.is_network
+            if value is not None and not fits:
+                goes_with = "conv" if for_images else "linear, mlp or conv"
+                raise typer.BadParameter(f"goes with --model {goes_with} only.", param_hint=name)
+        _parsed_shape(self.shape)
+
+    @property
+    def is_network(self) -> bool:
+        """Whether the model is a TAE, which is trained."""
+        return self.model is not ModelName.linear_tae
+
+    def build(self, image_shape: tuple[int, ...] | None) -> LinearTAE | TAE:
+        """The model, not yet fitted, for images of that shape or for rows."""
+        import tensorae
+
+        common: dict[str, Any] = {
+            "n_clusters": self.clusters,
+            "latent_dim": self.latent,
+            "latent_penalty": number_or_auto(self.penalty, "--penalty"),
+            "assignment": self.assignment.value,
+            "random_state": self.seed,
+            "device": self.device,
+        }
+        if not self.is_network:
+            return tensorae.LinearTAE(**common)
+        shape = _parsed_shape(self.shape) or image_shape
+        if shape is not None and len(shape) == 2:
+            shape = (1, *shape)
+        return tensorae.TAE(
+            **common,
+            architecture=self.model.value,
+            max_epochs=self.epochs,
+            noise=self.noise or 0.0,
+            input_shape=shape if self.model is ModelName.conv else None,
+        )
+
+
+def number_or_auto(text: str, option: str) -> float | str:
+    """Read what stands behind an option that takes a number or "auto"."""
+    if text == "auto":
+        return text
+    try:
+        return float(text)
+    except ValueError:
+        raise typer.BadParameter(
+            f"must be a number or auto, got {text!r}.", param_hint=option
+        ) from None
+
+
+def _parsed_shape(text: str | None) -> tuple[int, ...] | None:
+    if text is None:
+        return None
+    parts = text.lower().split("x")
+    if len(parts) not in (2, 3) or not all(part.isdecimal() and int(part) for part in parts):
+        raise typer.BadParameter(f"must be like 28x28, got {text!r}.", param_hint="--shape")
+    return tuple(int(part) for part in parts)
+
+
+# How a command takes them -----------------------------------------------------------------------
+
 
 def with_options(command: Callable[..., None]) -> Callable[..., None]:
     """Let a command take dataclasses of options: each field becomes an option of its own.
 
-    Parameters
-    ----------
-    command : callable
-        Some of its arguments are annotated with a dataclass, whose fields are annotated for
-        typer.
-
-    Returns
-    -------
-    callable
-        The same with the fields as arguments, as typer wants to see it.
+    Fields are annotated for typer, or with dataclasses in turn.
     """
-    hints = get_type_hints(command, include_extras=True)
-    groups: dict[str, Any] = {name: hint for name, hint in hints.items() if is_dataclass(hint)}
-    parameters = []
-    for name, parameter in inspect.signature(command).parameters.items():
-        if name in groups:
-            parameters += _parameters_of(groups[name])
-        else:
-            kind = inspect.Parameter.KEYWORD_ONLY
-            parameters.append(parameter.replace(kind=kind, annotation=hints[name]))
+    parameters = _flat(command)
 
     @functools.wraps(command)
     def run(**given: Any) -> None:
-        for name, group in groups.items():
-            own = {field.name: given.pop(field.name) for field in fields(group)}
-            given[name] = group(**own)
-        command(**given)
+        _call(command, given)
 
     del run.__dict__["__wrapped__"]  # typer must not look behind it
     run.__dict__["__signature__"] = inspect.Signature(parameters)
@@ -173,18 +291,28 @@ def with_options(command: Callable[..., None]) -> Callable[..., None]:
     return run
 
 
-def _parameters_of(group: Any) -> list[inspect.Parameter]:
-    hints = get_type_hints(group, include_extras=True)
-    return [
-        inspect.Parameter(
-            field.name,
-            inspect.Parameter.KEYWORD_ONLY,
-            default=_default(field),
-            annotation=hints[field.name],
-        )
-        for field in fields(group)
-    ]
+def _arguments(function: Any) -> dict[str, inspect.Parameter]:
+    """Arguments of a function or a dataclass, by keyword; annotations are no longer text."""
+    hints = get_type_hints(function, include_extras=True)
+    return {
+        name: parameter.replace(kind=inspect.Parameter.KEYWORD_ONLY, annotation=hints[name])
+        for name, parameter in inspect.signature(function).parameters.items()
+    }
 
 
-def _default(field: Field[Any]) -> Any:
-    return inspect.Parameter.empty if field.default is MISSING else field.default
+def _flat(function: Any) -> list[inspect.Parameter]:
+    """Arguments of a function, with the fields of a dataclass in its place."""
+    found = []
+    for argument in _arguments(function).values():
+        group = argument.annotation
+        found += _flat(group) if is_dataclass(group) else [argument]
+    return found
+
+
+def _call(function: Any, given: Mapping[str, Any]) -> Any:
+    """Call a function whose dataclasses are given by their fields."""
+    arguments = {}
+    for name, argument in _arguments(function).items():
+        group = argument.annotation
+        arguments[name] = _call(group, given) if is_dataclass(group) else given[name]
+    return function(**arguments)

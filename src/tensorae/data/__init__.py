@@ -26,6 +26,7 @@ from tensorae.data.columns import (
     complete_rows,
     find_columns,
     known_labels,
+    split_names,
 )
 from tensorae.data.files import (
     FORMATS,
@@ -69,6 +70,7 @@ __all__ = [
     "output_format",
     "read_images",
     "read_table",
+    "split_names",
     "stream_to_file",
     "write_array",
     "write_csv",

@@ -19,7 +19,7 @@ import numpy as np
 from numpy.typing import DTypeLike, NDArray
 
 from tensorae.data.files import ReadOptions
-from tensorae.data.parted import PartedTable, find_parts
+from tensorae.data.parted import PartedTable
 from tensorae.data.parts import Array, Block, Part, Selection, cut_into_batches
 from tensorae.data.read_ahead import ReadAhead
 from tensorae.exceptions import InvalidInputError, InvalidParameterError
@@ -94,8 +94,7 @@ class Batches:
         chosen = _check_columns(columns)
         self._batch_rows = _check_count("batch_rows", batch_rows, 1)
         self._prefetch = _check_count("prefetch", prefetch, 0) or 0
-        parts = find_parts(source, read_options or ReadOptions())
-        self._table = PartedTable(parts, chosen, _check_dtype(dtype))
+        self._table = PartedTable(source, chosen, _check_dtype(dtype), read_options)
         self._start, self._stop = 0, None  # type: tuple[int, int | None]
 
     @property
@@ -107,7 +106,7 @@ class Batches:
     @property
     def n_features(self) -> int:
         """Number of columns that are read."""
-        return len(self._table.layout.kinds)
+        return len(self._table.layout.types)
 
     @property
     def feature_names(self) -> list[str] | None:
@@ -237,11 +236,11 @@ class Batches:
 
 
 class _Origins:
-    """Remembers where the rows of the batch at hand came from, to name a bad one."""
+    """Remembers where the rows of a batch came from, to name a bad one."""
 
     def __init__(self, names: list[str] | None) -> None:
         self._names = names
-        self._begun = 0  # rows read up to the first of the batch at hand
+        self._begun = 0  # rows read up to the first of the current batch
         self._read = 0
         self._blocks: list[tuple[int, Part, int]] = []  # rows read before, part, row in the part
 
@@ -286,14 +285,14 @@ def _check_dtype(dtype: DTypeLike | None) -> np.dtype[Any] | None:
     if dtype is None:
         return None
     try:
-        kind = np.dtype(dtype)
+        checked = np.dtype(dtype)
     except TypeError:
-        kind = np.dtype(object)
-    if kind.name not in ("float32", "float64"):
+        checked = np.dtype(object)
+    if checked.name not in ("float32", "float64"):
         raise InvalidParameterError(
             f"dtype must be 'float32' or 'float64', got {dtype!r}; choose one or leave it out."
         )
-    return kind
+    return checked
 
 
 def _check_columns(columns: object) -> Selection:

@@ -11,60 +11,18 @@ from typing import Any
 
 import numpy as np
 
-from tensorae.data.files import File, arrow
-from tensorae.data.frames import RecordBatchPart, as_input_errors, clip, layout_of, reason
-from tensorae.data.parts import Array, ArrayBlock, Block, Layout, Part, Selection
+from tensorae.data.files import FilePart, arrow
+from tensorae.data.frames import RecordBatchPart, clip, layout_of
+from tensorae.data.parts import Array, ArrayBlock, Block, Layout, Selection
 from tensorae.exceptions import InvalidInputError
 
-__all__ = ["ArrowPart", "FilePart", "NpyPart", "ParquetPart"]
+__all__ = ["ArrowPart", "NpyPart", "ParquetPart"]
 
 # Bytes read ahead of each column. Without, whole row groups would be read.
 BUFFER = 1 << 16
 # Reads of a mapped file before it is mapped anew.
 MAPPED_READS = 8
 MAGIC_ARROW, MAGIC_FEATHER = b"ARROW1", b"FEA1"  # the latter is that of 2016
-
-
-class FilePart(Part):
-    """Rows of one file, which must not change while it is used."""
-
-    kind = "data"  # what the file should be, for errors
-
-    def __init__(self, file: File) -> None:
-        self.file, self.name = file, file.name
-        self._state: tuple[int, int] | None = None
-
-    def fingerprint(self) -> list[object]:
-        """Name, size and time of the file; the folder may be another one."""
-        assert self.file.path is not None
-        return [self.file.path.name, *self._look()]
-
-    def frame(self) -> Any:
-        """All rows and columns as a pyarrow Table."""
-        raise InvalidInputError("it holds no named columns.")
-
-    def _look(self) -> tuple[int, int]:
-        state = self.file.look()
-        if self._state is not None and state != self._state:
-            raise InvalidInputError(
-                "the file has changed since it was first looked at; start again when all files "
-                "are written."
-            )
-        self._state = state
-        return state
-
-    @contextmanager
-    def _reading(self) -> Iterator[None]:
-        """Look at the file, and say in one sentence what is wrong with it."""
-        self._look()
-        with as_input_errors(self._explain):
-            yield
-
-    def _explain(self, error: Exception) -> str:
-        return (
-            f"it is no {self.kind} file, or a damaged one ({reason(error)}); write it again, or "
-            "say what it is (--format)."
-        )
 
 
 class _GroupedPart(FilePart, RecordBatchPart):
@@ -109,7 +67,7 @@ class _GroupedPart(FilePart, RecordBatchPart):
 class ParquetPart(_GroupedPart):
     """A Parquet file."""
 
-    kind = "Parquet"
+    format_name = "Parquet"
 
     def layout(self) -> Layout:
         """Columns, from the end of the file."""
@@ -143,7 +101,7 @@ class ParquetPart(_GroupedPart):
 class ArrowPart(_GroupedPart):
     """An Arrow file or stream; Feather files are Arrow files since their second version."""
 
-    kind = "Arrow or Feather"
+    format_name = "Arrow or Feather"
 
     def layout(self) -> Layout:
         """Columns, as the file says."""
@@ -176,8 +134,8 @@ class ArrowPart(_GroupedPart):
                     if group in groups:
                         yield from _slices(batch, 0, batch.num_rows, rows)
                 return
-            places = {name: j for j, name in enumerate(reader.schema.names)}
-        fields = [places[name] for name in names]
+            positions = {name: j for j, name in enumerate(reader.schema.names)}
+        fields = [positions[name] for name in names]
         for group in groups:
             start, size = 0, self.sizes[group]
             while start < size:
@@ -233,7 +191,7 @@ def _slices(batch: Any, start: int, stop: int, rows: int) -> Iterator[Any]:
 class NpyPart(FilePart):
     """An array (n, d) in a file, mapped a block at a time: what has been read is let go."""
 
-    kind = ".npy"
+    format_name = ".npy"
 
     def layout(self) -> Layout:
         """Columns without names, from the header of the file."""

@@ -14,9 +14,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tensorae.data.files import arrow, listed, nearest
-from tensorae.data.frames import arrow_part
-from tensorae.data.parted import PartedTable
-from tensorae.data.parts import Array, ArrayPart
+from tensorae.data.frames import to_matrix
+from tensorae.data.parts import Array, float_type
 from tensorae.data.table import Table
 from tensorae.exceptions import InvalidInputError
 
@@ -31,6 +30,7 @@ __all__ = [
     "known_labels",
     "missing_column",
     "number_columns",
+    "split_names",
 ]
 
 # Fewer rows than this that go 1, 2, 3 can be a measurement.
@@ -74,7 +74,11 @@ class _Kind:
 
 
 def choose_columns(
-    table: Table, *, columns: Sequence[str] = (), ignore: Sequence[str] = ()
+    table: Table,
+    *,
+    columns: Sequence[str] = (),
+    ignore: Sequence[str] = (),
+    labels: str | None = None,
 ) -> ColumnChoice:
     """Columns of numbers to fit: those that were named, or all that are left.
 
@@ -85,18 +89,23 @@ def choose_columns(
     ----------
     table : Table
     columns : sequence of str
-        Just these, in this order.
+        Just these, in this order; ``"a,b"`` names two, unless one column is called so.
     ignore : sequence of str
         All but these.
+    labels : str, optional
+        Column of known labels, to be left out, too.
 
     Returns
     -------
     ColumnChoice
     """
     if columns:
+        columns = split_names(columns, table.columns)
         check_numbers(table, columns)
         return ColumnChoice(tuple(columns))
-    rest = [name for name in table.columns if name not in set(ignore)]
+    ignore = split_names(ignore, table.columns)
+    find_columns(table, ignore, "--ignore")
+    rest = [name for name in table.columns if name not in {*ignore, labels}]
     kinds = {name: _kind(table, name) for name in rest}
     _refuse_mixed(table, kinds)
     left_out = [_with_kind(name, kind) for name, kind in kinds.items() if kind.name != "number"]
@@ -107,11 +116,19 @@ def choose_columns(
             f"{table.name!r} must have a column of numbers, {what}; choose with --columns or "
             "--ignore, and --delimiter says what stands between values."
         )
-    note = (
+    if not left_out:
+        return ColumnChoice(chosen)
+    return ColumnChoice(
+        chosen,
         f"left out of the fit: {listed(left_out)}; --columns chooses other columns, --ignore "
-        f"{_quoted(name for name in rest if name not in chosen)} leaves them out without a note."
+        f"{_quoted(name for name in rest if name not in chosen)} leaves them out without a note.",
     )
-    return ColumnChoice(chosen, note if left_out else "")
+
+
+def split_names(given: Sequence[str], known: Sequence[str]) -> list[str]:
+    """Names in a,b,c; a name that has a comma itself is taken as it is, and "" if there is one."""
+    parts = [[text] if text in known else text.split(",") for text in given]
+    return list(dict.fromkeys(name for part in parts for name in part if name or name in known))
 
 
 def number_columns(table: Table) -> tuple[str, ...]:
@@ -200,9 +217,10 @@ def as_matrix(table: Table, columns: Sequence[str] | None) -> Array:
         In single precision where that holds all numbers, else in double. What is missing is NaN.
     """
     if columns is not None:
-        return PartedTable([arrow_part(table.frame, table.name)], columns).collected()
+        return to_matrix(table.frame, columns)
     assert table.samples is not None
-    return PartedTable([ArrayPart(table.samples.reshape(table.n_rows, -1))], None).collected()
+    rows = table.samples.reshape(table.n_rows, -1)
+    return rows.astype(float_type([rows.dtype]), copy=False)
 
 
 def complete_rows(

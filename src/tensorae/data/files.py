@@ -9,14 +9,20 @@ import re
 import stat
 import sys
 from collections import Counter
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path, PurePath
 from typing import Any
 
 from tensorae._optional import import_optional
-from tensorae.exceptions import InvalidInputError, InvalidParameterError, unknown_choice
+from tensorae.data.parts import Part
+from tensorae.exceptions import (
+    InvalidInputError,
+    InvalidParameterError,
+    TensoraeError,
+    unknown_choice,
+)
 
 __all__ = [
     "ENDINGS",
@@ -24,8 +30,10 @@ __all__ = [
     "TABLES",
     "TEXT",
     "File",
+    "FilePart",
     "ReadOptions",
     "arrow",
+    "as_input_errors",
     "counted",
     "find_files",
     "format_of",
@@ -34,6 +42,7 @@ __all__ = [
     "natural_order",
     "nearest",
     "output_format",
+    "reason",
     "refuse_twice",
 ]
 
@@ -118,7 +127,7 @@ class File:
     content: bytes = b""
     label: str = ""
 
-    def look(self) -> tuple[int, int]:
+    def state(self) -> tuple[int, int]:
         """Size and time of the file, which has to be there and to be readable."""
         if self.path is None:
             return len(self.content), 0
@@ -148,13 +157,46 @@ class File:
         return self.open() if self.path is None else arrow().OSFile(str(self.path))
 
 
-@contextmanager
-def named_errors(name: str) -> Iterator[None]:
-    """Put the name of a file or another part before what is wrong with it."""
-    try:
-        yield
-    except InvalidInputError as error:
-        raise InvalidInputError(f"{name}: {error}") from error
+class FilePart(Part):
+    """Rows of one file, which must not change while it is used."""
+
+    format_name = "data"  # what the file should be, for errors
+
+    def __init__(self, file: File) -> None:
+        self.file, self.name = file, file.name
+        self._state: tuple[int, int] | None = None
+
+    def fingerprint(self) -> list[object]:
+        """Name, size and time of the file; the folder may be another one."""
+        assert self.file.path is not None
+        return [self.file.path.name, *self._state_now()]
+
+    def frame(self) -> Any:
+        """All rows and columns as a pyarrow Table."""
+        raise InvalidInputError("it holds no named columns.")
+
+    def _state_now(self) -> tuple[int, int]:
+        state = self.file.state()
+        if self._state is not None and state != self._state:
+            raise InvalidInputError(
+                "the file has changed since it was first looked at; start again when all files "
+                "are written."
+            )
+        self._state = state
+        return state
+
+    @contextmanager
+    def _reading(self) -> Iterator[None]:
+        """Look at the file, and say in one sentence what is wrong with it."""
+        self._state_now()
+        with as_input_errors(self._explain):
+            yield
+
+    def _explain(self, error: Exception) -> str:
+        return (
+            f"it is no {self.format_name} file, or a damaged one ({reason(error)}); write it "
+            "again, or say what it is (--format)."
+        )
 
 
 # Finding --------------------------------------------------------------------------------------
@@ -185,15 +227,15 @@ def find_files(
     list of File
         No file twice.
     """
-    told = (options or ReadOptions()).format
+    given = None if options is None else options.format
     found: list[File] = []
-    for path in paths:
+    for path in [paths] if isinstance(paths, str | os.PathLike) else paths:
         if once and path == STANDARD_INPUT:
             content = sys.stdin.buffer.read()
-            found.append(File("standard input", told or "csv", None, content))
+            found.append(File("standard input", given or "csv", None, content))
         else:
-            pairs = _behind(path, told, formats)
-            found += [_file(file, label, told, once=once) for file, label in pairs]
+            pairs = _behind(path, given, formats)
+            found += [_file(file, label, given, once=once) for file, label in pairs]
     refuse_twice(found)
     return found
 
@@ -212,12 +254,12 @@ def natural_order(path: str | os.PathLike[str]) -> list[tuple[int, int, str]]:
 
 
 def _behind(
-    entry: str | os.PathLike[str], told: str | None, formats: Sequence[str]
+    entry: str | os.PathLike[str], given: str | None, formats: Sequence[str]
 ) -> list[tuple[Path, str]]:
     """Files and their labels."""
     path = Path(entry)
     if path.is_dir():
-        inside = _in_folder(path, told, formats)
+        inside = _in_folder(path, given, formats)
         return [(path / below, below.as_posix()) for below in inside]
     pattern = os.fspath(entry)
     if path.exists() or not glob.has_magic(pattern):
@@ -226,17 +268,17 @@ def _behind(
     if not matches:
         raise InvalidInputError(f"{pattern!r} does not exist; check the path.")
     # A pattern such as ** finds a folder and its files: each of them counts once.
-    return list(dict(pair for match in matches for pair in _behind(match, told, formats)).items())
+    return list(dict(pair for match in matches for pair in _behind(match, given, formats)).items())
 
 
-def _in_folder(folder: Path, told: str | None, formats: Sequence[str]) -> list[Path]:
+def _in_folder(folder: Path, given: str | None, formats: Sequence[str]) -> list[Path]:
     """Data files below a folder; names that begin with . or _ are bookkeeping."""
     inside = [path.relative_to(folder) for path in folder.rglob("*") if not path.is_dir()]
     found = [
         path
         for path in inside
         if not any(name.startswith((".", "_")) for name in path.parts)
-        and (told is not None or format_of(path) in formats)
+        and (given is not None or format_of(path) in formats)
     ]
     if not found:
         more = " or image" * ("image" in formats)
@@ -246,17 +288,17 @@ def _in_folder(folder: Path, told: str | None, formats: Sequence[str]) -> list[P
     return sorted(found, key=natural_order)
 
 
-def _file(path: Path, label: str, told: str | None, *, once: bool) -> File:
-    kind = told or format_of(path)
-    if kind is None:
+def _file(path: Path, label: str, given: str | None, *, once: bool) -> File:
+    file_format = given or format_of(path)
+    if file_format is None:
         raise InvalidInputError(
             f"the ending of {str(path)!r} does not tell what it is; it must be {ENDINGS}, or say "
             "what it is (--format csv, for example)."
         )
     # A pipe can be read only once, and some files are read twice.
     if once and path.exists() and not path.is_file():
-        return File(str(path), kind, None, path.read_bytes(), label)
-    return File(str(path), kind, path, label=label)
+        return File(str(path), file_format, None, path.read_bytes(), label)
+    return File(str(path), file_format, path, label=label)
 
 
 def refuse_twice(files: Sequence[File]) -> None:
@@ -287,22 +329,22 @@ def format_of(path: PurePath) -> str | None:
     packed = ending in COMPRESSED
     if packed:
         ending = PurePath(path.stem).suffix.lower()
-    kind = next((kind for kind, names in EXTENSIONS.items() if ending[1:] in names), None)
-    return None if packed and kind not in TEXT else kind
+    found = next((name for name, ends in EXTENSIONS.items() if ending[1:] in ends), None)
+    return None if packed and found not in TEXT else found
 
 
 def output_format(path: PurePath) -> str:
     """Kind of a file to write, by its ending."""
-    kind = format_of(path)
-    if kind not in TABLES or path.suffix.lower() in COMPRESSED:
-        known = ", ".join(f".{name}" for kind in TABLES for name in EXTENSIONS[kind])
+    found = format_of(path)
+    if found not in TABLES or path.suffix.lower() in COMPRESSED:
+        known = ", ".join(f".{end}" for name in TABLES for end in EXTENSIONS[name])
         raise InvalidParameterError(
             f"the output must end in one of {known}, got {str(path)!r}; choose one of them."
         )
-    return kind
+    return found
 
 
-# Words ----------------------------------------------------------------------------------------
+# Words and errors -----------------------------------------------------------------------------
 
 
 def counted(number: int, what: str) -> str:
@@ -320,3 +362,28 @@ def nearest(name: str, names: Iterable[str]) -> str | None:
     folded = {known.casefold(): known for known in reversed(list(names))}
     close = difflib.get_close_matches(name.casefold(), folded, n=1, cutoff=0.7)
     return folded[close[0]] if close else None
+
+
+@contextmanager
+def named_errors(name: str) -> Iterator[None]:
+    """Put the name of a file or another part before what is wrong with it."""
+    try:
+        yield
+    except InvalidInputError as error:
+        raise InvalidInputError(f"{name}: {error}") from error
+
+
+@contextmanager
+def as_input_errors(explain: Callable[[Exception], str]) -> Iterator[None]:
+    """Say in one sentence what a reader stumbled over."""
+    try:
+        yield
+    except TensoraeError:
+        raise
+    except Exception as error:  # a damaged file makes a reader stumble over anything
+        raise InvalidInputError(explain(error)) from error
+
+
+def reason(error: Exception) -> str:
+    """What an error says, for a part of a sentence."""
+    return " ".join(str(error).split())[:200].rstrip(".")

@@ -6,33 +6,39 @@ import sys
 import zlib
 from abc import abstractmethod
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from contextlib import contextmanager
 from typing import Any
 
 import numpy as np
 
-from tensorae.data.files import arrow
-from tensorae.data.parts import Array, Block, ColumnBlock, Layout, Part, Selection, number_type
-from tensorae.exceptions import InvalidInputError, TensoraeError
+from tensorae.data.files import arrow, as_input_errors, reason
+from tensorae.data.parts import (
+    Array,
+    Block,
+    ColumnBlock,
+    Layout,
+    Part,
+    Selection,
+    float_type,
+    number_type,
+)
 
 __all__ = [
     "RecordBatchPart",
     "arrow_part",
-    "as_input_errors",
     "clip",
     "dataset_parts",
     "index_columns",
     "layout_of",
     "pandas_part",
     "polars_part",
-    "reason",
+    "to_matrix",
 ]
 
 Cut = Callable[[Any, slice, Sequence[str]], Iterator[Block]]
 # Bytes that are read at once: small beside a batch, large beside the price of a call.
 READ_BYTES = 4_000_000
-# Places in a table, and rows at each, that its fingerprint looks at.
-PLACES, ROWS_EACH = 8, 8
+# How often a fingerprint looks at a table, and at how many rows each time.
+LOOKS, ROWS_EACH = 8, 8
 
 
 # Arrow ----------------------------------------------------------------------------------------
@@ -40,9 +46,8 @@ PLACES, ROWS_EACH = 8, 8
 
 def layout_of(schema: Any, *, text: bool = False) -> Layout:
     """The columns of an Arrow schema; text does not say what they hold."""
-    types = arrow().types
-    kinds = tuple(_kind(field.type, types) for field in schema)
-    return Layout(tuple(map(str, schema.names)), kinds, not text, index_columns(schema, text=text))
+    types = tuple(_type_name(field.type) for field in schema)
+    return Layout(tuple(map(str, schema.names)), types, not text, index_columns(schema, text=text))
 
 
 def index_columns(schema: Any, *, text: bool) -> frozenset[str]:
@@ -72,23 +77,8 @@ def clip(batches: Iterable[Any], skip: int, wanted: int | None) -> Iterator[Any]
                 return
 
 
-@contextmanager
-def as_input_errors(explain: Callable[[Exception], str]) -> Iterator[None]:
-    """Say in one sentence what a reader stumbled over."""
-    try:
-        yield
-    except TensoraeError:
-        raise
-    except Exception as error:  # a damaged file makes a reader stumble over anything
-        raise InvalidInputError(explain(error)) from error
-
-
-def reason(error: Exception) -> str:
-    """What an error says, for a part of a sentence."""
-    return " ".join(str(error).split())[:200].rstrip(".")
-
-
-def _kind(dtype: Any, types: Any) -> str:
+def _type_name(dtype: Any) -> str:
+    types = arrow().types
     if types.is_dictionary(dtype):
         dtype = dtype.value_type
     if types.is_floating(dtype) or types.is_integer(dtype) or types.is_boolean(dtype):
@@ -98,9 +88,9 @@ def _kind(dtype: Any, types: Any) -> str:
 
 def _to_block(batch: Any, names: Sequence[str]) -> ColumnBlock:
     """The named columns of a record batch; missing values become NaN."""
-    places = {name: j for j, name in enumerate(batch.schema.names)}
+    positions = {name: j for j, name in enumerate(batch.schema.names)}
     pa = arrow()
-    return ColumnBlock([_to_numpy(batch.column(places[name]), pa) for name in names])
+    return ColumnBlock([_to_numpy(batch.column(positions[name]), pa) for name in names])
 
 
 def _to_numpy(column: Any, pa: Any) -> Array:
@@ -112,6 +102,15 @@ def _to_numpy(column: Any, pa: Any) -> Array:
         column = column.cast(pa.float64(), safe=False)
     values: Array = column.to_numpy(zero_copy_only=False)
     return values
+
+
+def to_matrix(frame: Any, names: Sequence[str]) -> Array:
+    """The named columns of a pyarrow Table as rows (n, d); missing values become NaN."""
+    pa = arrow()
+    columns = [_to_numpy(frame[name], pa) for name in names]
+    matrix = np.empty((frame.num_rows, len(names)), float_type(column.dtype for column in columns))
+    ColumnBlock(columns).fill(matrix, 0)
+    return matrix
 
 
 def _rows_at_once(width: int, batch_rows: int) -> int:
@@ -142,16 +141,7 @@ class RecordBatchPart(Part):
 
 
 class TablePart(Part):
-    """A table in memory, which can be cut by rows at no cost.
-
-    Parameters
-    ----------
-    frame : DataFrame or Table
-    name : str
-    columns : Layout
-    cut : callable
-        Gives the named columns of a frame, in blocks.
-    """
+    """A table in memory; ``cut`` gives some rows and columns of it, at no cost."""
 
     def __init__(self, frame: Any, name: str, columns: Layout, cut: Cut) -> None:
         self.frame, self.name = frame, name
@@ -179,7 +169,7 @@ class TablePart(Part):
         """Shape, names and a checksum of some rows."""
         n, names = self.count(), self._columns.numbers
         checksum = 0
-        for start in np.linspace(0, max(n - ROWS_EACH, 0), PLACES).astype(int).tolist():
+        for start in np.linspace(0, max(n - ROWS_EACH, 0), LOOKS).astype(int).tolist():
             for block in self._cut(self.frame, slice(start, min(start + ROWS_EACH, n)), names):
                 rows = np.empty((len(block), len(names)))
                 block.fill(rows, 0)
@@ -190,27 +180,27 @@ class TablePart(Part):
 def pandas_part(frame: Any) -> TablePart:
     """A pandas DataFrame; names of columns become texts."""
     # Types of pandas' own say which of NumPy's they stand for.
-    kinds = (str(getattr(kind, "numpy_dtype", kind)) for kind in frame.dtypes)
-    columns = Layout(tuple(map(str, frame.columns)), tuple(kinds))
+    types = (str(getattr(dtype, "numpy_dtype", dtype)) for dtype in frame.dtypes)
+    columns = Layout(tuple(map(str, frame.columns)), tuple(types))
     return TablePart(frame, "the DataFrame", columns, _cut_pandas)
 
 
 def _cut_pandas(frame: Any, rows: slice, names: Sequence[str]) -> Iterator[Block]:
-    places = {str(name): j for j, name in enumerate(frame.columns)}
+    positions = {str(name): j for j, name in enumerate(frame.columns)}
     cut = frame.iloc[rows]
-    yield ColumnBlock([_pandas_values(cut.iloc[:, places[name]]) for name in names])
+    yield ColumnBlock([_pandas_values(cut.iloc[:, positions[name]]) for name in names])
 
 
 def _pandas_values(series: Any) -> Array:
     if isinstance(series.dtype, np.dtype):
         return np.asarray(series)
-    kind = np.result_type(series.dtype.numpy_dtype, np.float32)  # one that has a NaN
-    return np.asarray(series.to_numpy(dtype=kind, na_value=np.nan))
+    dtype = np.result_type(series.dtype.numpy_dtype, np.float32)  # one that has a NaN
+    return np.asarray(series.to_numpy(dtype=dtype, na_value=np.nan))
 
 
 def polars_part(frame: Any) -> TablePart:
     """A polars DataFrame."""
-    columns = Layout(tuple(frame.columns), tuple(map(_polars_kind, frame.dtypes)))
+    columns = Layout(tuple(frame.columns), tuple(map(_polars_type, frame.dtypes)))
     return TablePart(frame, "the DataFrame", columns, _cut_polars)
 
 
@@ -218,7 +208,7 @@ def _cut_polars(frame: Any, rows: slice, names: Sequence[str]) -> Iterator[Block
     yield ColumnBlock([_polars_values(frame[name][rows]) for name in names])
 
 
-def _polars_kind(dtype: Any) -> str:
+def _polars_type(dtype: Any) -> str:
     label = str(dtype)
     if label.startswith("Decimal"):
         return "float64"
@@ -231,9 +221,9 @@ def _polars_values(series: Any) -> Array:
     return np.asarray(series.to_numpy())
 
 
-def arrow_part(frame: Any, name: str = "the Table") -> TablePart:
+def arrow_part(frame: Any) -> TablePart:
     """A pyarrow Table."""
-    return TablePart(frame, name, layout_of(frame.schema), _cut_arrow)
+    return TablePart(frame, "the Table", layout_of(frame.schema), _cut_arrow)
 
 
 def _cut_arrow(frame: Any, rows: slice, names: Sequence[str]) -> Iterator[Block]:
@@ -260,14 +250,15 @@ class DatasetPart(RecordBatchPart):
         with _reading():
             own = layout_of(self.scanned.physical_schema)
             keys = arrow("dataset").get_partition_keys(self.scanned.partition_expression)
-        kinds = dict(zip(own.names or (), own.kinds, strict=True))
+        own_types = dict(zip(own.names or (), own.types, strict=True))
+        strange = {name for name, own_type in own_types.items() if number_type(own_type) is None}
         found = [
             # Numbers become those of the dataset, nothing else does.
-            (name, kind if number_type(kinds.get(name, kind)) is not None else kinds[name])
-            for name, kind in zip(whole.names or (), whole.kinds, strict=True)
-            if name in kinds or name in keys
+            (name, own_types[name] if name in strange else dtype)
+            for name, dtype in zip(whole.names or (), whole.types, strict=True)
+            if name in own_types or name in keys
         ]
-        names, types = tuple(name for name, _ in found), tuple(kind for _, kind in found)
+        names, types = tuple(name for name, _ in found), tuple(dtype for _, dtype in found)
         return Layout(names, types, index=whole.index)
 
     def count(self) -> int:

@@ -55,16 +55,9 @@ def read_images(files: Sequence[File]) -> NDArray[np.float32]:
 
 
 def write_images(folder: Path, names: Sequence[str], images: NDArray[Any]) -> None:
-    """Write images (n, h, w) or (n, 3, h, w) as PNG files below a folder, each as a whole.
+    """Write images (n, h, w) or (n, 3, h, w), cut to 0 ... 1, as PNG files, each as a whole.
 
-    Parameters
-    ----------
-    folder : Path
-        Made where it does not exist.
-    names : sequence of str
-        Paths below the folder; their endings become .png.
-    images : ndarray
-        From 0 to 1; what is outside is cut off.
+    The folder is made where it does not exist; ``names`` are paths below it.
     """
     pillow = _pillow()
     paths = [(folder / name).with_suffix(".png") for name in names]
@@ -92,7 +85,7 @@ def _read_image(file: File) -> NDArray[np.float32]:
     """One image of shape (h, w) or (h, w, 3)."""
     pillow = _pillow()
     with named_errors(file.name):
-        file.look()
+        file.state()
     try:
         with pillow.open(file.path or io.BytesIO(file.content)) as image:
             if image.mode in ("LA", "La"):

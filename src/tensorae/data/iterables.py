@@ -69,12 +69,12 @@ class _GeneratedPart(Part):
         """Rows, columns and the checksum of the first row."""
         for _ in self._checked(0, 1):
             pass
-        kinds = self.layout().kinds
-        return ["made", self.count(), len(kinds), kinds[0], self._checksums[0]]
+        types = self.layout().types
+        return ["made", self.count(), len(types), types[0], self._checksums[0]]
 
     def _checked(self, start: int, stop: int | None) -> Iterator[tuple[int, Array]]:
         """Arrays that hold the rows ``start`` to ``stop``, compared with those of other passes."""
-        width = len(self.layout().kinds)
+        width = len(self.layout().types)
         arrays = self._arrays(start, stop)
         end = start
         try:
@@ -141,17 +141,17 @@ class SamplesPart(_GeneratedPart):
     def _arrays(self, start: int, stop: int | None) -> Arrays:
         last = self.count() if stop is None else min(stop, self.count())
         for first in range(start, last, SAMPLES_AT_ONCE):
-            places = list(range(first, min(first + SAMPLES_AT_ONCE, last)))
+            indices = list(range(first, min(first + SAMPLES_AT_ONCE, last)))
             if hasattr(self.dataset, "__getitems__"):
-                samples = self.dataset.__getitems__(places)
+                samples = self.dataset.__getitems__(indices)
             else:
-                samples = [self.dataset[place] for place in places]
+                samples = [self.dataset[index] for index in indices]
             rows = [_to_numpy(_without_target(sample)).reshape(-1) for sample in samples]
             widths = {len(row) for row in rows}
             if len(widths) > 1:
                 raise InvalidInputError(
-                    f"samples {first} to {places[-1]} have {min(widths)} to {max(widths)} numbers; "
-                    "give all of them the same."
+                    f"samples {first} to {indices[-1]} have {min(widths)} to {max(widths)} "
+                    "numbers; give all of them the same."
                 )
             yield first, np.stack(rows)
 

@@ -6,18 +6,20 @@ import itertools
 import os
 import sys
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import cached_property
 from typing import Any, TypeVar
 
 import numpy as np
 
-from tensorae.data.binary_files import ArrowPart, FilePart, NpyPart, ParquetPart
+from tensorae.data.binary_files import ArrowPart, NpyPart, ParquetPart
 from tensorae.data.files import (
     TABLES,
     File,
+    FilePart,
     ReadOptions,
     find_files,
+    listed,
     named_errors,
     nearest,
     refuse_twice,
@@ -25,13 +27,12 @@ from tensorae.data.files import (
 from tensorae.data.frames import arrow_part, dataset_parts, pandas_part, polars_part
 from tensorae.data.iterables import FunctionPart, torch_parts
 from tensorae.data.parts import (
-    Array,
     ArrayPart,
     Block,
     Layout,
     Part,
     Selection,
-    cut_into_batches,
+    float_type,
     number_type,
 )
 from tensorae.data.text_files import TextPart
@@ -41,7 +42,6 @@ __all__ = [
     "PartedTable",
     "compare_names",
     "file_part",
-    "find_parts",
     "no_rows",
     "refuse_repeated",
 ]
@@ -61,13 +61,15 @@ BINARY: dict[str, Callable[[File], FilePart]] = {
 }
 
 
-def find_parts(source: Any, options: ReadOptions) -> list[Part]:
+def _find_parts(source: Any, options: ReadOptions) -> list[Part]:
     """Find out what ``source``, any of what ``Batches`` takes, is made of; nothing is read."""
     entries = source if isinstance(source, list | tuple) else [source]
     parts = [part for entry in entries for part in _parts_of(entry, options)]
     if not parts:
         raise InvalidInputError(f"there is no data in an empty list; {EXPECTED}.")
-    refuse_twice([part.file for part in parts if isinstance(part, FilePart)])
+    files = [part.file for part in parts if isinstance(part, FilePart)]
+    if files:
+        refuse_twice(files)
     _number(parts)
     return parts
 
@@ -135,16 +137,20 @@ def _number(parts: list[Part]) -> None:
 
 
 class PartedTable:
-    """The wanted columns of several parts of one layout, one part after the other.
+    """The wanted columns of all parts of a source, one part after the other.
 
     Where a ``dtype`` is given, the parts may hold numbers of different types.
     """
 
     def __init__(
-        self, parts: Sequence[Part], columns: Selection, dtype: np.dtype[Any] | None = None
+        self,
+        source: Any,
+        columns: Selection,
+        dtype: np.dtype[Any] | None,
+        options: ReadOptions | None,
     ) -> None:
-        self.parts = list(parts)
         self._columns, self._dtype = columns, dtype
+        self.parts = _find_parts(source, options or ReadOptions())
 
     @cached_property
     def layout(self) -> Layout:
@@ -182,12 +188,10 @@ class PartedTable:
 
     @cached_property
     def dtype(self) -> np.dtype[Any]:
-        """float32 where it holds all numbers of the (not only whole) columns, else float64."""
+        """The one that was asked for, or the one that holds all numbers."""
         if self._dtype is not None:
             return self._dtype
-        types = [number_type(kind) for kind in set(self.layout.kinds)]
-        common = np.result_type(*(kind for kind in types if kind is not None))
-        return np.dtype(np.float32 if common in (np.float16, np.float32) else np.float64)
+        return float_type(np.dtype(name) for name in set(self.layout.types))
 
     def blocks(self, start: int, stop: int | None, rows: int) -> Iterator[tuple[Part, int, Block]]:
         """Rows ``start`` to ``stop``: blocks, each with its part and its first row in the part."""
@@ -198,12 +202,6 @@ class PartedTable:
                 for block in part.blocks(first, last, selection, rows):
                     yield part, row, block
                     row += len(block)
-
-    def collected(self) -> Array:
-        """All rows (n, d) in memory; views where that is possible."""
-        n = self.n_rows
-        blocks = (block for _, _, block in self.blocks(0, None, n))
-        return next(cut_into_batches(blocks, n, len(self.layout.kinds), self.dtype))
 
     def _ranges(self, start: int, stop: int | None) -> Iterator[tuple[Part, int, int | None]]:
         """Which rows of which parts make up a range of rows."""
@@ -223,21 +221,21 @@ class PartedTable:
         chosen = self._positions(layout)
         if not chosen:
             raise InvalidInputError("it has no columns; check how it was made.")
-        kinds = tuple(layout.kinds[j] for j in chosen)
+        types = tuple(layout.types[j] for j in chosen)
         names = None if layout.names is None else tuple(layout.names[j] for j in chosen)
-        _refuse_other_than_numbers(kinds, names)
+        _refuse_other_than_numbers(types, names)
         refuse_repeated(names or (), layout.names or ())
-        return Layout(names, kinds, layout.exact)
+        return Layout(names, types, layout.exact)
 
     def _positions(self, layout: Layout) -> list[int]:
         """Where the wanted columns are; an index of rows is no feature unless it is asked for."""
         if self._columns is None:
-            names = layout.names or range(len(layout.kinds))
+            names = layout.names or range(len(layout.types))
             return [j for j, name in enumerate(names) if name not in layout.index]
         if layout.names is None:
-            return [_checked(column, len(layout.kinds)) for column in self._columns]
-        places = {name: j for j, name in enumerate(layout.names)}
-        return [_position(column, places) for column in self._columns]
+            return [_checked(column, len(layout.types)) for column in self._columns]
+        positions = {name: j for j, name in enumerate(layout.names)}
+        return [_position(column, positions) for column in self._columns]
 
     def _compare(self, other: Layout, reference: str, first: Layout) -> None:
         """Refuse a part whose columns are not those of the first one."""
@@ -248,32 +246,32 @@ class PartedTable:
                 f"{has[first.names is not None]}; give parts of one kind."
             )
         if first.names is None or other.names is None:
-            if len(first.kinds) != len(other.kinds):
+            if len(first.types) != len(other.types):
                 raise InvalidInputError(
-                    f"it has {len(other.kinds)} columns, {reference} has {len(first.kinds)}."
+                    f"it has {len(other.types)} columns, {reference} has {len(first.types)}."
                 )
-            order: Sequence[int] = range(len(first.kinds))
+            order: Sequence[int] = range(len(first.types))
         else:
             remedy = "take it out, or choose columns that all parts have with columns=[...]."
             compare_names(first.names, other.names, reference, remedy)
-            places = {name: j for j, name in enumerate(other.names)}
-            order = [places[name] for name in first.names]
+            positions = {name: j for j, name in enumerate(other.names)}
+            order = [positions[name] for name in first.names]
         if self._dtype is not None or not (first.exact and other.exact):
             return
-        for j, kind in enumerate(first.kinds):
-            if other.kinds[order[j]] != kind:
+        for j, dtype in enumerate(first.types):
+            if other.types[order[j]] != dtype:
                 label = first.names[j] if first.names else j
                 raise InvalidInputError(
-                    f"column {label!r} holds {other.kinds[order[j]]}, in {reference} {kind}; "
+                    f"column {label!r} holds {other.types[order[j]]}, in {reference} {dtype}; "
                     'if that is meant, give dtype="float64" to convert all.'
                 )
 
 
-def _position(column: str | int, places: Mapping[str, int]) -> int:
-    if isinstance(column, str) and column in places:
-        return places[column]
-    close = nearest(str(column), places)
-    remedy = f"did you mean {close!r}?" if close else f"its columns are {_quoted(list(places))}."
+def _position(column: str | int, positions: Mapping[str, int]) -> int:
+    if isinstance(column, str) and column in positions:
+        return positions[column]
+    close = nearest(str(column), positions)
+    remedy = f"did you mean {close!r}?" if close else f"its columns are {_quoted(positions)}."
     raise InvalidInputError(f"it has no column {column!r}; {remedy}")
 
 
@@ -288,18 +286,18 @@ def _checked(column: str | int, width: int) -> int:
     return column
 
 
-def _refuse_other_than_numbers(kinds: Sequence[str], names: Sequence[str] | None) -> None:
-    others = {kind for kind in set(kinds) if number_type(kind) is None}
+def _refuse_other_than_numbers(types: Sequence[str], names: Sequence[str] | None) -> None:
+    others = {dtype for dtype in set(types) if number_type(dtype) is None}
     if others:
-        labels: Sequence[object] = names if names is not None else range(len(kinds))
+        labels: Sequence[object] = names if names is not None else range(len(types))
         refused = [
-            f"{label!r} ({kind})"
-            for label, kind in zip(labels, kinds, strict=True)
-            if kind in others
+            f"{label!r} ({dtype})"
+            for label, dtype in zip(labels, types, strict=True)
+            if dtype in others
         ]
         raise InvalidInputError(
-            f"these columns hold no numbers: {', '.join(refused[:LISTED])}"
-            f"{' …' * (len(refused) > LISTED)}; choose others with columns=[...]."
+            f"these columns hold no numbers: {listed(refused, LISTED)}; choose others with "
+            "columns=[...]."
         )
 
 
@@ -333,8 +331,8 @@ def compare_names(first: Sequence[str], other: Sequence[str], reference: str, re
         raise InvalidInputError(f"compared with {reference} it {' and '.join(faults)}; {remedy}")
 
 
-def _quoted(names: Sequence[str]) -> str:
-    return ", ".join(repr(name) for name in names[:LISTED]) + " …" * (len(names) > LISTED)
+def _quoted(names: Iterable[str]) -> str:
+    return listed([repr(name) for name in names], LISTED)
 
 
 def _ask_all(parts: Sequence[Part], question: Callable[[Part], T]) -> list[T]:
@@ -349,6 +347,6 @@ def _ask_all(parts: Sequence[Part], question: Callable[[Part], T]) -> list[T]:
         raise InvalidInputError(faults[0])
     if faults:
         more = [f"… and {len(faults) - LISTED} more"] if len(faults) > LISTED else []
-        listed = "\n".join([*faults[:LISTED], *more])
-        raise InvalidInputError(f"{len(faults)} of {len(parts)} parts cannot be used:\n{listed}")
+        lines = "\n".join([*faults[:LISTED], *more])
+        raise InvalidInputError(f"{len(faults)} of {len(parts)} parts cannot be used:\n{lines}")
     return answers

@@ -28,6 +28,7 @@ __all__ = [
     "Part",
     "Selection",
     "cut_into_batches",
+    "float_type",
     "number_type",
 ]
 
@@ -48,7 +49,7 @@ class Layout:
     ----------
     names : tuple of str, or None
         None where columns have no names.
-    kinds : tuple of str
+    types : tuple of str
         What each column holds: NumPy's name of a type of numbers, or any other word.
     exact : bool
         False where the file does not say what its columns hold and they were only looked at.
@@ -57,24 +58,30 @@ class Layout:
     """
 
     names: tuple[str, ...] | None
-    kinds: tuple[str, ...]
+    types: tuple[str, ...]
     exact: bool = True
     index: frozenset[str] = frozenset()
 
     @property
     def numbers(self) -> list[str]:
         """Names of the columns of numbers."""
-        pairs = zip(self.names or (), self.kinds, strict=True)
-        return [name for name, kind in pairs if number_type(kind) is not None]
+        pairs = zip(self.names or (), self.types, strict=True)
+        return [name for name, dtype in pairs if number_type(dtype) is not None]
 
 
-def number_type(kind: str) -> np.dtype[Any] | None:
+def number_type(name: str) -> np.dtype[Any] | None:
     """NumPy's type of real numbers (or truth values) of that name, or None if it is no such."""
     try:
-        dtype = np.dtype(kind)
+        dtype = np.dtype(name)
     except TypeError:
         return None
     return dtype if dtype.kind in "fiub" else None
+
+
+def float_type(types: Iterable[np.dtype[Any]]) -> np.dtype[Any]:
+    """float32 where it holds all numbers of columns of these types that are not all whole."""
+    common = np.result_type(*set(types))
+    return np.dtype(np.float32 if common in (np.float16, np.float32) else np.float64)
 
 
 # Blocks ---------------------------------------------------------------------------------------

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -16,11 +16,14 @@ from numpy.typing import NDArray
 from tensorae.data.columns import (
     as_matrix,
     check_numbers,
+    choose_columns,
+    cluster_names,
     complete_rows,
+    known_labels,
     missing_column,
     number_columns,
 )
-from tensorae.data.files import listed
+from tensorae.data.files import counted, listed
 from tensorae.data.parts import Array
 from tensorae.data.table import Table
 from tensorae.exceptions import InvalidInputError, ModelFileError, unknown_choice
@@ -29,6 +32,8 @@ __all__ = ["SCALES", "Preparation", "PreparedTable", "Scaling"]
 
 VERSION = 1
 SCALES = ("none", "standard", "max")
+# Spreads that differ by more than this factor are of different units, as a rule.
+UNEVEN = 10.0
 
 
 @dataclass(frozen=True, eq=False)
@@ -115,15 +120,18 @@ class PreparedTable:
         Columns that the model does not look at.
     numbers : ndarray of shape (n,)
         Which rows of the input they are, from 0.
-    n_dropped : int
-        Rows that were left out.
+    known : ndarray of shape (n,) or None
+        Known labels, -1 for unknown.
+    notes : tuple of str
+        What people should know about it.
     """
 
     X: Array
     table: Table
     unused: tuple[str, ...]
     numbers: NDArray[np.intp]
-    n_dropped: int
+    known: NDArray[np.int64] | None = None
+    notes: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, eq=False)
@@ -156,6 +164,58 @@ class Preparation:
     def n_features(self) -> int:
         """Columns d, or the pixels of an image."""
         return len(self.scaling.unit)
+
+    @classmethod
+    def learn(
+        cls,
+        table: Table,
+        n_clusters: int,
+        *,
+        columns: Sequence[str] = (),
+        ignore: Sequence[str] = (),
+        labels: str | None = None,
+        scale: str = "none",
+        drop_missing: bool = False,
+    ) -> tuple[Preparation, PreparedTable]:
+        """Choose columns, leave out gaps, learn the scaling and read the known labels.
+
+        Parameters
+        ----------
+        table : Table
+        n_clusters : int
+        columns, ignore : sequence of str
+            Just these, or all but these; of arrays and images all is taken.
+        labels : str, optional
+            Column of the few known labels.
+        scale : {"none", "standard", "max"}, default="none"
+        drop_missing : bool, default=False
+            Leave out rows in which something is missing; otherwise that is an error.
+
+        Returns
+        -------
+        Preparation, PreparedTable
+        """
+        chosen, notes = None, []  # type: tuple[str, ...] | None, list[str]
+        if table.samples is None:
+            choice = choose_columns(table, columns=columns, ignore=ignore, labels=labels)
+            chosen, notes = choice.columns, [choice.note]
+        matrix = as_matrix(table, chosen)
+        whole = complete_rows(table, matrix, chosen, drop=drop_missing)
+        known, names = None, ()  # type: Array | None, tuple[str, ...]
+        if labels is not None:
+            known, names = known_labels(table.take(whole), labels, n_clusters)
+        preparation = cls(
+            columns=chosen,
+            scaling=Scaling.of(matrix[whole], scale),
+            shape=table.shape,
+            names=cluster_names(names, n_clusters) if names else (),
+            labels=labels,
+        )
+        rows = preparation._scaled(table, matrix, chosen, whole)
+        notes += rows.notes
+        if scale == "none" and chosen is not None:
+            notes.append(_note_on_units(rows.X, chosen))
+        return preparation, replace(rows, known=known, notes=tuple(filter(None, notes)))
 
     @classmethod
     def of_header(cls, header: Mapping[str, Any], name: str) -> Preparation:
@@ -229,9 +289,9 @@ class Preparation:
             )
         self._check_shape(table)
         whole = complete_rows(table, matrix, columns, drop=drop_missing)
-        return self.scaled(table, matrix, columns, whole)
+        return self._scaled(table, matrix, columns, whole)
 
-    def scaled(
+    def _scaled(
         self,
         table: Table,
         matrix: Array,
@@ -239,12 +299,14 @@ class Preparation:
         whole: NDArray[np.bool_],
     ) -> PreparedTable:
         """Scale numbers (n, d) that were taken from a table, but for the rows with gaps."""
-        numbers = np.flatnonzero(whole)
-        dropped = len(whole) - len(numbers)
-        if dropped:
+        notes: tuple[str, ...] = ()
+        if not whole.all():
+            dropped = counted(int((~whole).sum()), "row")
+            notes = (f"left out, because of missing values: {dropped}.",)
             matrix, table = matrix[whole], table.take(whole)
+        numbers = np.flatnonzero(whole)
         unused = tuple(name for name in table.columns if name not in set(columns or ()))
-        return PreparedTable(self.scaling.apply(matrix), table, unused, numbers, dropped)
+        return PreparedTable(self.scaling.apply(matrix), table, unused, numbers, notes=notes)
 
     def undo(self, X: Array) -> Array:
         """Samples (n, d) of the model in the units of the table."""
@@ -275,6 +337,18 @@ class Preparation:
                 f"the model takes images of shape {self.shape}, got {table.shape} in "
                 f"{table.name!r}; resize them."
             )
+
+
+def _note_on_units(X: Array, columns: Sequence[str]) -> str:
+    """Say that columns are of different units, where they seem to be."""
+    spreads = {name: s for name, s in zip(columns, X.std(0).tolist(), strict=True) if s > 0}
+    if not spreads or max(spreads.values()) <= UNEVEN * min(spreads.values()):
+        return ""
+    wide, narrow = (choose(spreads, key=lambda name: spreads[name]) for choose in (max, min))
+    return (
+        f"{wide} varies by {spreads[wide]:.3g} and {narrow} by {spreads[narrow]:.3g}, so that the "
+        "first counts for more; --scale standard or --scale max puts columns on a par."
+    )
 
 
 def _checked(stored: Mapping[str, Any], d: Any) -> Preparation:

@@ -22,14 +22,8 @@ class ReadAhead(Generic[T]):
     """Items of an iterator, made in a thread of its own, at most ``depth`` ahead.
 
     The thread ends with the last item, with an error (raised where the items are used), by
-    ``close``, when nobody holds this object any more, and before the interpreter ends.
-
-    Parameters
-    ----------
-    make : callable
-        Returns the iterator; called in the thread. It must not hold this object.
-    depth : int
-        Items that may wait.
+    ``close``, when nobody holds this object any more, and before the interpreter ends. ``make``
+    returns the iterator; it is called in the thread and must not hold this object.
     """
 
     def __init__(self, make: Callable[[], Iterator[T]], depth: int) -> None:
@@ -83,7 +77,7 @@ def _end(
     stop.set()
     give_up = time.monotonic() + PATIENCE
     while thread.is_alive() and time.monotonic() < give_up:
-        # One free place is enough for the item at hand; then the thread sees that it should stop.
+        # One free place is enough for the next item; then the thread sees that it should stop.
         with suppress(queue.Empty):
             while True:
                 items.get_nowait()

@@ -13,10 +13,11 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from tensorae.data.binary_files import FilePart, NpyPart
+from tensorae.data.binary_files import NpyPart
 from tensorae.data.files import (
     TEXT,
     File,
+    FilePart,
     ReadOptions,
     arrow,
     find_files,
@@ -116,12 +117,12 @@ def read_table(
     """
     options = options or ReadOptions()
     files = find_files(paths, options, once=True)
-    kind = _kind_of(files)
+    common = _common_format(files)
     name = files[0].name if len(files) == 1 else f"{files[0].name} … {files[-1].name}"
-    if kind == "image":
+    if common == "image":
         labels = arrow().table({"file": [file.label for file in files]})
         return Table(name, len(files), labels, read_images(files))
-    if kind == "npy":
+    if common == "npy":
         samples = _stacked([NpyPart(file) for file in files])
         return Table(name, len(samples), arrow().table({}), samples)
     frame = _joined([file_part(file, options) for file in files])
@@ -136,17 +137,17 @@ def read_table(
     )
 
 
-def _kind_of(files: Sequence[File]) -> str:
+def _common_format(files: Sequence[File]) -> str:
     """What all files are: images, arrays, or tables of any format."""
     if not files:
         raise InvalidInputError("no data was given; name a file, a folder or - for standard input.")
-    kinds = sorted({file.format for file in files})
-    if len(kinds) > 1 and {"image", "npy"} & set(kinds):
+    formats = sorted({file.format for file in files})
+    if len(formats) > 1 and {"image", "npy"} & set(formats):
         raise InvalidInputError(
-            f"files must be of one kind, got {listed(kinds)}; name the files that are meant, such "
-            "as 'folder/*.csv'."
+            f"files must be of one kind, got {listed(formats)}; name the files that are meant, "
+            "such as 'folder/*.csv'."
         )
-    return kinds[0]
+    return formats[0]
 
 
 def _joined(parts: Sequence[FilePart]) -> Any:

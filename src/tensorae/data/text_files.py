@@ -9,9 +9,8 @@ from dataclasses import replace
 from functools import cached_property
 from typing import Any
 
-from tensorae.data.binary_files import FilePart
-from tensorae.data.files import File, ReadOptions, arrow
-from tensorae.data.frames import RecordBatchPart, clip, layout_of, reason
+from tensorae.data.files import File, FilePart, ReadOptions, arrow, reason
+from tensorae.data.frames import RecordBatchPart, clip, layout_of
 from tensorae.data.parts import Layout, number_type
 from tensorae.exceptions import InvalidInputError, InvalidParameterError
 
@@ -34,9 +33,10 @@ class TextPart(FilePart, RecordBatchPart):
     """Text with a header line; ``.gz`` and the like are unpacked while reading."""
 
     def __init__(self, file: File, options: ReadOptions) -> None:
-        super().__init__(file)
-        self._options, self._count = options, None  # type: tuple[ReadOptions, int | None]
         self._utf8 = _is_utf8(options.encoding)
+        super().__init__(file)
+        self._options = options
+        self._count: int | None = None
 
     def layout(self) -> Layout:
         """Names from the header line; what columns hold from the first rows."""
@@ -76,7 +76,7 @@ class TextPart(FilePart, RecordBatchPart):
             schema = self._reader(stream, None, 0).schema
             self._check_encoding(schema)
             found = layout_of(schema, text=True)
-        return replace(found, kinds=tuple(_guess(kind) for kind in found.kinds))
+        return replace(found, types=tuple(_likely_type(name) for name in found.types))
 
     def _read(self, names: list[str], skip: int) -> Iterator[Any]:
         with self.file.open() as stream:
@@ -87,11 +87,11 @@ class TextPart(FilePart, RecordBatchPart):
         conversion: dict[str, Any] = {}
         if names is not None:
             pa, layout = arrow(), self._layout
-            kinds = dict(zip(layout.names or (), layout.kinds, strict=True))
+            types = dict(zip(layout.names or (), layout.types, strict=True))
             conversion = {
                 "include_columns": names,
                 "column_types": {
-                    name: pa.bool_() if kinds[name] == "bool" else pa.float64() for name in names
+                    name: pa.bool_() if types[name] == "bool" else pa.float64() for name in names
                 },
             }
         settings = self._settings(**conversion)
@@ -149,8 +149,8 @@ class TextPart(FilePart, RecordBatchPart):
             names = schema.names
             broken = [
                 name
-                for name, kind in zip(names, schema.types, strict=True)
-                if types.is_binary(kind)
+                for name, dtype in zip(names, schema.types, strict=True)
+                if types.is_binary(dtype)
             ]
         except UnicodeDecodeError:
             broken = ["the header"]
@@ -201,7 +201,7 @@ def _is_utf8(encoding: str) -> bool:
         ) from None
 
 
-def _guess(kind: str) -> str:
+def _likely_type(dtype: str) -> str:
     """What a column holds, from its first rows: empty so far, or whole numbers, tell little."""
-    undecided = kind == "null" or (kind != "bool" and number_type(kind) is not None)
-    return "float64" if undecided else kind
+    undecided = dtype == "null" or (dtype != "bool" and number_type(dtype) is not None)
+    return "float64" if undecided else dtype

@@ -66,12 +66,15 @@ def stream_to_file(
     (6, array([0, 0, 1, 1, 2, 2]))
     """
     path = Path(path)
-    kind = output_format(path)
+    file_format = output_format(path)
     _check_names(names)
     checked = _checked(chunks, names)
     first = next(checked, np.empty((0, len(names))))
     rows = 0
-    with open_atomically(path) as file, _array_writer(kind, file, list(names), first) as write:
+    with (
+        open_atomically(path) as file,
+        _chunk_writer(file_format, file, list(names), first) as write,
+    ):
         for chunk in itertools.chain([first], checked):
             write(chunk)
             rows += len(chunk)
@@ -79,21 +82,9 @@ def stream_to_file(
 
 
 def write_table(path: Path, frame: Any) -> None:
-    """Write a pyarrow Table as CSV, TSV, Parquet or Arrow, as a whole or not at all.
-
-    Parameters
-    ----------
-    path : Path
-        Its ending says what to write.
-    frame : pyarrow.Table
-
-    Raises
-    ------
-    FileWriteError
-        The folder is missing or not writable, or the disk is full. An old file is unchanged.
-    """
-    kind = output_format(path)
-    with open_atomically(path) as file, _table_writer(kind, file, frame.schema) as write:
+    """Write a pyarrow Table as CSV, TSV, Parquet or Arrow, as a whole or not at all."""
+    file_format = output_format(path)
+    with open_atomically(path) as file, _table_writer(file_format, file, frame.schema) as write:
         write(frame)
 
 
@@ -104,14 +95,7 @@ def write_array(path: Path, array: NDArray[Any]) -> None:
 
 
 def write_csv(file: BinaryIO, frame: Any, *, delimiter: str = ",") -> None:
-    """Write a table as UTF-8 text; numbers come back bit for bit when they are read.
-
-    Parameters
-    ----------
-    file : binary file
-    frame : pyarrow.Table
-    delimiter : str, default=","
-    """
+    """Write a pyarrow Table as UTF-8 text; numbers come back bit for bit when they are read."""
     with _text(file, frame.schema, delimiter) as write:
         write(frame)
 
@@ -147,11 +131,11 @@ def _checked(chunks: Iterable[Any], names: Sequence[str]) -> Iterator[NDArray[An
 
 
 @contextmanager
-def _array_writer(
-    kind: str, file: BinaryIO, names: list[str], first: NDArray[Any]
+def _chunk_writer(
+    file_format: str, file: BinaryIO, names: list[str], first: NDArray[Any]
 ) -> Iterator[Write]:
     """What writes chunks like the first one."""
-    if kind == "npy":
+    if file_format == "npy":
         with _npy(file, first) as write:
             yield write
         return
@@ -160,7 +144,7 @@ def _array_writer(
         columns = chunk.reshape(len(chunk), len(names))
         return arrow().table({name: columns[:, j] for j, name in enumerate(names)})
 
-    with _table_writer(kind, file, as_table(first[:0]).schema) as write:
+    with _table_writer(file_format, file, as_table(first[:0]).schema) as write:
         yield lambda chunk: write(as_table(chunk))
 
 
@@ -173,8 +157,8 @@ def _npy(file: BinaryIO, first: NDArray[Any], rows: int | None = None) -> Iterat
     written = 0
 
     def header(rows: int) -> None:
-        kind = np.lib.format.dtype_to_descr(first.dtype)
-        facts = {"descr": kind, "fortran_order": False, "shape": (rows, *first.shape[1:])}
+        descr = np.lib.format.dtype_to_descr(first.dtype)
+        facts = {"descr": descr, "fortran_order": False, "shape": (rows, *first.shape[1:])}
         np.lib.format.write_array_header_1_0(file, facts)
 
     def write(chunk: NDArray[Any]) -> None:
@@ -196,13 +180,13 @@ def _npy(file: BinaryIO, first: NDArray[Any], rows: int | None = None) -> Iterat
         file.seek(0, os.SEEK_END)
 
 
-def _table_writer(kind: str, file: BinaryIO, schema: Any) -> AbstractContextManager[Write]:
+def _table_writer(file_format: str, file: BinaryIO, schema: Any) -> AbstractContextManager[Write]:
     """What writes tables of one schema."""
-    if kind in ("csv", "tsv"):
-        return _text(file, schema, "\t" if kind == "tsv" else ",")
-    if kind == "npy":
+    if file_format in ("csv", "tsv"):
+        return _text(file, schema, "\t" if file_format == "tsv" else ",")
+    if file_format == "npy":
         raise InvalidInputError(".npy files hold numbers without names; choose .parquet.")
-    if kind == "arrow":
+    if file_format == "arrow":
         return _grouped(arrow("ipc").new_file(file, schema))
     # A dictionary of values helps where they are few; measured numbers are all different.
     floating = arrow().types.is_floating
@@ -253,13 +237,13 @@ def _text(file: BinaryIO, schema: Any, delimiter: str) -> Iterator[Write]:
 def _plain_columns(frame: Any) -> Any:
     """The same with each value written out as CSV needs it; lists and the like become text."""
     types = arrow().types
-    for place, field in enumerate(frame.schema):
-        column = frame.column(place)
+    for position, field in enumerate(frame.schema):
+        column = frame.column(position)
         if types.is_dictionary(field.type):
-            frame = frame.set_column(place, field.name, column.cast(field.type.value_type))
+            frame = frame.set_column(position, field.name, column.cast(field.type.value_type))
         elif types.is_nested(field.type) or types.is_binary(field.type):
             texts = [None if value is None else str(value) for value in column.to_pylist()]
-            frame = frame.set_column(place, field.name, arrow().array(texts, arrow().string()))
+            frame = frame.set_column(position, field.name, arrow().array(texts, arrow().string()))
     return frame
 
 

@@ -29,8 +29,8 @@ from sklearn.cluster import KMeans, kmeans_plusplus
 from torch import Tensor, nn
 
 from tensorae.assignment import RULES, AssignmentContext
-from tensorae.deep.schedule import Schedule
 from tensorae.deep.module import TensorizedAutoencoder, members, tensorize
+from tensorae.deep.schedule import Schedule
 from tensorae.estimators.deep import TAE
 from tensorae.experiments.problems import Problem
 

@@ -1,15 +1,17 @@
-"""The command as a process of its own: start, exit codes, interrupts, pipes and terminals."""
+"""The command as a whole: start, exit codes, interrupts, pipes and terminals."""
 
 import io
+import os
 import signal
 import subprocess
 import sys
-import time
 from contextlib import suppress
 from pathlib import Path
 
 import pandas as pd
 import pytest
+
+from tensorae import load
 
 COMMAND = [sys.executable, "-m", "tensorae"]
 HEAVY = ("torch", "sklearn", "pyarrow", "matplotlib", "pandas", "scipy", "numpy", "plotly")
@@ -48,32 +50,6 @@ def test_exit_codes_tell_failure_from_misuse(tmp_path):
     assert process("predict", "--nonsense").returncode == 2
 
 
-# All is imported first, so that the interrupt comes while the network trains.
-TRAIN = """
-import sys
-import tensorae.estimators.deep, tensorae.data
-from tensorae.cli import main
-main(sys.argv[1:])
-"""
-
-
-def test_an_interrupt_ends_with_130_and_writes_nothing(birds_csv, tmp_path):
-    arguments = ["-k", "3", "--model", "mlp", "--epochs", "1000000", "-o", str(tmp_path / "m.tae")]
-    with subprocess.Popen(
-        [sys.executable, "-c", TRAIN, "fit", str(birds_csv), *arguments],
-        stderr=subprocess.PIPE,
-        text=True,
-    ) as training:
-        assert "left out of the fit" in training.stderr.readline()
-        time.sleep(0.5)
-        training.send_signal(signal.SIGINT)
-        rest = training.stderr.read()
-    assert training.returncode == 130
-    assert rest.splitlines()[-1] == "tensorae: interrupted."
-    assert "Traceback" not in rest
-    assert [path.name for path in tmp_path.iterdir()] == ["birds.csv"]
-
-
 def test_commands_join_in_pipes_and_a_reader_may_go_away(model_file, birds, tmp_path):
     large = pd.concat([birds.assign(cluster=7)] * 60).to_csv(index=False)
     with subprocess.Popen(
@@ -105,8 +81,43 @@ def test_standard_output_that_is_full_is_one_sentence(run, model_file, birds_csv
 
 
 class Terminal(io.StringIO):
+    interrupt_at = None
+
     def isatty(self):
         return True
+
+    def write(self, text):
+        if self.interrupt_at is not None and self.interrupt_at in text:
+            self.interrupt_at = None
+            os.kill(os.getpid(), signal.SIGINT)
+        return super().write(text)
+
+
+def test_an_interrupt_ends_with_130_and_writes_nothing(run, birds_csv, tmp_path, monkeypatch):
+    terminal = Terminal()
+    terminal.interrupt_at = "left out of the fit"
+    with monkeypatch.context() as patch:
+        patch.setattr("sys.stderr", terminal)
+        outcome = run("fit", birds_csv, "-k", 3, "-o", tmp_path / "m.tae")
+    assert outcome.code == 130
+    assert terminal.getvalue().splitlines()[-1] == "tensorae: interrupted."
+    assert "Traceback" not in terminal.getvalue()
+    assert [path.name for path in tmp_path.iterdir()] == ["birds.csv"]
+
+
+def test_an_interrupt_of_the_training_keeps_the_best_network_and_says_so(
+    run, birds_csv, tmp_path, monkeypatch
+):
+    terminal = Terminal()
+    terminal.interrupt_at = "/1000000"  # the bar shows that the network trains
+    monkeypatch.setenv("TERM", "xterm")
+    network = ("--model", "mlp", "--epochs", 1000000)
+    with monkeypatch.context() as patch:
+        patch.setattr("sys.stderr", terminal)
+        outcome = run("fit", birds_csv, "-k", 2, *network, "-o", tmp_path / "m.tae")
+    assert outcome.code == 0
+    assert "interrupted" in terminal.getvalue()
+    assert load(tmp_path / "m.tae").n_iter_ < 1000000
 
 
 def test_progress_is_shown_at_a_terminal_only(run, birds_csv, tmp_path, monkeypatch):

@@ -8,30 +8,28 @@ import sys
 import warnings
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from typing import Any
+from dataclasses import dataclass, field
+from typing import Annotated, Any
 
 import typer
 
-from tensorae.cli.options import VoiceOptions
-
-__all__ = ["Voice", "one_line"]
+__all__ = ["Messages", "one_line"]
 
 # The columns were put in the order of the fit already, so that their names need no check.
 NAMES_CHECKED = "X does not have valid feature names"
 
 
-class Voice:
-    """Speaks to people, or in JSON to scripts, or not at all.
+@dataclass
+class Messages:
+    """Speaks to people, or in JSON to scripts, or not at all; also the options that say which."""
 
-    Parameters
-    ----------
-    options : VoiceOptions
-    """
+    quiet: Annotated[bool, typer.Option("--quiet", "-q", help="Say nothing but errors.")] = False
+    json: Annotated[bool, typer.Option("--json", help="One JSON object for scripts.")] = False
+    notes: list[str] = field(default_factory=list, init=False)
 
-    def __init__(self, options: VoiceOptions) -> None:
-        self.quiet = options.quiet
-        self.json = options.json
-        self.notes: list[str] = []
+    def mute(self) -> None:
+        """Say nothing from now on, since another process speaks."""
+        self.quiet, self.json = True, False
 
     def note(self, text: str) -> None:
         """Tell people something they should know, beside the result."""
@@ -53,7 +51,7 @@ class Voice:
             typer.echo(json.dumps(content, allow_nan=False, default=str))
 
     @contextmanager
-    def listening(self) -> Iterator[None]:
+    def warnings_as_notes(self) -> Iterator[None]:
         """Turn warnings of the library into notes; those of others are not for the user."""
         with warnings.catch_warnings(record=True) as caught:
             warnings.simplefilter("ignore")
@@ -67,15 +65,7 @@ class Voice:
     def progress(self, what: str) -> Iterator[Callable[[int, int], None]]:
         """Show a bar while people wait at a terminal.
 
-        Parameters
-        ----------
-        what : str
-            Stands before the bar.
-
-        Yields
-        ------
-        callable
-            Takes how much is done, and of how much. Until it is called the bar only moves.
+        The function takes how much is done, and of how much; until then the bar only moves.
         """
         if self.quiet or not sys.stderr.isatty():
             yield lambda done, total: None  # noqa: ARG005
