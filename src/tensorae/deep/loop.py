@@ -213,9 +213,8 @@ class DeepLoop:
 
     def _harden(self, state: State) -> State:
         """Leave the copies and soft assignments; that is now what an interrupt comes back to."""
-        best = state.best
+        best, blend = state.best, state.blend
         _load(state.copies, best.networks)
-        blend = None
         if self.denoising:
             noise = self.options.noise / self.data.unit
             blend = fit_blend(self.data, state.copies, noise, self.generator)

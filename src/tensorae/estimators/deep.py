@@ -266,7 +266,8 @@ class TAE(BaseTAE):
             announcer.close()
         self._sample_shape, self._images, self.input_shape_ = sample_shape(X), images, shape
         self._publish(trained, options)
-        self.labels_ = rows.own(torch.as_tensor(self.labels_)).numpy()
+        if trained.rows is not rows:  # the few rows of all processes
+            self.labels_ = rows.own(torch.as_tensor(self.labels_)).numpy()
         if kept is not None:
             kept.remove()
         self._warn_if_needed(trained.state.problem)
