@@ -62,7 +62,7 @@ def transposed(table: ResultTable) -> TextTable:
     columns = ["method", *(row[0] for row in table.rows)]
     cells = zip(*(row[1:] for row in table.rows), strict=True)
     rows = [[name, *line] for name, line in zip(table.columns[1:], cells, strict=True)]
-    return as_text(Table(table.title, columns, rows))
+    return as_text(ResultTable(table.title, columns, rows))
 
 
 if __name__ == "__main__":
