@@ -248,7 +248,7 @@ class TAE(BaseTAE):
         if clean is not None:
             target = self._checked_clean(clean, rows, images)
         if checkpoint is not None:
-            kept, rng = self._checkpoint(rows, checkpoint, checkpoint_every, rng)
+            kept, rng = self._checkpoint(rows, checkpoint, checkpoint_every, rng, known, target)
         announcer = Announcer(check_callbacks(self.callbacks), verbose=bool(self.verbose))
 
         try:

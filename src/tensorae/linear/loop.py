@@ -130,7 +130,7 @@ class State:
     def state_dict(self) -> dict[str, Any]:
         """Return the state of a single start by names: tensors, numbers and lists."""
         names = ("references", "counts", "sums", "squares", "seconds")
-        course = self.courses[0] if self.courses else self.ended[0].course
+        course = self.courses[0]
         return {
             "step": self.n_iter,
             "course": {path.name: list(getattr(course, path.name)) for path in fields(Course)},
@@ -204,10 +204,13 @@ class Alternation:
     tol: float
 
     def run(self, state: State, observe: Observer | None = None) -> list[Run]:
-        """Run every start of a State to a fixed point; ``observe`` sees it after every step."""
+        """Run every start of a State to a fixed point.
+
+        ``observe`` sees the State after every step but the last, from which nothing goes on.
+        """
         while not self.finished(state):
             state = self.step(state)
-            if observe is not None:
+            if observe is not None and not self.finished(state):
                 observe(state)
         runs = sorted(state.ended, key=lambda run: run.start)
         return runs if self.rule.hard or self.rule.probabilistic else self._to_vertices(runs)
