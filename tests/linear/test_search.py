@@ -1,5 +1,7 @@
 """Starts -> runs -> the best one, closed."""
 
+import copy
+
 import numpy as np
 import pytest
 import torch
@@ -91,6 +93,24 @@ def test_a_run_leaves_its_first_labels_alone_and_tells_its_story(name):
         assert len(run.course.loss) >= run.n_iter
         assert run.labels.shape == (200,)
     assert (labels == before).all()
+
+
+@pytest.mark.parametrize("max_iter", [3, 300])
+@pytest.mark.parametrize("name", list(RULES))
+def test_a_run_goes_on_from_any_of_its_states_to_the_same_end(name, max_iter):
+    """From the last one too: a kill may come while a fit is closed."""
+    x, kept = lumps(0, n=400), []
+    given = options(rule=RULES[name], init=x[:5].clone(), max_iter=max_iter, tol=1e-2)
+
+    def solution(**observer):
+        return search.solve(Rows(x), given, np.random.RandomState(0), **observer)
+
+    whole = solution(observe=lambda state: kept.append(copy.deepcopy(state.state_dict())))
+    for state in kept:
+        again = solution(resume=lambda restored, device, state=state: restored(state))
+        assert (again.run.n_iter, again.run.converged) == (whole.run.n_iter, whole.run.converged)
+        assert again.run.course == whole.run.course
+        torch.testing.assert_close(again.model.centers, whole.model.centers, atol=0, rtol=0)
 
 
 def test_restarts_on_a_sample_end_as_low_as_restarts_on_all_rows(monkeypatch):

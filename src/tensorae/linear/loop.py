@@ -133,6 +133,7 @@ class State:
         course = self.courses[0] if self.courses else self.ended[0].course
         return {
             "step": self.n_iter,
+            "ended": [run.converged for run in self.ended],
             "course": {path.name: list(getattr(course, path.name)) for path in fields(Course)},
             "members": self.members,
             "moments": {name: getattr(self.moments, name) for name in names},
@@ -234,7 +235,7 @@ class Alternation:
         """Return the State of one start that ``state_dict`` gave."""
         sweep = self._sweep(1)
         sweep.load_state_dict(state["sweep"])
-        return State(
+        running = State(
             n_iter=state["step"],
             starts=(0,),
             members=state["members"],
@@ -244,6 +245,10 @@ class Alternation:
             ended=(),
             sweep=sweep,
         )
+        if not state["ended"]:
+            return running
+        # Another step would lead on from where a fit that was not interrupted stops.
+        return running.without(torch.tensor([True]), torch.tensor(state["ended"]))
 
     def step(self, state: State) -> State:
         """Assign, update; starts that have settled end."""
