@@ -24,6 +24,7 @@ from tensorae.estimators.check_data import (
 )
 from tensorae.estimators.check_parameters import (
     check_auto,
+    check_integer_or_none,
     check_number,
     check_penalty,
     check_seed,
@@ -485,7 +486,7 @@ class LinearTAE(BaseTAE):
             explained_variance=self.explained_variance_,
             noise_variance=self.noise_variance_,
             latent_penalty=self.latent_penalty_,
-            chunk_rows=self.batch_size,
+            chunk_rows=check_integer_or_none("batch_size", self.batch_size, low=1),
         )
 
     def _warn_if_needed(self) -> None:
