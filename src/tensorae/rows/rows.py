@@ -58,7 +58,7 @@ class Rows:
     total : float
         Weight of all of them.
     weights : Tensor of shape (n,) or None
-        None where all rows count once.
+        As given until the rows are moved, then in their precision; None where all count once.
     shift : Tensor of shape (d,)
     unit : float
     dtype : torch.dtype
@@ -66,8 +66,6 @@ class Rows:
     """
 
     streamed = False
-    # Whether other processes have a share of the rows.
-    shared = False
     processes = Processes()
 
     def __init__(
@@ -91,8 +89,13 @@ class Rows:
     def _set_weights(self, weights: Tensor | None) -> None:
         # Sums of rows that all count once need fewer products.
         counted = weights is None or bool((weights == 1).all())
-        self.weights = None if counted or weights is None else weights.to(self.dtype)
+        self.weights = None if counted else weights
         self.total = float(self.count) if weights is None else float(weights.double().sum())
+
+    @property
+    def shared(self) -> bool:
+        """Whether other processes have a share of the rows."""
+        return not self.processes.alone
 
     # The same rows, seen otherwise ----------------------------------------------------------------
 
@@ -254,9 +257,11 @@ class Rows:
 
     def add_up(self, *sums: Tensor) -> None:
         """Add the sums of all processes that share the rows, in place."""
+        self.processes.all_sums(*sums)
 
     def same_in_all(self, *tensors: Tensor) -> None:
         """Take over the first process's values, in place: rounding may differ between machines."""
+        self.processes.from_first(*tensors)
 
     def own(self, values: Tensor) -> Tensor:
         """Of numbers (count, ...) for the rows of all processes those of this one."""
