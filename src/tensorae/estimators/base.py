@@ -26,12 +26,11 @@ from torch import Tensor
 
 from tensorae.estimators.check_data import (
     check_codes,
-    check_device,
     check_fitted,
     check_labels_of,
     check_rows,
 )
-from tensorae.estimators.check_parameters import check_number
+from tensorae.estimators.check_parameters import check_device, check_number
 from tensorae.plotting import plot_overview
 from tensorae.report import write_report
 from tensorae.rows import Rows
@@ -373,6 +372,7 @@ class BaseTAE(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMixin, B
 
     def _map(self, X: Any, step: Step) -> Any:
         """Apply ``step`` to chunks of checked rows and give back the kind that came in."""
+        check_fitted(self)
         rows = self._check_rows(X, reset=False)
         predictor = self._predictor(rows)
         with torch.no_grad(), rows.reading():
