@@ -7,19 +7,16 @@ from __future__ import annotations
 
 import copy
 import hashlib
-import warnings
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, nullcontext
 from typing import Any, Self
 
-import numpy as np
 import torch
-from numpy.typing import NDArray
 from torch import Tensor
 
 from tensorae.rows.processes import Processes
 
-__all__ = ["ACCURATE", "LARGE_WIDTH", "Rows", "cached_rows", "shared_tensor"]
+__all__ = ["ACCURATE", "LARGE_WIDTH", "Rows", "cached_rows"]
 
 # Precision of sums and parameters.
 ACCURATE = torch.float64
@@ -292,16 +289,3 @@ def cached_rows(d: int, scores: int = 1, itemsize: int = 8) -> int:
     """Rows of a chunk such that ``scores`` numbers per row stay in the cache."""
     most = 24576 if d < LARGE_WIDTH else 4096
     return int(min(max(CACHED_BYTES // (scores * itemsize), 1024), most))
-
-
-def shared_tensor(array: NDArray[Any]) -> Tensor:
-    """Share the memory of an array; nothing here writes to it, so read-only ones are fine."""
-    if not array.dtype.isnative:
-        array = array.astype(array.dtype.newbyteorder("="))
-    if any(stride < 0 for stride in array.strides):
-        array = np.ascontiguousarray(array)
-    if array.flags.writeable:
-        return torch.from_numpy(array)
-    with warnings.catch_warnings():
-        warnings.filterwarnings("ignore", message="The given NumPy array is not writable")
-        return torch.from_numpy(array)

@@ -17,8 +17,9 @@ from threadpoolctl import ThreadpoolController
 from torch import Tensor
 
 from tensorae.exceptions import InvalidInputError
+from tensorae.rows.arrays import shared_tensor
 from tensorae.rows.processes import Processes
-from tensorae.rows.rows import ACCURATE, Rows, cached_rows, shared_tensor
+from tensorae.rows.rows import ACCURATE, Rows, cached_rows
 
 __all__ = ["BatchSource", "StreamedRows"]
 
