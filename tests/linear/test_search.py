@@ -207,6 +207,18 @@ def test_clusters_are_numbered_from_the_largest_unless_the_user_numbered_them():
     torch.testing.assert_close(given.model.centers, start, atol=1e-3, rtol=0)
 
 
+@pytest.mark.parametrize("first", [0, 1])
+def test_clusters_with_one_center_keep_the_labels_that_are_known(first):
+    """Their means alone cannot tell them apart, and end as low with the numbers exchanged."""
+    line = torch.tensor([[float(sign * i), 0] for i in range(1, 5) for sign in (-1, 1)])
+    labels = torch.tensor([first, 1 - first]).repeat_interleave(8)
+    x = torch.cat([line, line.flip(1)]).double()
+    found = search.solve(
+        Rows(x), options(n_clusters=2), np.random.RandomState(0), known_labels=labels
+    )
+    assert found.run.labels.tolist() == labels.tolist()
+
+
 @pytest.mark.parametrize("d", [3, 60, 300])
 def test_closing_makes_components_exact(d):
     x = lumps(7, n=400, d=d)

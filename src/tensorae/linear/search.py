@@ -223,12 +223,12 @@ class _Search:
     ) -> Run:
         """Run all starts, on a sample first where the data is large, and keep the best."""
         if known_labels is not None:
-            return self._run_all(self.rows, *self._labelled_starts(known_labels))[0]
+            return self._run_of_labels(known_labels)
         if isinstance(self.options.init, Tensor):
             centers = self.options.init.to(self.rows.dtype) - self.rows.shift
             return self._run_one(LinearModel.nearest(centers[None]), observe, resume)
         self.n_starts = self.options.n_init or AUTO_STARTS
-        starts = self._seeds(self.n_starts)
+        starts = [LinearModel.nearest(self._seeds(self.n_starts))]
         if self.options.n_init is not None:
             return self._run_all(self.rows, starts)[0]
         if not self.in_memory.streamed and self.in_memory.n <= 2 * self.sample.n:
@@ -249,7 +249,7 @@ class _Search:
         self.rows.same_in_all(run.labels, *parts)
         return replace(run, labels=self.rows.own(run.labels))
 
-    def _searched(self, rows: Rows, starts: Tensor, order: Tensor) -> Run:
+    def _searched(self, rows: Rows, starts: list[LinearModel], order: Tensor) -> Run:
         """Best start, improved by moving single clusters where the starts did not agree."""
         best, objectives = self._run_all(rows, starts)
         if self.options.n_clusters == 1 or self._agree(rows, np.array(objectives)):
@@ -276,11 +276,17 @@ class _Search:
         polished = n_starts if o.init == "k-means" else (n_starts + 1) // 2
         return torch.cat([short_k_means(x, weights, seeds[:polished]), seeds[polished:]])
 
-    def _labelled_starts(self, labels: Tensor) -> list[Tensor | LinearModel]:
-        """Centres, and a model, from the rows with a known label; cluster j keeps the label j.
+    def _run_of_labels(self, labels: Tensor) -> Run:
+        """Best run from known labels; of equal ones that whose clusters have these labels."""
+        runs = [self._run_all(self.rows, [start])[0] for start in self._labelled_starts(labels)]
+        known = labels >= 0
+        return min(runs, key=lambda run: (run.objective, int((run.labels != labels)[known].sum())))
 
-        Two starts are made from the same rows: their means alone, and with the directions in which
-        they vary, which is better where clusters are long and the labels not too few.
+    def _labelled_starts(self, labels: Tensor) -> list[LinearModel]:
+        """Starts from the rows with a known label; cluster j keeps the label j.
+
+        Two are made from the same rows: their means alone, and with the directions in which they
+        vary, which is better where clusters are long and the labels not too few.
         """
         k = self.options.n_clusters
         names = labels[labels >= 0].unique()
@@ -297,8 +303,8 @@ class _Search:
             missing = torch.ones(k, dtype=torch.bool, device=labels.device)
             missing[names] = False
             complete[:, missing] = seeds[:, names.numel() :]
-            return [complete]
-        return [centers, parameters.model.to(self.rows.dtype)]
+            return [LinearModel.nearest(complete)]
+        return [LinearModel.nearest(centers), parameters.model.to(self.rows.dtype)]
 
     # Runs -------------------------------------------------------------------------------------
 
@@ -310,17 +316,13 @@ class _Search:
             state = loop.init(cheapest(self.rows, model)[0])
         return loop.run(state, observe)[0]
 
-    def _run_all(self, rows: Rows, *starts: Tensor | LinearModel) -> tuple[Run, list[float]]:
-        """Run starts, models or centres (r, k, d) of such: the best run, all objectives.
-
-        They run in batches as large as memory allows.
-        """
+    def _run_all(self, rows: Rows, starts: list[LinearModel]) -> tuple[Run, list[float]]:
+        """Run all starts, in batches as large as memory allows: the best run, all objectives."""
         alternation = self.alternation(rows)
         size = max(1, BATCH_BYTES // self._bytes_per_start(rows))
         finalists: list[Run] = []
         objectives: list[float] = []
-        for start in starts:
-            models = start if isinstance(start, LinearModel) else LinearModel.nearest(start)
+        for models in starts:
             for batch in torch.arange(models.centers.shape[0]).split(size):
                 labels = cheapest(rows, models[batch.to(rows.device)])[0]
                 runs = alternation.run(alternation.init(labels))

@@ -261,8 +261,10 @@ class Rows:
         self.processes.from_first(*tensors)
 
     def own(self, values: Tensor) -> Tensor:
-        """Of numbers (count, ...) for the rows of all processes those of this one."""
-        return values
+        """Of numbers (count, ...) for the rows of all processes, in their order, those of this."""
+        sizes = self.processes.of_each(self.n, self.device).long()
+        first = int(sizes[: self.processes.rank].sum())
+        return values[first : first + self.n]
 
     def fingerprint(self) -> str:
         """Tell these rows from all others, weights included."""
@@ -273,6 +275,9 @@ class Rows:
             content.update(self.weights.cpu().numpy().data)
         return content.hexdigest()[:32]
 
+    def _unmoved(self) -> bool:
+        return self.unit == 1.0 and not bool(self.shift.any())
+
     def _as_moved(self, x: Tensor) -> Tensor:
         x = x.to(self.dtype) - self.shift
         return x if self.unit == 1.0 else x.div_(self.unit)
@@ -281,8 +286,7 @@ class Rows:
         """All rows as they are handed out, where that is no copy or a small one."""
         if self.n * self.d <= SMALL_DATA:
             return self._as_moved(self.data)
-        unmoved = self.unit == 1.0 and not bool(self.shift.any())
-        return self.data if unmoved and self.data.dtype == self.dtype else None
+        return self.data if self._unmoved() and self.data.dtype == self.dtype else None
 
 
 def cached_rows(d: int, scores: int = 1, itemsize: int = 8) -> int:

@@ -77,7 +77,7 @@ class StreamedRows(Rows):
     def chunks(self) -> Iterator[tuple[slice, Tensor]]:
         """Yield ``(slice, x (m, d))``."""
         stop = 0
-        unmoved = self.unit == 1.0 and not bool(self.shift.any())
+        unmoved = self._unmoved()
         for batch in self.source:
             for part in shared_tensor(batch).split(self.chunk_rows):
                 start, stop = stop, stop + part.shape[0]
@@ -145,12 +145,6 @@ class StreamedRows(Rows):
             mine[place] = part
         self.add_up(x)
         return Rows(x, chunk_rows=self.chunk_rows)
-
-    def own(self, values: Tensor) -> Tensor:
-        """Of numbers for the rows of all processes, one after another, those of this one."""
-        sizes = self.processes.of_each(self.n, self.device).long()
-        first = int(sizes[: self.processes.rank].sum())
-        return values[first : first + self.n]
 
     def fingerprint(self) -> str:
         """Tell these rows from all others."""
