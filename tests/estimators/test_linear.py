@@ -98,3 +98,17 @@ def test_partial_fit_goes_on_from_sums_in_the_order_of_old_model_files():
     old.partial_fit(X)
     np.testing.assert_allclose(old.components_, model.components_, atol=1e-9)
     assert old.loss_ == pytest.approx(model.loss_)
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+@pytest.mark.parametrize("offset", [0, 1, 1000])
+def test_centers_that_differ_by_rounding_do_not_exchange_clusters_in_partial_fit(offset, dtype):
+    line = np.array([[sign * i, 0.0] for i in range(1, 5) for sign in (-1, 1)])
+    cross = np.vstack([line, line[:, ::-1]])
+    for seed in range(8):
+        rng = np.random.RandomState(seed)
+        turned = cross @ np.linalg.qr(rng.randn(2, 2))[0] + offset * rng.randn(2)
+        model = LinearTAE(2, 1, random_state=0).fit(turned.astype(dtype))
+        loss = model.loss_
+        model.partial_fit(turned.astype(dtype))
+        assert -len(cross) * model.score(turned) == pytest.approx(loss, rel=1e-2)
