@@ -344,7 +344,8 @@ def run(loop: DeepLoop, state: State, observe: Callable[[State], bool | None]) -
     while not loop.finished(state):
         training = state.phase in ("learn", "close")
         try:
-            state = loop.step(state)
+            with loop.data.rows.reading():  # observers are the user's, with all threads
+                state = loop.step(state)
             if observe(state):
                 state = loop.stopped(state, "callback")
         except KeyboardInterrupt:

@@ -5,6 +5,7 @@ Shapes: n samples, k clusters, d features.
 
 from __future__ import annotations
 
+import math
 import numbers
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -364,7 +365,7 @@ def _check_two_dimensional(shape: tuple[int, ...], name: str) -> None:
 
 
 def _refuse_what_is_not_finite(values: Any, name: str, columns: Any = None) -> None:
-    """Refuse an array or a tensor (n, d) with NaN or infinity, or whose squares no number can hold."""
+    """Refuse an array or a tensor (n, d) with NaN or infinity, or that cannot be squared."""
     # The extremes are NaN or infinite if any entry is, and need no second copy of the data.
     low, high = float(values.min()), float(values.max())
     if math.isfinite(low) and math.isfinite(high):
