@@ -25,9 +25,9 @@ def test_ours_are_ahead_of_k_means_autoencoders_and_the_mixture(demo):
     done, _, _ = demo
     for name in DATASETS:
         ari = {
-            record.part.method: record.outcome.values["ARI"]
-            for record in done.results[4].records
-            if record.part.dataset == name
+            one.trial.method: one.values["ARI"]
+            for one in done.results[4].all
+            if one.trial.dataset == name
         }
         for ours in ("LinearTAE", "TAE"):
             assert ari[ours] > 0.9
@@ -37,7 +37,7 @@ def test_ours_are_ahead_of_k_means_autoencoders_and_the_mixture(demo):
 
 def test_the_trend_inside_every_cluster_contradicts_the_overall_one(demo):
     done, _, _ = demo
-    values = done.results[1].records[0].outcome.values
+    values = done.results[1].all[0].values
     assert values["slope overall"] < 0
     inside = [value for name, value in values.items() if name.startswith("slope in the cluster")]
     assert len(inside) == 3

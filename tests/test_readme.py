@@ -51,7 +51,21 @@ def no_open_figures():
     plt.close("all")
 
 
-@pytest.mark.usefixtures("no_open_figures")
+@pytest.fixture
+def short_training(monkeypatch):
+    """Whether a block runs does not depend on how long its networks train."""
+    from tensorae import TAE
+
+    fit = TAE.fit
+
+    def fit_shortly(model, *arguments, **options):
+        model.max_epochs = min(model.max_epochs or 3, 3)
+        return fit(model, *arguments, **options)
+
+    monkeypatch.setattr(TAE, "fit", fit_shortly)
+
+
+@pytest.mark.usefixtures("no_open_figures", "short_training")
 @pytest.mark.parametrize("page", [page for page in PAGES if blocks_of(page)], ids=name_of)
 def test_every_python_block_runs(page, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)  # pages may write files

@@ -8,7 +8,6 @@ import sys
 from contextlib import suppress
 from pathlib import Path
 
-import pandas as pd
 import pytest
 
 from tensorae import load
@@ -50,20 +49,26 @@ def test_exit_codes_tell_failure_from_misuse(tmp_path):
     assert process("predict", "--nonsense").returncode == 2
 
 
-def test_commands_join_in_pipes_and_a_reader_may_go_away(model_file, birds, tmp_path):
-    large = pd.concat([birds.assign(cluster=7)] * 60).to_csv(index=False)
-    with subprocess.Popen(
-        [*COMMAND, "predict", str(model_file), "-", "--quiet"],
-        stdin=subprocess.PIPE,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-        text=True,
-    ) as predict:
-        predict.stdin.write(large)
-        predict.stdin.close()
-        assert predict.stdout.readline() == "name,species,cluster_input,cluster\n"
-        predict.stdout.close()
-        assert predict.stderr.read() == ""
+def test_a_reader_of_results_may_go_away(run, model_file, birds_csv, monkeypatch):
+    closed, pipe = os.pipe()
+    os.close(closed)
+    output = os.fdopen(pipe, "w")
+    with monkeypatch.context() as patch:
+        patch.setattr("sys.stdout", output)
+        outcome = run("predict", model_file, birds_csv, "--quiet")
+    with suppress(OSError):
+        output.close()
+    assert outcome.code == 1
+    assert outcome.err == ""
+
+
+def test_nothing_is_said_at_the_end_where_the_reader_has_gone():
+    closed, pipe = os.pipe()
+    os.close(closed)
+    command = [*COMMAND, "fit", "--help"]
+    done = subprocess.run(command, stdout=pipe, stderr=subprocess.PIPE, text=True, check=False)
+    os.close(pipe)
+    assert done.stderr == ""
 
 
 def test_standard_output_that_is_full_is_one_sentence(run, model_file, birds_csv, monkeypatch):

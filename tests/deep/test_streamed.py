@@ -145,6 +145,15 @@ def test_a_stream_reaches_the_loss_of_the_same_rows_in_memory(rng, penalty):
 
 
 @pytest.mark.usefixtures("small_sample")
+def test_a_streamed_model_takes_noise_out(blobs, rng):
+    X, _ = blobs
+    noisy = X + 0.5 * rng.randn(*X.shape).astype(np.float32)
+    model = TAE(4, 1, noise=0.5, **SHORT).fit(Batches(X, batch_rows=130))
+    done = ((model.denoise(noisy) - X) ** 2).mean()
+    assert done < 0.9 * ((noisy - X) ** 2).mean()
+
+
+@pytest.mark.usefixtures("small_sample")
 @pytest.mark.parametrize("last", [1, 3])
 def test_an_interrupt_keeps_the_model_of_the_last_whole_pass(blobs, last):
     X, y = blobs

@@ -187,7 +187,7 @@ MAY_BE_NONE = {(LinearTAE, "batch_size"), (TAE, "batch_size"), (TAE, "max_epochs
     [
         (estimator, name, lowest, value)
         for estimator, name, lowest in COUNTS
-        for value in (lowest - 1, -1, 1.5, "2", None, True, np.nan)
+        for value in (*range(-1, lowest), 1.5, "2", None, True, np.nan)
         if not (value is None and (estimator, name) in MAY_BE_NONE)
     ],
 )

@@ -111,9 +111,12 @@ def test_ctrl_c_ends_all_processes_and_leaves_finished_parts(tmp_path):
     parts = tmp_path / "parts"
     # So many fits that they need processes, and so short that the first is soon finished.
     command = [*COMMAND, "-q", "-f", "8", "--runs", "400", "--jobs", "2", "-o", str(tmp_path)]
+    # A test run in the background ignores Ctrl-C, and what it starts would as well.
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
     running = subprocess.Popen(
         command, start_new_session=True, stderr=subprocess.PIPE, stdout=subprocess.PIPE, text=True
     )
+    signal.signal(signal.SIGINT, before)
     try:
         assert wait_for(lambda: finished(parts), 120)
         os.killpg(running.pid, signal.SIGINT)  # as a terminal does: all of them hear it

@@ -412,13 +412,6 @@ def test_permuting_rows_and_their_clean_versions_changes_nothing(crowd, rng):
     np.testing.assert_allclose(shuffled.denoise(noisy), fitted.denoise(noisy), atol=1e-4)
 
 
-def test_order_does_not_matter_in_evaluation(blobs, model, rng):
-    X, order = blobs[0], rng.permutation(90)
-    for method in ("costs", "transform", "reconstruct", "predict_proba", "score_samples"):
-        values, shuffled = getattr(model, method)(X), getattr(model, method)(X[order])
-        np.testing.assert_allclose(shuffled, values[order], rtol=1e-6, atol=1e-9)
-
-
 @every_assignment
 def test_weights_equal_repeated_rows(crowd, rng, assignment):
     copies = rng.randint(0, 4, size=len(crowd))
@@ -427,27 +420,6 @@ def test_weights_equal_repeated_rows(crowd, rng, assignment):
     repeated = TAE(4, 2, **options).fit(np.repeat(crowd, copies, axis=0))
     np.testing.assert_array_equal(np.repeat(weighted.labels_, copies), repeated.labels_)
     assert_same_fit(weighted, repeated, crowd)
-
-
-def test_scaling_all_weights_scales_the_loss_only(blobs, rng):
-    weights = rng.uniform(0.2, 3, size=90)
-    fitted = TAE(3, 2, **SHORT).fit(blobs[0], sample_weight=weights)
-    scaled = TAE(3, 2, **SHORT).fit(blobs[0], sample_weight=64 * weights)
-    scaled.loss_ /= 64
-    assert_same_fit(scaled, fitted, blobs[0])
-
-
-@pytest.mark.parametrize("weight", [1, 3.0])
-def test_one_weight_for_all_equals_no_weights(blobs, model, weight):
-    fitted = TAE(3, 2, **SHORT).fit(blobs[0], sample_weight=np.full(90, weight))
-    fitted.loss_ /= weight
-    assert_same_fit(fitted, model, blobs[0])
-
-
-def test_rows_of_weight_zero_count_as_absent(blobs, model, rng):
-    X = np.vstack([blobs[0], 50 + rng.randn(20, 4)])
-    fitted = TAE(3, 2, **SHORT).fit(X, sample_weight=np.r_[np.ones(90), np.zeros(20)])
-    assert_same_fit(fitted, model, blobs[0])
 
 
 @pytest.mark.parametrize("shift", [10.0, -300.0, 1e6])
@@ -487,12 +459,8 @@ def test_single_and_double_precision_agree(blobs):
 # Randomness -------------------------------------------------------------------------------------
 
 
-@every_assignment
-def test_the_same_seed_gives_the_same_model(crowd, assignment):
-    options = {"assignment": assignment, "noise": 0.1, **SHORT}
-    first, second = (TAE(4, 2, **options).fit(crowd) for _ in range(2))
-    np.testing.assert_array_equal(first.labels_, second.labels_)
-    np.testing.assert_array_equal(first.costs(crowd), second.costs(crowd))
+def test_the_same_seed_draws_the_same_noise(crowd):
+    first, second = (TAE(4, 2, noise=0.1, **SHORT).fit(crowd) for _ in range(2))
     np.testing.assert_array_equal(first.denoise(crowd), second.denoise(crowd))
     assert first.history_["loss"] == second.history_["loss"]
 
@@ -500,13 +468,3 @@ def test_the_same_seed_gives_the_same_model(crowd, assignment):
 def test_another_seed_gives_another_model(crowd):
     first, second = (TAE(4, 2, max_epochs=5, random_state=seed).fit(crowd) for seed in (0, 1))
     assert not np.allclose(first.costs(crowd), second.costs(crowd))
-
-
-def test_another_default_precision_of_torch_does_not_matter(blobs, model):
-    torch.set_default_dtype(torch.float64)
-    try:
-        fitted = TAE(3, 2, **SHORT).fit(blobs[0])
-        assert torch.get_default_dtype() == torch.float64
-        np.testing.assert_array_equal(fitted.predict(blobs[0]), model.labels_)
-    finally:
-        torch.set_default_dtype(torch.float32)

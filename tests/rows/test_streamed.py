@@ -1,4 +1,6 @@
-"""Rows that are streamed are those in memory."""
+"""Rows that are read pass by pass: the same rows as in memory, and no more threads than cores."""
+
+import threading
 
 import numpy as np
 import pytest
@@ -9,57 +11,63 @@ from tensorae.exceptions import InvalidInputError
 from tensorae.rows import Rows, StreamedRows
 from tensorae.rows.processes import Processes
 
-X = np.random.RandomState(0).randn(300, 4).round(1)
+CPU = torch.device("cpu")
 
 
-def streamed(source):
-    return StreamedRows(source, Processes(), torch.device("cpu"))
+def streamed(X, **options):
+    return StreamedRows(Batches(X, **options), Processes(), CPU)
 
 
-@pytest.fixture
-def pair():
-    return streamed(Batches(X, batch_rows=70)), Rows(torch.tensor(X))
+@pytest.fixture(scope="module")
+def data():
+    return np.random.RandomState(0).randn(300, 4) + 3
 
 
-def test_chunks_means_and_coordinates_are_those_in_memory(pair):
-    here, there = (rows.in_chunks(32).centered() for rows in pair)
-    assert here.count == there.count == 300
-    torch.testing.assert_close(here.shift, there.shift)
-    torch.testing.assert_close(*(torch.cat([x for _, x in rows.chunks()]) for rows in pair))
-    some = torch.tensor([200, 3, 3, 71])
-    torch.testing.assert_close(here.select(some), there.select(some))
-    torch.testing.assert_close(here.collected(300).data, there.map(lambda x: x))
-    assert here.collected(299) is here
+def test_streamed_rows_are_those_in_memory(data):
+    stream, memory = streamed(data, batch_rows=70), Rows(torch.tensor(data))
+    for rows in (stream.in_chunks(16), stream.centered().in_chunks(16)):
+        same = memory.centered() if bool(rows.shift.any()) else memory
+        torch.testing.assert_close(rows.map(lambda x: x), same.map(lambda x: x))
+        places = torch.tensor([250, 3, 3, 99])
+        torch.testing.assert_close(rows.select(places), same.select(places))
+    direction = torch.tensor([1.0, 2, 3, 4]).double()
+    sample = stream.sample(direction, 50, 0.3)
+    torch.testing.assert_close(sample.data, memory.sample(direction, 50, 0.3).data)
+    assert stream.collected(299) is stream
+    torch.testing.assert_close(stream.collected(300).data, memory.data)
 
 
-def test_a_sample_is_that_in_memory(pair):
-    direction = torch.tensor([1.0, 2, 3, 4])
-    here, there = (rows.sample(direction, 40, 0.3) for rows in pair)
-    torch.testing.assert_close(here.data, there.data)
-    torch.testing.assert_close(here.all_weights(), there.all_weights())
-
-
-def test_the_most_expensive_rows_are_those_in_memory(pair):
-    costs = torch.arange(300.0) % 37
-    assert (
-        pair[0].most_expensive(costs, 0.0).tolist() == pair[1].most_expensive(costs, 0.0).tolist()
-    )
-    assert pair[0].most_expensive(costs, 40.0) is None
-
-
-class Changing:
-    """A source that has more or fewer rows than it says."""
-
-    n_rows, n_features, dtype, prefetch = 300, 4, X.dtype, 0
-
-    def __init__(self, n):
-        self.n = n
-
-    def __iter__(self):
-        yield from (X[: self.n - 100], X[:100])
+def test_the_most_expensive_row_of_a_stream_comes_with_its_equals(data):
+    X = np.vstack([data[:5], data[:2]])
+    costs = torch.tensor([0.0, 9, 1, 2, 3, 0, 0])
+    assert streamed(X, batch_rows=3).most_expensive(costs, 0.0).tolist() == [1, 6]
 
 
 @pytest.mark.parametrize(("n", "found"), [(400, "more"), (399, "more"), (250, "250")])
-def test_more_or_fewer_rows_than_before_are_an_error(n, found):
+def test_a_source_that_changes_its_length_is_refused(data, n, found):
+    class Changing:
+        n_rows, n_features, dtype, prefetch = 300, 4, data.dtype, 0
+
+        def __iter__(self):
+            yield from (data[: n - 100], data[:100])
+
+    rows = StreamedRows(Changing(), Processes(), CPU)
     with pytest.raises(InvalidInputError, match=f"expected 300, got {found}"):
-        list(streamed(Changing(n)).chunks())
+        list(rows.chunks())
+
+
+@pytest.mark.parametrize(("prefetch", "left"), [(2, 2), (0, 3)])
+def test_one_thread_is_left_to_a_reader_and_no_other_thread_is_told(data, prefetch, left):
+    before = torch.get_num_threads()
+    torch.set_num_threads(3)
+    elsewhere = []
+    other = threading.Thread(target=lambda: elsewhere.append(torch.get_num_threads()))
+    try:
+        with streamed(data, prefetch=prefetch).reading():
+            assert torch.get_num_threads() == left
+            other.start()
+            other.join()
+        assert torch.get_num_threads() == 3
+        assert elsewhere == [3]
+    finally:
+        torch.set_num_threads(before)

@@ -10,7 +10,7 @@ from tensorae import TAE, Batches, LinearTAE
 from tensorae.datasets import load_iris
 from tensorae.exceptions import CheckpointError, InvalidParameterError, ModelFileError
 from tensorae.rows.processes import Processes
-from tensorae.storage.checkpoints import KIND, Checkpoint, identity_of, sample_fingerprint
+from tensorae.storage.checkpoints import KIND, Checkpoint, identity_of
 from tensorae.storage.container import Container, FileKind, read_container, write_container
 
 IRIS = load_iris().data
@@ -243,12 +243,6 @@ def test_an_identity_has_what_changes_a_fit():
     ]
     assert centres[0] == centres[1] != centres[2]
 
-
-def test_a_fingerprint_tells_rows_apart():
-    x = torch.arange(400.0).reshape(200, 2)
-    prints = [sample_fingerprint(rows) for rows in (x, x[1:], x + 1, x.reshape(100, 4))]
-    assert len(set(prints)) == 4
-    assert sample_fingerprint(x.clone()) == prints[0]
 
 
 # Damaged --------------------------------------------------------------------------------------

@@ -6,10 +6,13 @@ import time
 import numpy as np
 import pytest
 from safetensors.numpy import load_file
+from sklearn.base import clone
 
 from tensorae import TAE, Batches, LinearTAE
+from tensorae.assignment import RULES
 from tensorae.datasets import load_iris
 from tensorae.exceptions import InvalidParameterError, ModelFileError
+from tensorae.storage.checkpoints import Checkpoint
 
 IRIS = load_iris().data
 KILLS = {"linear": 8, "linear, in memory": 3, "deep": 5, "deep, in memory": 4}
@@ -101,6 +104,52 @@ def test_training_goes_on_from_any_epoch(options, tmp_path):
         assert again.history_["loss"] == whole.history_["loss"]
         if "noise" in options:
             np.testing.assert_array_equal(again.denoise(IRIS), whole.denoise(IRIS))
+
+
+@pytest.mark.parametrize("assignment", RULES)
+@pytest.mark.parametrize("after", [1, 3])
+def test_a_linear_fit_goes_on_from_any_step(assignment, after, tmp_path, monkeypatch):
+    file = tmp_path / "run.ckpt"
+    model = LinearTAE(3, 1, init=IRIS[[0, 60, 120]], assignment=assignment)
+    whole = clone(model).fit(IRIS)
+    observe, steps = Checkpoint.__call__, []
+
+    def observe_and_die(self, state):
+        observe(self, state)
+        steps.append(state.n_iter)
+        if len(steps) == after:
+            raise KilledError
+
+    with monkeypatch.context() as patch:
+        patch.setattr(Checkpoint, "__call__", observe_and_die)
+        with pytest.raises(KilledError):
+            clone(model).fit(IRIS, checkpoint=file, checkpoint_every=0)
+    again = clone(model).fit(IRIS, checkpoint=file, checkpoint_every=0)
+    assert list(tmp_path.iterdir()) == []
+    assert again.n_iter_ == whole.n_iter_
+    np.testing.assert_array_equal(again.components_, whole.components_)
+    np.testing.assert_array_equal(again.objective_path_, whole.objective_path_)
+
+
+def test_a_checkpoint_of_other_values_weights_labels_or_targets_is_refused(tmp_path):
+    file = tmp_path / "run.ckpt"
+    options = {"max_epochs": 6, "random_state": 0}
+    with pytest.raises(KilledError):
+        TAE(3, 1, **options, callbacks=killer(3)).fit(IRIS, checkpoint=file, checkpoint_every=0)
+    changed = IRIS.copy()
+    changed[77, 1] += 1e-9
+    labels = np.full(len(IRIS), -1)
+    labels[0] = 1
+    for data, others in (
+        (changed, {}),
+        (IRIS, {"sample_weight": np.linspace(1, 2, len(IRIS))}),
+        (IRIS, {"labels": labels}),
+        (IRIS, {"clean": changed}),
+    ):
+        with pytest.raises(InvalidParameterError, match="data was"):
+            TAE(3, 1, **options).fit(data, checkpoint=file, **others)
+    TAE(3, 1, **options).fit(IRIS, checkpoint=file)
+    assert not file.exists()
 
 
 def test_a_seed_that_is_not_given_is_kept(tmp_path):

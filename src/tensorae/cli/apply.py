@@ -39,15 +39,15 @@ FittedOn = StrEnum("FittedOn", ["noisy", "clean"])  # whether the rows of the fi
 
 
 @dataclass(frozen=True)
-class Sources:
-    """The model and the data to apply it to, as they are given on the command line."""
+class ApplyOptions:
+    """Which model to apply to which data."""
 
     model_file: MODEL_FILE
     data: DATA
     reading: ReadingOptions
     messages: Messages
 
-    def check_are_not(self, output: Path) -> None:
+    def refuse_overwriting(self, output: Path) -> None:
         """Refuse to write over what is read."""
         inputs = [self.model_file, *map(Path, self.data)]
         if output.resolve() in [entry.resolve() for entry in inputs]:
@@ -56,7 +56,7 @@ class Sources:
                 param_hint="--output",
             )
 
-    def read(self) -> Inputs:
+    def read(self) -> ApplyInputs:
         """Load the model, read the table and make it ready."""
         from tensorae import load
         from tensorae.data import Preparation, read_table
@@ -73,11 +73,11 @@ class Sources:
         rows = preparation.prepare(table, drop_missing=self.reading.drop_missing)
         for note in rows.notes:
             self.messages.note(note)
-        return Inputs(model, preparation, rows, self.messages)
+        return ApplyInputs(model, preparation, rows, self.messages)
 
 
 @dataclass(frozen=True, eq=False)
-class Inputs:
+class ApplyInputs:
     """A fitted model, and a table that is ready for it."""
 
     model: Any
@@ -129,10 +129,10 @@ def predict(
     ] = False,
     *,
     output: OutputOptions,
-    sources: Sources,
+    options: ApplyOptions,
 ) -> None:
     """Say which cluster each row belongs to."""
-    inputs = _read(sources, output)
+    inputs = _read(options, output)
     labels = array = inputs.ask("predict")
     columns = {"cluster": inputs.cluster_column(labels)}
     if proba:
@@ -143,12 +143,12 @@ def predict(
 
 
 @with_options
-def transform(output: OutputOptions, sources: Sources) -> None:
+def transform(output: OutputOptions, options: ApplyOptions) -> None:
     """Embed each row by the autoencoder of its cluster.
 
     Codes of different clusters have different axes, so that the cluster stands beside the code.
     """
-    inputs = _read(sources, output)
+    inputs = _read(options, output)
     labels, codes = inputs.ask("predict"), inputs.ask("transform")
     columns = {"cluster": inputs.cluster_column(labels)}
     columns |= {f"code_{j + 1}": codes[:, j] for j in range(codes.shape[1])}
@@ -170,13 +170,13 @@ def denoise(
     ] = FittedOn.noisy,
     *,
     output: OutputOptions,
-    sources: Sources,
+    options: ApplyOptions,
 ) -> None:
     """Take noise out of each row; columns keep their names and units.
 
     Images go to a .npy file, or to a folder: -o cleaned/
     """
-    inputs = _read(sources, output, folders=True)
+    inputs = _read(options, output, folders=True)
     clean = _denoised(inputs, noise, fitted_on)
     values = inputs.preparation.undo(clean)
     names = inputs.preparation.columns or [f"x{j}" for j in range(values.shape[1])]
@@ -193,13 +193,13 @@ def score(
     ] = None,
     *,
     output: OutputOptions,
-    sources: Sources,
+    options: ApplyOptions,
 ) -> None:
     """Score how badly each row fits its cluster: a high score is an anomaly.
 
     The score is the cost of the row in its cluster, on the scale of the model.
     """
-    inputs = _read(sources, output)
+    inputs = _read(options, output)
     labels, scores = inputs.ask("predict"), -inputs.ask("score_samples")
     columns = {"cluster": inputs.cluster_column(labels), "anomaly_score": scores}
     facts = {"mean_score": float(scores.mean()), "worst_score": float(scores.max())}
@@ -222,14 +222,14 @@ def report(
         int, typer.Option("--max-points", min=1, help="Most points in the scatter plot.")
     ] = 5000,
     *,
-    sources: Sources,
+    options: ApplyOptions,
 ) -> None:
     """Write a page on the clusters: cards, an interactive plot, reversed trends, anomalies."""
     from tensorae._files import check_writable
 
-    sources.check_are_not(output)
+    options.refuse_overwriting(output)
     check_writable(output)
-    inputs, messages = sources.read(), sources.messages
+    inputs, messages = options.read(), options.messages
     rows, preparation = inputs.rows, inputs.preparation
     scale, k = preparation.scaling.name, len(inputs.model.cluster_centers_)
     heading = title or f"{Path(rows.table.name).name}: {k} clusters"
@@ -247,7 +247,7 @@ def report(
     messages.give({"output": str(page), "n_rows": len(rows.X)})
 
 
-def _denoised(inputs: Inputs, noise: str | None, fitted_on: FittedOn) -> NDArray[Any]:
+def _denoised(inputs: ApplyInputs, noise: str | None, fitted_on: FittedOn) -> NDArray[Any]:
     """Ask the model for clean rows; a network knows its noise, a LinearTAE is told."""
     if hasattr(inputs.model, "module_"):
         if noise is not None or fitted_on is not FittedOn.noisy:
@@ -274,20 +274,20 @@ def _denoised(inputs: Inputs, noise: str | None, fitted_on: FittedOn) -> NDArray
 # Read and write ---------------------------------------------------------------------------------
 
 
-def _read(sources: Sources, output: OutputOptions, *, folders: bool = False) -> Inputs:
+def _read(options: ApplyOptions, output: OutputOptions, *, folders: bool = False) -> ApplyInputs:
     """Refuse what cannot or must not be written before the work is done, and read."""
     from tensorae._files import check_writable
     from tensorae.data import output_format
 
     if output.path is not None:
-        sources.check_are_not(output.path)
+        options.refuse_overwriting(output.path)
         if not (folders and output.is_folder):
             output_format(output.path)
             check_writable(output.path)
-    return sources.read()
+    return options.read()
 
 
-def _write(inputs: Inputs, output: OutputOptions, result: Result) -> None:
+def _write(inputs: ApplyInputs, output: OutputOptions, result: Result) -> None:
     """Write a result where it should go, and say so."""
     from tensorae.data import counted, output_format, write_array, write_csv, write_table
 
@@ -309,7 +309,7 @@ def _write(inputs: Inputs, output: OutputOptions, result: Result) -> None:
         messages.give({"output": output.output, **facts, **result.facts})
 
 
-def _write_images(folder: Path, inputs: Inputs, result: Result) -> None:
+def _write_images(folder: Path, inputs: ApplyInputs, result: Result) -> None:
     from tensorae.data import write_images
 
     table = inputs.rows.table
@@ -321,7 +321,7 @@ def _write_images(folder: Path, inputs: Inputs, result: Result) -> None:
     write_images(folder, table.frame["file"].to_pylist(), result.array)
 
 
-def _joined(inputs: Inputs, keep: Keep, result: Result) -> Any:
+def _joined(inputs: ApplyInputs, keep: Keep, result: Result) -> Any:
     """Columns that come along, in their order, and then the new ones: a pyarrow Table."""
     from tensorae.data import arrow
 

@@ -36,7 +36,7 @@ __all__ = ["fit"]
 
 
 @dataclass(frozen=True, eq=False)
-class TrainingData:
+class FitInputs:
     """What a model is fitted to: rows (n, d), in memory or streamed."""
 
     X: NDArray[Any] | Batches
@@ -61,22 +61,22 @@ def fit(
     _check_output(output, data)
     one_of_many = int(os.environ.get("WORLD_SIZE", "1")) > 1  # torchrun says so
     if streaming.stream or one_of_many:
-        training = _streamed(data, columns, reading)
+        inputs = _streamed(data, columns, reading)
     else:
-        training = _in_memory(data, columns, reading, model.clusters, messages)
+        inputs = _in_memory(data, columns, reading, model.clusters, messages)
     # Slow to import, and not needed to tell people what is wrong with a table.
     from tensorae.rows.processes import joined_by_torchrun
 
     with joined_by_torchrun() as processes:
         if processes.rank > 0:
             messages.mute()
-        fitted = model.build(training.preparation.shape)
-        _train(fitted, training, streaming, messages)
+        fitted = model.build(inputs.preparation.shape)
+        _train(fitted, inputs, streaming, messages)
         if processes.rank == 0:
-            fitted.save(output, preprocessing=training.preparation.as_header())
+            fitted.save(output, preprocessing=inputs.preparation.as_header())
         if messages.json or not messages.quiet:
-            commands = _next_commands(output, data, reading, streamed=training.streamed)
-            _summarise(fitted, training, messages, processes.size, output, commands)
+            commands = _next_commands(output, data, reading, streamed=inputs.streamed)
+            _summarise(fitted, inputs, messages, processes.size, output, commands)
         processes.wait()
 
 
@@ -84,8 +84,8 @@ def _check_output(output: Path, data: Sequence[str]) -> None:
     from tensorae._files import check_writable
     from tensorae.data import format_of
 
-    inputs = {Path(entry).resolve() for entry in data}
-    if str(output) == "-" or format_of(output) is not None or output.resolve() in inputs:
+    tables = {Path(entry).resolve() for entry in data}
+    if str(output) == "-" or format_of(output) is not None or output.resolve() in tables:
         raise typer.BadParameter(
             f"a model file must not have the name of a table, got {str(output)!r}; "
             "give one such as model.tae.",
@@ -101,7 +101,7 @@ def _streamed(
     data: Sequence[str],
     options: ColumnOptions,
     reading: ReadingOptions,
-) -> TrainingData:
+) -> FitInputs:
     """Rows that stay in their files; options that need the whole table are refused."""
     from tensorae.data import Batches, Preparation, Scaling, split_names
 
@@ -125,7 +125,7 @@ def _streamed(
     preparation = Preparation(
         columns=None if names is None else tuple(names), scaling=Scaling.none(batches.n_features)
     )
-    return TrainingData(batches, preparation, streamed=True)
+    return FitInputs(batches, preparation, streamed=True)
 
 
 def _in_memory(
@@ -134,7 +134,7 @@ def _in_memory(
     reading: ReadingOptions,
     n_clusters: int,
     messages: Messages,
-) -> TrainingData:
+) -> FitInputs:
     """Rows of a table, prepared as the options say."""
     from tensorae.data import Preparation, read_table
 
@@ -155,13 +155,13 @@ def _in_memory(
     )
     for note in rows.notes:
         messages.note(note)
-    return TrainingData(rows.X, preparation, rows.known)
+    return FitInputs(rows.X, preparation, rows.known)
 
 
 # Fit and tell -----------------------------------------------------------------------------------
 
 
-def _train(model: Any, training: TrainingData, options: StreamOptions, messages: Messages) -> None:
+def _train(model: Any, inputs: FitInputs, options: StreamOptions, messages: Messages) -> None:
     """Fit a model, with a bar where people wait, and let it know the names of the columns."""
     import numpy as np
 
@@ -169,18 +169,18 @@ def _train(model: Any, training: TrainingData, options: StreamOptions, messages:
         if hasattr(model, "callbacks"):
             model.callbacks = [lambda epoch: show(epoch.epoch, epoch.n_epochs)]
         model.fit(
-            training.X,
-            labels=training.known,
+            inputs.X,
+            labels=inputs.known,
             checkpoint=options.checkpoint,
             checkpoint_every=options.checkpoint_every,
         )
-    if training.preparation.columns is not None:
-        model.feature_names_in_ = np.array(training.preparation.columns, dtype=object)
+    if inputs.preparation.columns is not None:
+        model.feature_names_in_ = np.array(inputs.preparation.columns, dtype=object)
 
 
 def _summarise(
     model: Any,
-    training: TrainingData,
+    inputs: FitInputs,
     messages: Messages,
     n_processes: int,
     output: Path,
@@ -189,9 +189,9 @@ def _summarise(
     """Say what was found and how to go on."""
     from tensorae.data import counted
 
-    preparation, scale = training.preparation, training.preparation.scaling.name
-    n, d = len(training.X), preparation.n_features
-    lines, clusters = _clusters(model, training, messages)
+    preparation, scale = inputs.preparation, inputs.preparation.scaling.name
+    n, d = len(inputs.X), preparation.n_features
+    lines, clusters = _clusters(model, inputs, messages)
     width = counted(d, "number" if preparation.columns is None else "column")
     steps = counted(model.n_iter_, "iteration" if hasattr(model, "converged_") else "epoch")
     messages.say(
@@ -224,21 +224,21 @@ def _summarise(
 
 
 def _clusters(
-    model: Any, training: TrainingData, messages: Messages
+    model: Any, inputs: FitInputs, messages: Messages
 ) -> tuple[list[str], dict[str, Any]]:
     """Lines for people and facts for scripts; a stream is not read once more for them."""
     from tensorae.explain import describe
 
-    preparation = training.preparation
-    if training.streamed:
+    preparation = inputs.preparation
+    if inputs.streamed:
         shares = model.weights_.tolist()
         lines = [f"cluster {label}: {share:.1%} of the rows" for label, share in enumerate(shares)]
-        n, d = len(training.X), preparation.n_features
+        n, d = len(inputs.X), preparation.n_features
         return lines, {"weights": shares, "rows": n, "features": d}
     with messages.warnings_as_notes():
         names = preparation.columns
         clusters = describe(
-            model, training.X, feature_names=names, n_features=N_FEATURES, n_members=0
+            model, inputs.X, feature_names=names, n_features=N_FEATURES, n_members=0
         )
     entries = cluster_entries(clusters, preparation)
     return cluster_lines(clusters, preparation), {"clusters": entries}

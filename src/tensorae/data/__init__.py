@@ -7,7 +7,7 @@ text_files.py     CSV and TSV files
 frames.py         tables in memory, pyarrow datasets
 iterables.py      functions, torch Datasets and loaders
 images.py         image files <-> arrays
-parted.py         what the user hands over -> parts -> one table
+sources.py        what the user hands over -> parts
 read_ahead.py     a thread that reads ahead
 batches.py        Batches: what a solver goes through, larger than memory
 table.py          all rows of files in memory

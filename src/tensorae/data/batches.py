@@ -8,20 +8,36 @@ from __future__ import annotations
 
 import copy
 import hashlib
+import itertools
 import json
-import numbers
-import os
-from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
+from functools import cached_property
 from typing import Any
 
 import numpy as np
 from numpy.typing import DTypeLike, NDArray
 
-from tensorae.data.files import ReadOptions
-from tensorae.data.parted import PartedTable
-from tensorae.data.parts import Array, Block, Part, Selection, cut_into_batches
+from tensorae.data.files import ReadOptions, named_errors
+from tensorae.data.parts import (
+    Array,
+    Block,
+    Layout,
+    Part,
+    Selection,
+    cut_into_batches,
+    float_type,
+)
 from tensorae.data.read_ahead import ReadAhead
+from tensorae.data.sources import (
+    ask_all,
+    check_columns,
+    check_count,
+    check_dtype,
+    compare_layouts,
+    find_parts,
+    no_rows,
+    wanted_columns,
+)
 from tensorae.exceptions import InvalidInputError, InvalidParameterError
 
 __all__ = ["Batches"]
@@ -91,33 +107,36 @@ class Batches:
         prefetch: int = 2,
         read_options: ReadOptions | None = None,
     ) -> None:
-        chosen = _check_columns(columns)
-        self._batch_rows = _check_count("batch_rows", batch_rows, 1)
-        self._prefetch = _check_count("prefetch", prefetch, 0) or 0
-        self._table = PartedTable(source, chosen, _check_dtype(dtype), read_options)
+        self._columns = check_columns(columns)
+        self._batch_rows = check_count("batch_rows", batch_rows, 1)
+        self._prefetch = check_count("prefetch", prefetch, 0) or 0
+        self._dtype = check_dtype(dtype)
+        self._parts = find_parts(source, read_options)
         self._start, self._stop = 0, None  # type: tuple[int, int | None]
 
     @property
     def n_rows(self) -> int:
         """Number of rows; a CSV file or a function is gone through once to count them."""
-        stop = self._table.n_rows if self._stop is None else self._stop
+        stop = sum(self._counts) if self._stop is None else self._stop
         return stop - self._start
 
     @property
     def n_features(self) -> int:
         """Number of columns that are read."""
-        return len(self._table.layout.types)
+        return len(self._layout.types)
 
     @property
     def feature_names(self) -> list[str] | None:
         """Names of the columns that are read; None where they have none."""
-        names = self._table.layout.names
+        names = self._layout.names
         return None if names is None else list(names)
 
     @property
     def dtype(self) -> np.dtype[Any]:
         """Type of the batches: float32 or float64."""
-        return self._table.dtype
+        if self._dtype is not None:
+            return self._dtype
+        return float_type(np.dtype(name) for name in set(self._layout.types))
 
     @property
     def batch_rows(self) -> int:
@@ -174,16 +193,16 @@ class Batches:
         >>> [len(batches.shard(rank, 4)) for rank in range(4)]
         [2, 3, 2, 3]
         """
-        size = _check_count("size", size, 1) or 1
-        rank = _check_count("rank", rank, 0) or 0
+        size = check_count("size", size, 1) or 1
+        rank = check_count("rank", rank, 0) or 0
         if rank >= size:
             raise InvalidParameterError(
                 f"rank must be below size={size}, got {rank}; ranks count from 0."
             )
         if size == 1:
             return copy.copy(self)
-        shard = copy.copy(self)
         n = self.n_rows
+        shard = copy.copy(self)
         shard._start = self._start + rank * n // size
         shard._stop = self._start + (rank + 1) * n // size
         return shard
@@ -198,7 +217,7 @@ class Batches:
             names them all. CSV files are gone through, since nothing less tells whether they are
             whole.
         """
-        _ = self._table.counts
+        _ = self._counts
 
     def fingerprint(self) -> str:
         """Tell this data from other data, for what depends on it, such as a checkpoint.
@@ -210,18 +229,69 @@ class Batches:
             some rows of arrays, and of the columns and the range of rows that are read.
         """
         facts = [
-            [part.fingerprint() for part in self._table.parts],
-            self._table.counts,
-            self._table.selection,
+            [part.fingerprint() for part in self._parts],
+            self._counts,
+            self._selection,
             self.dtype.name,
             [self._start, self._start + self.n_rows],
         ]
         return hashlib.sha256(json.dumps(facts).encode()).hexdigest()[:32]
 
     def __repr__(self) -> str:
-        parts = self._table.parts
+        parts = self._parts
         shown = parts[0].name if len(parts) == 1 else f"{len(parts)} parts, {parts[0].name} …"
         return f"<Batches of {shown}>"
+
+    @cached_property
+    def _layout(self) -> Layout:
+        """The wanted columns, after a look at the layout of every part."""
+        reference: list[tuple[str, Layout]] = []
+
+        def look(part: Part) -> None:
+            wanted = wanted_columns(part.layout(), self._columns)
+            for name, first in reference:
+                compare_layouts(first, wanted, name, convert=self._dtype is not None)
+            if not reference:
+                reference.append((f"the first part, {part.name},", wanted))
+
+        ask_all(self._parts, look)
+        return reference[0][1]
+
+    @cached_property
+    def _counts(self) -> list[int]:
+        """Rows of each part."""
+        _ = self._layout  # what is wrong with the columns comes first
+        counts = ask_all(self._parts, lambda part: part.count())
+        if sum(counts) == 0:
+            raise no_rows(self._parts)
+        return counts
+
+    @property
+    def _selection(self) -> Selection:
+        """The columns to ask a part for."""
+        return self._layout.names if self._layout.names is not None else self._columns
+
+    def _ranges(self) -> Iterator[tuple[Part, int, int | None]]:
+        """Which rows of which parts these are; None is the end of the part."""
+        if self._stop is None:
+            yield from ((part, 0, None) for part in self._parts)
+            return
+        ends = itertools.accumulate(self._counts)
+        for part, count, end in zip(self._parts, self._counts, ends, strict=True):
+            begin = end - count
+            first, last = max(self._start - begin, 0), min(self._stop - begin, count)
+            if first < last:
+                # A part that is read to its end can say whether that is where it ended before.
+                yield part, first, None if last == count else last
+
+    def _blocks(self, rows: int) -> Iterator[tuple[Part, int, Block]]:
+        """Blocks, each with its part and its first row in the part."""
+        for part, first, last in self._ranges():
+            row = first
+            with named_errors(part.name):
+                for block in part.blocks(first, last, self._selection, rows):
+                    yield part, row, block
+                    row += len(block)
 
     def _read(self) -> Iterator[Array]:
         """Checked batches, read here and now."""
@@ -229,7 +299,7 @@ class Batches:
             return
         rows, width, dtype = self.batch_rows, self.n_features, self.dtype
         origins = _Origins(self.feature_names)
-        blocks = origins.note(self._table.blocks(self._start, self._stop, rows))
+        blocks = origins.note(self._blocks(rows))
         for batch in cut_into_batches(blocks, rows, width, dtype):
             origins.refuse_what_is_not_finite(batch)
             yield batch
@@ -269,60 +339,3 @@ class _Origins:
             f"{part.name}: row {first + row - before} (counted from 0), column {label} is {what}; "
             "rows with such values must be dropped or the values imputed first."
         )
-
-
-def _check_count(name: str, value: object, least: int) -> int | None:
-    if value is None and name == "batch_rows":
-        return None
-    if isinstance(value, bool) or not isinstance(value, numbers.Integral) or value < least:
-        raise InvalidParameterError(
-            f"{name} must be a whole number from {least} on, got {value!r}; give such a number."
-        )
-    return int(value)
-
-
-def _check_dtype(dtype: DTypeLike | None) -> np.dtype[Any] | None:
-    if dtype is None:
-        return None
-    try:
-        checked = np.dtype(dtype)
-    except TypeError:
-        checked = np.dtype(object)
-    if checked.name not in ("float32", "float64"):
-        raise InvalidParameterError(
-            f"dtype must be 'float32' or 'float64', got {dtype!r}; choose one or leave it out."
-        )
-    return checked
-
-
-def _check_columns(columns: object) -> Selection:
-    if columns is None:
-        return None
-    if isinstance(columns, str | bytes | os.PathLike) or not isinstance(columns, Iterable):
-        raise InvalidParameterError(
-            f"columns must be a list of names or positions, got {columns!r}; "
-            "put it in square brackets."
-        )
-    chosen = list(columns)
-    if all(isinstance(column, str) for column in chosen):
-        chosen = [str(column) for column in chosen]  # NumPy has strings of its own
-    elif all(_is_position(column) for column in chosen):
-        chosen = [int(column) for column in chosen]
-    else:
-        raise InvalidParameterError(
-            f"columns must be all names or all positions from 0 on, got {chosen!r}."
-        )
-    if not chosen:
-        raise InvalidParameterError("columns must name at least one column, got none of them.")
-    column, times = Counter(chosen).most_common(1)[0]
-    if times > 1:
-        raise InvalidParameterError(
-            f"columns must differ from each other, got {column!r} {times} times; name each once."
-        )
-    return chosen
-
-
-def _is_position(column: object) -> bool:
-    return (
-        isinstance(column, numbers.Integral) and not isinstance(column, bool) and int(column) >= 0
-    )

@@ -26,7 +26,7 @@ from tensorae.data.files import (
 )
 from tensorae.data.frames import index_columns
 from tensorae.data.images import read_images
-from tensorae.data.parted import compare_names, file_part, no_rows, refuse_repeated
+from tensorae.data.sources import compare_names, file_part, no_rows, refuse_repeated
 from tensorae.data.text_files import MISSING
 from tensorae.exceptions import InvalidInputError
 

@@ -168,7 +168,7 @@ class TextPart(FilePart, RecordBatchPart):
         wrong: list[Any] = []
 
         def note(row: Any) -> str:
-            wrong.append(row)
+            wrong.append(None if wrong else row)
             return "skip"
 
         with suppress(Exception):  # what matters is in ``error`` already

@@ -12,7 +12,7 @@ from torch import nn
 if TYPE_CHECKING:
     from tensorae.deep.loop import State
 
-__all__ = ["COLUMNS", "Announcer", "Epoch", "as_columns", "from_columns"]
+__all__ = ["COLUMNS", "Announcer", "Epoch", "all_of", "as_columns", "from_columns"]
 
 
 @dataclass(frozen=True)
@@ -73,6 +73,16 @@ def from_columns(columns: Mapping[str, list[Any]], n_epochs: int, module: nn.Mod
         told["sizes"] = tuple(told["sizes"])
         epochs.append(Epoch(n_epochs=n_epochs, module=module, **told))
     return tuple(epochs)
+
+
+def all_of(*observers: Callable[[State], bool | None]) -> Callable[[State], bool]:
+    """Return an observer that tells all of these, and stops where one of them does."""
+
+    def observe(state: State) -> bool:
+        answers = [observer(state) for observer in observers]
+        return any(answers)
+
+    return observe
 
 
 class Announcer:

@@ -28,7 +28,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from tensorae.deep.assignments import Assigner, Assignments, Members, TrainingData
+from tensorae.deep.assignments import Assigner, Assignments, TrainingData
 from tensorae.deep.blending import Blend, fit_blend
 from tensorae.deep.cross_fit import Copies
 from tensorae.deep.history import Epoch, History, as_columns, from_columns
@@ -103,17 +103,8 @@ class State:
 class DeepLoop:
     """Training of k autoencoders together with who belongs to which, in place.
 
-    Parameters
-    ----------
-    module : TensorizedAutoencoder
-        New for rows in memory, trained on a sample for streamed ones.
-    data : TrainingData
-    options : TrainingOptions
-    schedule : Schedule
-    generator : Generator
-        On the device of the data.
-    cross_fit : bool
-        Whether rows are scored by autoencoders that did not train on them.
+    The module is new for rows in memory, and trained on a sample for streamed ones. With
+    ``cross_fit`` rows are scored by autoencoders that did not train on them.
     """
 
     def __init__(
@@ -131,7 +122,6 @@ class DeepLoop:
         self.copies = Copies.of(module, data.rows.n, generator) if cross_fit else Copies((module,))
         self.steps = Steps(self.copies, data, options, schedule.batch_size, generator)
         self.denoising = not data.rows.streamed and (data.target is not None or options.noise > 0)
-        self._trained_on: tuple[Assignments | None, list[Members]] = (None, [])
 
     # init, step, finished -------------------------------------------------------------------------
 
@@ -191,7 +181,8 @@ class DeepLoop:
     def _learn(self, state: State) -> State:
         """One epoch, and a refresh of S where it is due."""
         began, number = time.perf_counter(), state.epoch + 1
-        loss = self._epoch(state, self.options.lr)
+        assigner = self._assigner(state.copies)
+        loss = self.steps.epoch(assigner, state.assignments, self.options.lr)
         assignments, held_out, refreshed = state.assignments, math.nan, False
         last = self.schedule.learning_epochs
         if number in (state.due, last):
@@ -199,7 +190,7 @@ class DeepLoop:
             if refreshed:
                 assignments, held_out = self._refreshed(state.copies, assignments)
             if self.data.held_out is not None:
-                held_out = self._assigner(state.copies).held_out_loss()
+                held_out = assigner.held_out_loss()
             pause = state.pause * (2 if assignments.changed < QUIET else 1)
             state = replace(state, assignments=assignments, pause=pause, due=number + pause)
         changed = assignments.changed if refreshed else 0.0
@@ -213,9 +204,8 @@ class DeepLoop:
 
     def _harden(self, state: State) -> State:
         """Leave the copies and soft assignments; that is now what an interrupt comes back to."""
-        best = state.best
+        best, blend = state.best, state.blend
         _load(state.copies, best.networks)
-        blend = None
         if self.denoising:
             noise = self.options.noise / self.data.unit
             blend = fit_blend(self.data, state.copies, noise, self.generator)
@@ -235,10 +225,11 @@ class DeepLoop:
     def _close(self, state: State) -> State:
         """One epoch on all members."""
         began, n_epochs = time.perf_counter(), self.schedule.closing_epochs
-        done = state.epoch - state.learned
-        loss, held_out = self._epoch(state, self.options.lr * (1 - done / n_epochs)), math.nan
+        assigner, done = self._assigner(state.copies), state.epoch - state.learned
+        lr, held_out = self.options.lr * (1 - done / n_epochs), math.nan
+        loss = self.steps.epoch(assigner, state.assignments, lr)
         if self.data.held_out is not None:
-            held_out = self._assigner(state.copies).held_out_loss()
+            held_out = assigner.held_out_loss()
         state = self._compared(self._recorded(state, loss, held_out, 0.0, began), held_out)
         return replace(state, phase="close" if done + 1 < n_epochs else "settle")
 
@@ -265,19 +256,6 @@ class DeepLoop:
 
     def _assigner(self, copies: Copies) -> Assigner:
         return Assigner(self.data, copies, self.options)
-
-    def _epoch(self, state: State, lr: float) -> float:
-        """One epoch of gradient steps; its mean cost."""
-        assigner, assignments = self._assigner(state.copies), state.assignments
-
-        def members_of(place: slice) -> list[Members]:
-            if self.data.rows.streamed:
-                return assigner.members(assignments, place)
-            if self._trained_on[0] is not assignments:
-                self._trained_on = assignments, assigner.members(assignments, place)
-            return self._trained_on[1]
-
-        return self.steps.epoch(state.copies, members_of, lr)
 
     def _refreshed(self, copies: Copies, now: Assignments) -> tuple[Assignments, float]:
         """Refresh S; the mean cost of samples that were not trained on, NaN for a stream."""

@@ -14,15 +14,18 @@ Shapes: n samples, k clusters, d features, h latent, m rows of a chunk.
 
 from __future__ import annotations
 
+import copy
 from collections.abc import Callable, Iterator
+from dataclasses import dataclass
 from typing import Any
 
 import torch
 from torch import Tensor, nn
 
+from tensorae.assignment import posterior
 from tensorae.deep.architectures import make_autoencoders
 
-__all__ = ["TensorizedAutoencoder", "costs_from_parts", "members", "tensorize"]
+__all__ = ["DeepPredictor", "TensorizedAutoencoder", "costs_from_parts", "members", "tensorize"]
 
 
 class TensorizedAutoencoder(nn.Module):
@@ -122,14 +125,7 @@ class TensorizedAutoencoder(nn.Module):
         In the linear model a code is as long as what it decodes to: ``|U(x-C)| = |x̂-C|``. Here
         the penalty is on ``|x̂-C|²``, which no scaling of encoder and decoder changes. Summed over a
         cluster it is the penalty of the costs, because that is how ``code_scales`` are set.
-
-        Parameters
-        ----------
-        j : int
-        u, t : Tensor of shape (m, ...)
-            Inputs and targets as the autoencoder sees them, about C_j.
-        latent_penalty : float
-            λ.
+        Inputs u and targets t (m, ...) are as the autoencoder sees them, about C_j.
         """
         autoencoder: Any = self.autoencoders[j]
         own_loss = getattr(autoencoder, "loss", None)
@@ -230,6 +226,60 @@ class TensorizedAutoencoder(nn.Module):
         if saved is not None and self.input_shape is None:
             self.centers = self.centers.new_zeros(saved.shape)
         super()._load_from_state_dict(state_dict, prefix, *args)
+
+
+@dataclass(frozen=True, eq=False)
+class DeepPredictor:
+    """A trained module at work on chunks of rows, in their precision and on their device."""
+
+    module: TensorizedAutoencoder
+    log_weights: Tensor  # (k,) of the model of section 5
+    noise_variance: Tensor  # s² of that model
+    chunk_rows: int  # rows to take at a time
+
+    @classmethod
+    def of_published(
+        cls,
+        module: TensorizedAutoencoder,
+        dtype: torch.dtype,
+        device: torch.device,
+        *,
+        centers: Any,
+        weights: Any,
+        noise_variance: float,
+        chunk_rows: int,
+    ) -> DeepPredictor:
+        """Set up from the published module and arrays."""
+        if module.scale.dtype != dtype or module.scale.device != device:
+            module = copy.deepcopy(module).to(device, dtype)
+            # Data far from the origin needs centres as exact as itself.
+            module.set_centers(torch.as_tensor(centers))
+        shares = torch.as_tensor(weights, dtype=dtype, device=device)
+        log_weights = shares.clamp(min=torch.finfo(dtype).tiny).log()
+        variance = torch.tensor(noise_variance, dtype=dtype, device=device)
+        return cls(module.eval(), log_weights, variance, chunk_rows)
+
+    def costs(self, x: Tensor) -> Tensor:
+        """Costs (m, k) of rows (m, d)."""
+        return self.module.costs(x)
+
+    def cheapest(self, x: Tensor) -> tuple[Tensor, Tensor]:
+        """Label and smallest cost (m,) of rows (m, d)."""
+        best = self.module.costs(x).min(1)
+        return best.indices, best.values
+
+    def encode(self, x: Tensor, labels: Tensor) -> Tensor:
+        """Codes (m, h) of rows (m, d) under the named autoencoders."""
+        return self.module.encode(x, labels.long())
+
+    def decode(self, codes: Tensor, labels: Tensor) -> Tensor:
+        """Points (m, d) of codes (m, h) under the named autoencoders."""
+        with torch.no_grad():
+            return self.module.decode(codes.to(self.module.scale.dtype), labels.long()).flatten(1)
+
+    def posterior(self, costs: Tensor) -> Tensor:
+        """Probabilities (m, k) of the clusters, given the costs (m, k)."""
+        return posterior(costs, self.log_weights, self.noise_variance)
 
 
 def costs_from_parts(

@@ -11,13 +11,13 @@ Shapes: n rows of this process, k clusters, d features, m rows of a buffer.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass
 
 import torch
 from torch import Tensor, nn
 
-from tensorae.deep.assignments import Members, TrainingData
+from tensorae.deep.assignments import Assigner, Assignments, Members, TrainingData
 from tensorae.deep.cross_fit import Copies
 from tensorae.deep.schedule import TrainingOptions
 from tensorae.rows import Rows
@@ -89,14 +89,12 @@ class Steps:
             BUFFER_ENTRIES // data.rows.d, BUFFER_BATCHES * options.n_clusters * batch_size
         )
         self.buffer_rows = max(1, min(wanted, data.rows.n))
+        # Rows in memory have the same members until the next refresh.
+        self._trained_on: tuple[Assignments | None, list[Members]] = (None, [])
 
-    def epoch(
-        self, copies: Copies, members_of: Callable[[slice], list[Members]], lr: float
-    ) -> float:
-        """One step per batch of each network; the mean cost in units of the data.
-
-        ``members_of`` says what each network trains on, of the rows of a buffer.
-        """
+    def epoch(self, assigner: Assigner, assignments: Assignments, lr: float) -> float:
+        """One step per batch of each network; the mean cost in units of the data."""
+        copies = assigner.copies
         for module in copies.modules:
             module.train()
         for optimizer in self.optimizers:
@@ -110,7 +108,9 @@ class Steps:
         }
         weight = 0.0
         for place, x in buffers(self.data.rows, self.buffer_rows):
-            members = members_of(place)
+            if self.data.rows.streamed or self._trained_on[0] is not assignments:
+                self._trained_on = assignments, assigner.members(assignments, place)
+            members = self._trained_on[1]
             weight += sum(
                 len(one.rows) if one.weights is None else float(one.weights.sum())
                 for one in members

@@ -91,8 +91,8 @@ def train(
     -------
     Trained
     """
-    rows = rows.collected(_sample_rows(rows.d))
     with _own_randomness(rng, rows.device) as generator, rows.reading():
+        rows = rows.collected(_sample_rows(rows.d))
         few = _sample(rows, rng) if rows.streamed else rows
         data, origin, known = _training_data(few, options, rng, generator, target, known_labels)
         module = _new_module(options, shape, data)
@@ -150,7 +150,7 @@ def _training_data(
     # Only the proportions of weights matter; the usual case is that all of them are one.
     share = share if bool((share == 1).all()) else share / share.mean()
     data = TrainingData(
-        Rows((x / unit).float()).in_chunks(len(x)),
+        Rows((x / unit).float(), chunk_rows=len(x)),
         weights=share.float(),
         target=None if target is None else _in_units(target[chosen], origin, unit),
         held_out=_held_out(len(x), options.validation_fraction, generator),

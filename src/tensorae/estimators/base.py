@@ -382,16 +382,23 @@ class BaseTAE(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMixin, B
     # Fits -------------------------------------------------------------------------------------
 
     def _checkpoint(
-        self, rows: Rows, path: Any, every: Any, rng: np.random.RandomState
+        self,
+        rows: Rows,
+        path: Any,
+        every: Any,
+        rng: np.random.RandomState,
+        *others: Tensor | None,
     ) -> tuple[Checkpoint, np.random.RandomState]:
-        """Return the checkpoint of a fit and the generator to fit with.
+        """Return the checkpoint of a fit to ``rows`` and ``others``, and the generator to fit with.
 
         A fit without a fixed seed draws one and keeps it beside the checkpoint, so that going on
         means going on with the same.
         """
         seconds = check_number("checkpoint_every", every, low=0)
         parameters = self.get_params(deep=False)
-        identity = identity_of(type(self).__name__, parameters, rows.fingerprint())
+        data = [rows, *(Rows(part.reshape(rows.n, -1)) for part in others if part is not None)]
+        fingerprint = " ".join(part.fingerprint() for part in data)
+        identity = identity_of(type(self).__name__, parameters, fingerprint)
         checkpoint = Checkpoint(path, seconds, identity, rows.processes)
         return checkpoint, checkpoint.seeded(rng, fixed=isinstance(parameters["random_state"], int))
 

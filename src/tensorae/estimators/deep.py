@@ -5,9 +5,7 @@ Shapes: n samples, k clusters, d features, h latent, m rows of a chunk.
 
 from __future__ import annotations
 
-import copy
 import warnings
-from dataclasses import dataclass
 from os import PathLike
 from typing import Any, Self
 
@@ -16,12 +14,10 @@ import torch
 from sklearn.exceptions import ConvergenceWarning
 from torch import Tensor
 
-from tensorae.assignment import posterior
 from tensorae.deep.blending import Blend
 from tensorae.deep.cross_fit import chunk_rows
-from tensorae.deep.history import Announcer, as_columns
-from tensorae.deep.loop import State
-from tensorae.deep.module import TensorizedAutoencoder
+from tensorae.deep.history import Announcer, all_of, as_columns
+from tensorae.deep.module import DeepPredictor
 from tensorae.deep.schedule import TrainingOptions
 from tensorae.deep.training import Trained, train
 from tensorae.estimators.base import BaseTAE, Predictor
@@ -252,14 +248,8 @@ class TAE(BaseTAE):
         if clean is not None:
             target = self._checked_clean(clean, rows, images)
         if checkpoint is not None:
-            kept, rng = self._checkpoint(rows, checkpoint, checkpoint_every, rng)
+            kept, rng = self._checkpoint(rows, checkpoint, checkpoint_every, rng, known, target)
         announcer = Announcer(check_callbacks(self.callbacks), verbose=bool(self.verbose))
-
-        def observe(state: State) -> bool:
-            stop = announcer(state)
-            if kept is not None:
-                kept(state)
-            return stop
 
         try:
             trained = train(
@@ -269,14 +259,15 @@ class TAE(BaseTAE):
                 rng,
                 target=target,
                 known_labels=known,
-                observe=observe,
+                observe=announcer if kept is None else all_of(announcer, kept),
                 resume=None if kept is None else kept.resume,
             )
         finally:
             announcer.close()
         self._sample_shape, self._images, self.input_shape_ = sample_shape(X), images, shape
         self._publish(trained, options)
-        self.labels_ = rows.own(torch.as_tensor(self.labels_)).numpy()
+        if trained.rows is not rows:  # the few rows of all processes
+            self.labels_ = rows.own(torch.as_tensor(self.labels_)).numpy()
         if kept is not None:
             kept.remove()
         self._warn_if_needed(trained.state.problem)
@@ -339,6 +330,8 @@ class TAE(BaseTAE):
     # Checks ---------------------------------------------------------------------------------------
 
     def _check_rows(self, X: Any, *, reset: bool) -> Rows:
+        if not reset:
+            check_fitted(self)
         wanted = None if reset else self._images
         return check_rows(self, as_rows(X, "X", wanted), reset=reset, device=self.device)
 
@@ -401,18 +394,15 @@ class TAE(BaseTAE):
             return points
         return points.reshape(len(points), *self._sample_shape)
 
-    def _predictor(self, rows: Rows) -> _DeepPredictor:
-        module, kind = self.module_, rows.dtype
-        if module.scale.dtype != kind or module.scale.device != rows.device:
-            module = copy.deepcopy(module).to(rows.device, kind)
-            # Data far from the origin needs centres as exact as itself.
-            module.set_centers(torch.as_tensor(self.cluster_centers_))
-        shares = torch.as_tensor(self.weights_, dtype=kind, device=rows.device)
-        return _DeepPredictor(
-            module.eval(),
-            shares.clamp(min=torch.finfo(kind).tiny).log(),
-            torch.tensor(self._noise_variance, dtype=kind, device=rows.device),
-            chunk_rows(rows.d),
+    def _predictor(self, rows: Rows) -> DeepPredictor:
+        return DeepPredictor.of_published(
+            self.module_,
+            rows.dtype,
+            rows.device,
+            centers=self.cluster_centers_,
+            weights=self.weights_,
+            noise_variance=self._noise_variance,
+            chunk_rows=chunk_rows(rows.d),
         )
 
     def _warn_if_needed(self, problem: str) -> None:
@@ -428,41 +418,6 @@ class TAE(BaseTAE):
                 ConvergenceWarning,
                 stacklevel=3,
             )
-
-
-@dataclass(frozen=True, eq=False)
-class _DeepPredictor:
-    """The published module in the precision and on the device of the rows.
-
-    ``log_weights`` (k,) and ``noise_variance`` are those of the model of section 5.
-    """
-
-    module: TensorizedAutoencoder
-    log_weights: Tensor
-    noise_variance: Tensor
-    chunk_rows: int
-
-    def costs(self, x: Tensor) -> Tensor:
-        """Costs (m, k) of rows (m, d)."""
-        return self.module.costs(x)
-
-    def cheapest(self, x: Tensor) -> tuple[Tensor, Tensor]:
-        """Label and smallest cost (m,) of rows (m, d)."""
-        best = self.module.costs(x).min(1)
-        return best.indices, best.values
-
-    def encode(self, x: Tensor, labels: Tensor) -> Tensor:
-        """Codes (m, h) of rows (m, d) under the named autoencoders."""
-        return self.module.encode(x, labels.long())
-
-    def decode(self, codes: Tensor, labels: Tensor) -> Tensor:
-        """Points (m, d) of codes (m, h) under the named autoencoders."""
-        with torch.no_grad():
-            return self.module.decode(codes.to(self.module.scale.dtype), labels.long()).flatten(1)
-
-    def posterior(self, costs: Tensor) -> Tensor:
-        """Probabilities (m, k) of the clusters, given the costs (m, k)."""
-        return posterior(costs, self.log_weights, self.noise_variance)
 
 
 def _shaped_like(X: Any, rows: Any) -> Any:

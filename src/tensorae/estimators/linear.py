@@ -233,7 +233,7 @@ class LinearTAE(BaseTAE):
         if labels is not None:
             known = check_known_labels(labels, rows, options.n_clusters, options.init)
         if checkpoint is not None:
-            kept, rng = self._checkpoint(rows, checkpoint, checkpoint_every, rng)
+            kept, rng = self._checkpoint(rows, checkpoint, checkpoint_every, rng, known)
         with torch.no_grad():
             resume = None if kept is None else kept.resume
             solution = solve(rows, options, rng, known_labels=known, observe=kept, resume=resume)

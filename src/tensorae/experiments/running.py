@@ -47,7 +47,7 @@ SLOW_METHODS = (
 START_SECONDS = 5.0
 # Source files that can change what a trial measures; drawing and reporting cannot.
 FITTING_CODE = (
-    "assignment.py", "initialization.py", "linear/*.py", "deep/*.py", "rows/*.py",
+    "assignment.py", "linear/*.py", "deep/*.py", "rows/*.py",
     "estimators/*.py", "datasets/*.py", "experiments/task_*.py", "experiments/baselines.py",
     "experiments/problems.py",
 )  # fmt: skip

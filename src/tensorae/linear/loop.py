@@ -130,10 +130,9 @@ class State:
     def state_dict(self) -> dict[str, Any]:
         """Return the state of a single start by names: tensors, numbers and lists."""
         names = ("references", "counts", "sums", "squares", "seconds")
-        course = self.courses[0] if self.courses else self.ended[0].course
+        course = self.courses[0]
         return {
             "step": self.n_iter,
-            "ended": [run.converged for run in self.ended],
             "course": {path.name: list(getattr(course, path.name)) for path in fields(Course)},
             "members": self.members,
             "moments": {name: getattr(self.moments, name) for name in names},
@@ -205,10 +204,13 @@ class Alternation:
     tol: float
 
     def run(self, state: State, observe: Observer | None = None) -> list[Run]:
-        """Run every start of a State to a fixed point; ``observe`` sees it after every step."""
+        """Run every start of a State to a fixed point.
+
+        ``observe`` sees the State after every step but the last, from which nothing goes on.
+        """
         while not self.finished(state):
             state = self.step(state)
-            if observe is not None:
+            if observe is not None and not self.finished(state):
                 observe(state)
         runs = sorted(state.ended, key=lambda run: run.start)
         return runs if self.rule.hard or self.rule.probabilistic else self._to_vertices(runs)
@@ -235,7 +237,7 @@ class Alternation:
         """Return the State of one start that ``state_dict`` gave."""
         sweep = self._sweep(1)
         sweep.load_state_dict(state["sweep"])
-        running = State(
+        return State(
             n_iter=state["step"],
             starts=(0,),
             members=state["members"],
@@ -245,10 +247,6 @@ class Alternation:
             ended=(),
             sweep=sweep,
         )
-        if not state["ended"]:
-            return running
-        # Another step would lead on from where a fit that was not interrupted stops.
-        return running.without(torch.tensor([True]), torch.tensor(state["ended"]))
 
     def step(self, state: State) -> State:
         """Assign, update; starts that have settled end."""

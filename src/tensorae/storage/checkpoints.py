@@ -21,7 +21,6 @@ from typing import Any, Protocol, TypeVar
 
 import numpy as np
 import torch
-from torch import Tensor
 
 from tensorae._files import write_atomically
 from tensorae.exceptions import CheckpointError, InvalidParameterError, TensoraeError
@@ -35,14 +34,12 @@ from tensorae.storage.container import (
     write_container,
 )
 
-__all__ = ["Checkpoint", "State", "identity_of", "sample_fingerprint"]
+__all__ = ["Checkpoint", "State", "identity_of"]
 
 ANEW = "remove the file, and the fit begins anew"
 KIND = FileKind("tensorae checkpoint", 2, CheckpointError, if_foreign=ANEW, if_damaged=ANEW)
 # Parameters that do not change what a fit computes; a seed is named last, as it was given.
 NEUTRAL = ("verbose", "device", "callbacks", "random_state")
-# Rows whose values stand for the whole of an array.
-SAMPLED_ROWS = 64
 
 T = TypeVar("T")
 
@@ -253,13 +250,6 @@ def identity_of(class_name: str, parameters: Mapping[str, Any], data: str) -> di
         "data": data,
         **{name: _identified(value) for name, value in telling.items()},
     }
-
-
-def sample_fingerprint(x: Tensor) -> str:
-    """Tell rows (n, d) in memory from others by their shape and some of their values."""
-    step = max(1, len(x) // SAMPLED_ROWS)
-    content = x[::step].cpu().numpy().tobytes()
-    return f"{list(x.shape)} {hashlib.sha256(content).hexdigest()[:16]}"
 
 
 def _identified(value: Any) -> Any:

@@ -1,16 +1,16 @@
-"""What the user hands over -> parts -> one table: its columns, its rows, any range of them."""
+"""What the user hands over -> parts; their columns, compared; parameters, checked."""
 
 from __future__ import annotations
 
-import itertools
+import numbers
 import os
 import sys
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from functools import cached_property
 from typing import Any, TypeVar
 
 import numpy as np
+from numpy.typing import DTypeLike
 
 from tensorae.data.binary_files import ArrowPart, NpyPart, ParquetPart
 from tensorae.data.files import (
@@ -20,7 +20,6 @@ from tensorae.data.files import (
     ReadOptions,
     find_files,
     listed,
-    named_errors,
     nearest,
     refuse_twice,
 )
@@ -28,22 +27,26 @@ from tensorae.data.frames import arrow_part, dataset_parts, pandas_part, polars_
 from tensorae.data.iterables import FunctionPart, torch_parts
 from tensorae.data.parts import (
     ArrayPart,
-    Block,
     Layout,
     Part,
     Selection,
-    float_type,
     number_type,
 )
 from tensorae.data.text_files import TextPart
-from tensorae.exceptions import InvalidInputError
+from tensorae.exceptions import InvalidInputError, InvalidParameterError
 
 __all__ = [
-    "PartedTable",
+    "ask_all",
+    "check_columns",
+    "check_count",
+    "check_dtype",
+    "compare_layouts",
     "compare_names",
     "file_part",
+    "find_parts",
     "no_rows",
     "refuse_repeated",
+    "wanted_columns",
 ]
 
 T = TypeVar("T")
@@ -61,29 +64,28 @@ BINARY: dict[str, Callable[[File], FilePart]] = {
 }
 
 
-def _find_parts(source: Any, options: ReadOptions) -> list[Part]:
+def find_parts(source: Any, options: ReadOptions | None) -> list[Part]:
     """Find out what ``source``, any of what ``Batches`` takes, is made of; nothing is read."""
     entries = source if isinstance(source, list | tuple) else [source]
     parts = [part for entry in entries for part in _parts_of(entry, options)]
     if not parts:
         raise InvalidInputError(f"there is no data in an empty list; {EXPECTED}.")
-    files = [part.file for part in parts if isinstance(part, FilePart)]
-    if files:
-        refuse_twice(files)
-    _number(parts)
+    if len(parts) > 1:
+        refuse_twice([part.file for part in parts if isinstance(part, FilePart)])
+        _number(parts)
     return parts
 
 
-def file_part(file: File, options: ReadOptions) -> FilePart:
+def file_part(file: File, options: ReadOptions | None) -> FilePart:
     """The part that reads a file."""
     if file.format in BINARY:
         return BINARY[file.format](file)
     if file.format in TABLES:
-        return TextPart(file, options)
+        return TextPart(file, options or ReadOptions())
     raise InvalidInputError(f"{file.name!r} is an image; images are read into memory only.")
 
 
-def _parts_of(source: Any, options: ReadOptions) -> list[Part]:
+def _parts_of(source: Any, options: ReadOptions | None) -> list[Part]:
     if isinstance(source, str | os.PathLike):
         found = find_files([source], options, formats=TABLES)
         return [file_part(file, options) for file in found]
@@ -136,135 +138,63 @@ def _number(parts: list[Part]) -> None:
             part.name = f"{name} (number {seen[name]} of {total[name]})"
 
 
-class PartedTable:
-    """The wanted columns of all parts of a source, one part after the other.
+# Columns --------------------------------------------------------------------------------------
 
-    Where a ``dtype`` is given, the parts may hold numbers of different types.
+
+def wanted_columns(layout: Layout, columns: Selection) -> Layout:
+    """The columns of one part that are wanted, checked to be there and to be numbers."""
+    chosen = _positions(layout, columns)
+    if not chosen:
+        raise InvalidInputError("it has no columns; check how it was made.")
+    types = tuple(layout.types[j] for j in chosen)
+    names = None if layout.names is None else tuple(layout.names[j] for j in chosen)
+    _refuse_other_than_numbers(types, names)
+    refuse_repeated(names or (), layout.names or ())
+    return Layout(names, types, layout.exact)
+
+
+def compare_layouts(first: Layout, other: Layout, reference: str, *, convert: bool) -> None:
+    """Refuse a part whose columns are not those of the first one.
+
+    Their numbers may be of other types where files only look like that, or with ``convert``.
     """
-
-    def __init__(
-        self,
-        source: Any,
-        columns: Selection,
-        dtype: np.dtype[Any] | None,
-        options: ReadOptions | None,
-    ) -> None:
-        self._columns, self._dtype = columns, dtype
-        self.parts = _find_parts(source, options or ReadOptions())
-
-    @cached_property
-    def layout(self) -> Layout:
-        """The wanted columns, after a look at the layout of every part."""
-        reference: list[tuple[str, Layout]] = []
-
-        def look(part: Part) -> None:
-            wanted = self._wanted(part.layout())
-            if reference:
-                self._compare(wanted, *reference[0])
-            else:
-                reference.append((f"the first part, {part.name},", wanted))
-
-        _ask_all(self.parts, look)
-        return reference[0][1]
-
-    @cached_property
-    def counts(self) -> list[int]:
-        """Rows of each part."""
-        _ = self.layout  # what is wrong with the columns comes first
-        counts = _ask_all(self.parts, lambda part: part.count())
-        if sum(counts) == 0:
-            raise no_rows(self.parts)
-        return counts
-
-    @property
-    def n_rows(self) -> int:
-        """Rows of all parts."""
-        return sum(self.counts)
-
-    @property
-    def selection(self) -> Selection:
-        """The columns to ask a part for."""
-        return self.layout.names if self.layout.names is not None else self._columns
-
-    @cached_property
-    def dtype(self) -> np.dtype[Any]:
-        """The one that was asked for, or the one that holds all numbers."""
-        if self._dtype is not None:
-            return self._dtype
-        return float_type(np.dtype(name) for name in set(self.layout.types))
-
-    def blocks(self, start: int, stop: int | None, rows: int) -> Iterator[tuple[Part, int, Block]]:
-        """Rows ``start`` to ``stop``: blocks, each with its part and its first row in the part."""
-        selection = self.selection
-        for part, first, last in self._ranges(start, stop):
-            row = first
-            with named_errors(part.name):
-                for block in part.blocks(first, last, selection, rows):
-                    yield part, row, block
-                    row += len(block)
-
-    def _ranges(self, start: int, stop: int | None) -> Iterator[tuple[Part, int, int | None]]:
-        """Which rows of which parts make up a range of rows."""
-        if start == 0 and stop is None:
-            yield from ((part, 0, None) for part in self.parts)
-            return
-        stop = self.n_rows if stop is None else stop
-        ends = list(itertools.accumulate(self.counts))
-        for part, count, end in zip(self.parts, self.counts, ends, strict=True):
-            first, last = max(start - (end - count), 0), min(stop - (end - count), count)
-            if first < last:
-                # A part that is read to its end can say whether that is where it ended before.
-                yield part, first, None if last == count else last
-
-    def _wanted(self, layout: Layout) -> Layout:
-        """The columns of one part that are wanted, checked to be there and to be numbers."""
-        chosen = self._positions(layout)
-        if not chosen:
-            raise InvalidInputError("it has no columns; check how it was made.")
-        types = tuple(layout.types[j] for j in chosen)
-        names = None if layout.names is None else tuple(layout.names[j] for j in chosen)
-        _refuse_other_than_numbers(types, names)
-        refuse_repeated(names or (), layout.names or ())
-        return Layout(names, types, layout.exact)
-
-    def _positions(self, layout: Layout) -> list[int]:
-        """Where the wanted columns are; an index of rows is no feature unless it is asked for."""
-        if self._columns is None:
-            names = layout.names or range(len(layout.types))
-            return [j for j, name in enumerate(names) if name not in layout.index]
-        if layout.names is None:
-            return [_checked(column, len(layout.types)) for column in self._columns]
-        positions = {name: j for j, name in enumerate(layout.names)}
-        return [_position(column, positions) for column in self._columns]
-
-    def _compare(self, other: Layout, reference: str, first: Layout) -> None:
-        """Refuse a part whose columns are not those of the first one."""
-        if (first.names is None) != (other.names is None):
-            has = ("no names of columns", "names of columns")
+    if (first.names is None) != (other.names is None):
+        has = ("no names of columns", "names of columns")
+        raise InvalidInputError(
+            f"it has {has[other.names is not None]}, {reference} has "
+            f"{has[first.names is not None]}; give parts of one kind."
+        )
+    if first.names is None or other.names is None:
+        if len(first.types) != len(other.types):
             raise InvalidInputError(
-                f"it has {has[other.names is not None]}, {reference} has "
-                f"{has[first.names is not None]}; give parts of one kind."
+                f"it has {len(other.types)} columns, {reference} has {len(first.types)}."
             )
-        if first.names is None or other.names is None:
-            if len(first.types) != len(other.types):
-                raise InvalidInputError(
-                    f"it has {len(other.types)} columns, {reference} has {len(first.types)}."
-                )
-            order: Sequence[int] = range(len(first.types))
-        else:
-            remedy = "take it out, or choose columns that all parts have with columns=[...]."
-            compare_names(first.names, other.names, reference, remedy)
-            positions = {name: j for j, name in enumerate(other.names)}
-            order = [positions[name] for name in first.names]
-        if self._dtype is not None or not (first.exact and other.exact):
-            return
-        for j, dtype in enumerate(first.types):
-            if other.types[order[j]] != dtype:
-                label = first.names[j] if first.names else j
-                raise InvalidInputError(
-                    f"column {label!r} holds {other.types[order[j]]}, in {reference} {dtype}; "
-                    'if that is meant, give dtype="float64" to convert all.'
-                )
+        order: Sequence[int] = range(len(first.types))
+    else:
+        remedy = "take it out, or choose columns that all parts have with columns=[...]."
+        compare_names(first.names, other.names, reference, remedy)
+        positions = {name: j for j, name in enumerate(other.names)}
+        order = [positions[name] for name in first.names]
+    if convert or not (first.exact and other.exact):
+        return
+    for j, dtype in enumerate(first.types):
+        if other.types[order[j]] != dtype:
+            label = first.names[j] if first.names else j
+            raise InvalidInputError(
+                f"column {label!r} holds {other.types[order[j]]}, in {reference} {dtype}; "
+                'if that is meant, give dtype="float64" to convert all.'
+            )
+
+
+def _positions(layout: Layout, columns: Selection) -> list[int]:
+    """Where the wanted columns are; an index of rows is no feature unless it is asked for."""
+    if columns is None:
+        names = layout.names or range(len(layout.types))
+        return [j for j, name in enumerate(names) if name not in layout.index]
+    if layout.names is None:
+        return [_checked(column, len(layout.types)) for column in columns]
+    positions = {name: j for j, name in enumerate(layout.names)}
+    return [_position(column, positions) for column in columns]
 
 
 def _position(column: str | int, positions: Mapping[str, int]) -> int:
@@ -335,7 +265,7 @@ def _quoted(names: Iterable[str]) -> str:
     return listed([repr(name) for name in names], LISTED)
 
 
-def _ask_all(parts: Sequence[Part], question: Callable[[Part], T]) -> list[T]:
+def ask_all(parts: Sequence[Part], question: Callable[[Part], T]) -> list[T]:
     """Ask every part; one error names all parts that cannot be used, not only the first."""
     answers, faults = [], []
     for part in parts:
@@ -350,3 +280,66 @@ def _ask_all(parts: Sequence[Part], question: Callable[[Part], T]) -> list[T]:
         lines = "\n".join([*faults[:LISTED], *more])
         raise InvalidInputError(f"{len(faults)} of {len(parts)} parts cannot be used:\n{lines}")
     return answers
+
+
+# Parameters of Batches -------------------------------------------------------------------------
+
+
+def check_count(name: str, value: object, least: int) -> int | None:
+    """A whole number that is large enough; None only for ``batch_rows``."""
+    if value is None and name == "batch_rows":
+        return None
+    if isinstance(value, bool) or not isinstance(value, numbers.Integral) or value < least:
+        raise InvalidParameterError(
+            f"{name} must be a whole number from {least} on, got {value!r}; give such a number."
+        )
+    return int(value)
+
+
+def check_dtype(dtype: DTypeLike | None) -> np.dtype[Any] | None:
+    """A type that batches can have, or None."""
+    if dtype is None:
+        return None
+    try:
+        checked = np.dtype(dtype)
+    except TypeError:
+        checked = np.dtype(object)
+    if checked.name not in ("float32", "float64"):
+        raise InvalidParameterError(
+            f"dtype must be 'float32' or 'float64', got {dtype!r}; choose one or leave it out."
+        )
+    return checked
+
+
+def check_columns(columns: object) -> Selection:
+    """All names or all positions, or None."""
+    if columns is None:
+        return None
+    if isinstance(columns, str | bytes | os.PathLike) or not isinstance(columns, Iterable):
+        raise InvalidParameterError(
+            f"columns must be a list of names or positions, got {columns!r}; "
+            "put it in square brackets."
+        )
+    chosen = list(columns)
+    if all(isinstance(column, str) for column in chosen):
+        chosen = [str(column) for column in chosen]  # NumPy has strings of its own
+    elif all(_is_position(column) for column in chosen):
+        chosen = [int(column) for column in chosen]
+    else:
+        raise InvalidParameterError(
+            f"columns must be all names or all positions from 0 on, got {chosen!r}."
+        )
+    if not chosen:
+        raise InvalidParameterError("columns must name at least one column, got none of them.")
+    column, times = Counter(chosen).most_common(1)[0]
+    if times > 1:
+        raise InvalidParameterError(
+            f"columns must differ from each other, got {column!r} {times} times; name each once."
+        )
+    return chosen
+
+
+def _is_position(column: object) -> bool:
+    return (
+        isinstance(column, numbers.Integral) and not isinstance(column, bool) and int(column) >= 0
+    )
