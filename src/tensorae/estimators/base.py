@@ -26,11 +26,12 @@ from torch import Tensor
 
 from tensorae.estimators.check_data import (
     check_codes,
+    check_device,
     check_fitted,
     check_labels_of,
     check_rows,
 )
-from tensorae.estimators.check_parameters import check_device, check_number
+from tensorae.estimators.check_parameters import check_number
 from tensorae.plotting import plot_overview
 from tensorae.report import write_report
 from tensorae.rows import Rows

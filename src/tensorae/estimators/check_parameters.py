@@ -28,7 +28,6 @@ from tensorae.rows.rows import ACCURATE
 __all__ = [
     "check_auto",
     "check_callbacks",
-    "check_device",
     "check_input_shape",
     "check_integer",
     "check_integer_or_none",
@@ -228,28 +227,6 @@ def check_seed(
     seed = torch.tensor(generator.randint(2**31 - 1))
     processes.from_first(seed)
     return np.random.RandomState(int(seed))
-
-
-def check_device(device: Any, home: torch.device) -> torch.device:
-    """Return where to compute: ``device``, or ``home`` where none is given.
-
-    "auto" is a GPU where there is one.
-    """
-    if device is None:
-        return home
-    if isinstance(device, str) and device == "auto":
-        return torch.device("cuda") if torch.cuda.is_available() else home
-    try:
-        place = torch.device(device)
-        # Sums need double precision, and numbers that can be read back.
-        float(torch.zeros((), dtype=torch.float64, device=place))
-    except (RuntimeError, AssertionError, TypeError, NotImplementedError) as error:
-        reason = str(error).splitlines()[0][:80]
-        raise InvalidParameterError(
-            "device must be one that this machine has and that computes in double precision, "
-            f"such as 'cpu', got {device!r} ({reason}); change device."
-        ) from None
-    return place
 
 
 def check_integer(name: str, value: Any, *, low: int) -> int:

@@ -25,7 +25,7 @@ from tensorae.estimators.check_data import (
 )
 from tensorae.estimators.check_parameters import (
     check_auto,
-    check_integer_or_none,
+    check_integer,
     check_number,
     check_penalty,
     check_seed,
@@ -234,7 +234,7 @@ class LinearTAE(BaseTAE):
             known = check_known_labels(labels, rows, options.n_clusters, options.init)
         if checkpoint is not None:
             kept, rng = self._checkpoint(rows, checkpoint, checkpoint_every, rng, known)
-        with torch.no_grad():
+        with torch.no_grad(), rows.reading():
             resume = None if kept is None else kept.resume
             solution = solve(rows, options, rng, known_labels=known, observe=kept, resume=resume)
         self._publish(solution, rows)
@@ -441,6 +441,9 @@ class LinearTAE(BaseTAE):
         return int(self.components_.shape[1])
 
     def _predictor(self, rows: Rows) -> LinearPredictor:
+        size = self.batch_size
+        if size is not None:  # it may have been set after the fit
+            size = check_integer("batch_size", size, low=1)
         return LinearPredictor.of_published(
             rows.device,
             centers=self.cluster_centers_,
@@ -449,7 +452,7 @@ class LinearTAE(BaseTAE):
             explained_variance=self.explained_variance_,
             noise_variance=self.noise_variance_,
             latent_penalty=self.latent_penalty_,
-            chunk_rows=check_integer_or_none("batch_size", self.batch_size, low=1),
+            chunk_rows=size,
         )
 
     def _warn_if_needed(self) -> None:

@@ -9,6 +9,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
+import numpy as np
 import torch
 from numpy.typing import DTypeLike, NDArray
 from torch import Tensor
@@ -95,6 +96,12 @@ class Moments:
 
     def __getitem__(self, starts: Tensor) -> Moments:
         return Moments(*(part[starts] for part in (self.references, *self.tensors())))
+
+    def largest_first(self) -> Tensor:
+        """Order (k,) of the clusters of one start: falling weight, equal ones by their centres."""
+        counts, centers = self.counts[0].cpu().numpy(), self.centers()[0].cpu().numpy()
+        order = np.lexsort((*centers.T[::-1], -counts))
+        return torch.as_tensor(order, device=self.counts.device)
 
     def reordered(self, order: Tensor) -> Moments:
         """Number the clusters anew, in all starts: cluster ``order[j]`` becomes j."""

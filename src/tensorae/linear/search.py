@@ -139,13 +139,10 @@ def solve(
         )
     # A start that is given leaves nothing to chance.
     chance = rng if isinstance(options.init, str) else np.random.RandomState(0)
-    with rows.reading():
-        search = _Search(rows, options, chance, span)
-        run = search.best_run(known_labels, observe, resume)
-        run = search.closed(run)
-    if known_labels is None and isinstance(options.init, str):
-        # Clusters that the user numbered keep their numbers.
-        run = run.reordered(run.parameters.largest_first())
+    # Clusters that the user numbered keep their numbers.
+    reorder = known_labels is None and isinstance(options.init, str)
+    search = _Search(rows, options, chance, span)
+    run = search.closed(search.best_run(known_labels, observe, resume), reorder=reorder)
     shift = search.rows.shift
     model = run.parameters.model[0]
     return Solution(model.shifted(shift.to(model.centers.dtype)), run, shift, search.n_starts)
@@ -340,14 +337,22 @@ class _Search:
 
     # The best one -----------------------------------------------------------------------------
 
-    def closed(self, run: Run) -> Run:
-        """Sums about the clusters' own means, components to full precision, signs fixed."""
+    def closed(self, run: Run, *, reorder: bool) -> Run:
+        """Sums about the clusters' own means, components to full precision, signs fixed.
+
+        With ``reorder`` the largest cluster comes first, in all that there is.
+        """
         if self._lacks_points(run):
             run = rescue(self.alternation(self.rows), run)
-        moments = self._exact_moments(run)
-        parameters = self.estimation.last(moments, run.parameters.model)
-        model = replace(parameters.model, components=fix_signs(parameters.model.components))
-        return replace(run, moments=moments, parameters=replace(parameters, model=model))
+        moments, model, labels = self._exact_moments(run), run.parameters.model, run.labels
+        if reorder:
+            order = moments.largest_first()
+            moments, model = moments.reordered(order), model.reordered(order)
+            labels = order.argsort().to(labels.dtype)[labels.long()]
+        parameters = self.estimation.last(moments, model)
+        signed = replace(parameters.model, components=fix_signs(parameters.model.components))
+        parameters = replace(parameters, model=signed)
+        return replace(run, moments=moments, parameters=parameters, labels=labels)
 
     def _lacks_points(self, run: Run) -> bool:
         """Tell whether a cluster has too few points for its subspace, and others have enough.

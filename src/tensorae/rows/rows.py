@@ -7,16 +7,19 @@ from __future__ import annotations
 
 import copy
 import hashlib
+import warnings
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, nullcontext
 from typing import Any, Self
 
+import numpy as np
 import torch
+from numpy.typing import NDArray
 from torch import Tensor
 
 from tensorae.rows.processes import Processes
 
-__all__ = ["ACCURATE", "LARGE_WIDTH", "Rows", "cached_rows"]
+__all__ = ["ACCURATE", "LARGE_WIDTH", "Rows", "cached_rows", "shared_tensor"]
 
 # Precision of sums and parameters.
 ACCURATE = torch.float64
@@ -63,6 +66,8 @@ class Rows:
     """
 
     streamed = False
+    # Whether other processes have a share of the rows.
+    shared = False
     processes = Processes()
 
     def __init__(
@@ -88,11 +93,6 @@ class Rows:
         counted = weights is None or bool((weights == 1).all())
         self.weights = None if counted else weights
         self.total = float(self.count) if weights is None else float(weights.double().sum())
-
-    @property
-    def shared(self) -> bool:
-        """Whether other processes have a share of the rows."""
-        return not self.processes.alone
 
     # The same rows, seen otherwise ----------------------------------------------------------------
 
@@ -254,14 +254,18 @@ class Rows:
 
     def add_up(self, *sums: Tensor) -> None:
         """Add the sums of all processes that share the rows, in place."""
-        self.processes.all_sums(*sums)
+        if self.shared:
+            self.processes.all_sums(*sums)
 
     def same_in_all(self, *tensors: Tensor) -> None:
         """Take over the first process's values, in place: rounding may differ between machines."""
-        self.processes.from_first(*tensors)
+        if self.shared:
+            self.processes.from_first(*tensors)
 
     def own(self, values: Tensor) -> Tensor:
         """Of numbers (count, ...) for the rows of all processes, in their order, those of this."""
+        if not self.shared:
+            return values
         sizes = self.processes.of_each(self.n, self.device).long()
         first = int(sizes[: self.processes.rank].sum())
         return values[first : first + self.n]
@@ -293,3 +297,16 @@ def cached_rows(d: int, scores: int = 1, itemsize: int = 8) -> int:
     """Rows of a chunk such that ``scores`` numbers per row stay in the cache."""
     most = 24576 if d < LARGE_WIDTH else 4096
     return int(min(max(CACHED_BYTES // (scores * itemsize), 1024), most))
+
+
+def shared_tensor(array: NDArray[Any]) -> Tensor:
+    """Share the memory of an array; nothing here writes to it, so read-only ones are fine."""
+    if not array.dtype.isnative:
+        array = array.astype(array.dtype.newbyteorder("="))
+    if any(stride < 0 for stride in array.strides):
+        array = np.ascontiguousarray(array)
+    if array.flags.writeable:
+        return torch.from_numpy(array)
+    with warnings.catch_warnings():
+        warnings.filterwarnings("ignore", message="The given NumPy array is not writable")
+        return torch.from_numpy(array)

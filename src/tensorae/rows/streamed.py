@@ -17,9 +17,8 @@ from threadpoolctl import ThreadpoolController
 from torch import Tensor
 
 from tensorae.exceptions import InvalidInputError
-from tensorae.rows.arrays import shared_tensor
 from tensorae.rows.processes import Processes
-from tensorae.rows.rows import ACCURATE, Rows, cached_rows
+from tensorae.rows.rows import ACCURATE, Rows, cached_rows, shared_tensor
 
 __all__ = ["BatchSource", "StreamedRows"]
 
@@ -65,6 +64,7 @@ class StreamedRows(Rows):
 
     def __init__(self, source: BatchSource, processes: Processes, device: torch.device) -> None:
         self.source, self.processes, self.device = source, processes, device
+        self.shared = not processes.alone
         self.home = self.places = None
         self.n, self.d = source.n_rows, source.n_features
         self.count = int(processes.of_each(self.n, device).sum())
