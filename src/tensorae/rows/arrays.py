@@ -84,6 +84,7 @@ def _shape_of_list(X: Any) -> tuple[int, ...]:
 
 
 def complex_numbers(kind: Any, name: str) -> InvalidInputError:
+    """Build the error for complex numbers."""
     return InvalidInputError(
         f"Complex data not supported: {name} must be real, got {kind}; "
         "stack the real and imaginary parts as columns."
@@ -91,6 +92,7 @@ def complex_numbers(kind: Any, name: str) -> InvalidInputError:
 
 
 def nothing_inside(shape: tuple[int, ...], name: str) -> InvalidInputError:
+    """Build the error for data without rows or columns."""
     return InvalidInputError(
         f"{name} must have rows and columns, got shape {shape}; check how it was made."
     )
@@ -119,6 +121,7 @@ def _may_be_no_number(kind: Any) -> bool:
 
 
 def is_numeric(column: Any) -> bool:
+    """Tell whether all entries are real numbers, or text that says one."""
     array = np.asarray(column)
     if array.dtype.kind in "cMm":
         return False
