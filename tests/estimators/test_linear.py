@@ -112,3 +112,14 @@ def test_centers_that_differ_by_rounding_do_not_exchange_clusters_in_partial_fit
         loss = model.loss_
         model.partial_fit(turned.astype(dtype))
         assert -len(cross) * model.score(turned) == pytest.approx(loss, rel=1e-2)
+
+
+@pytest.mark.parametrize(("dtype", "tiny"), [(np.float32, 1e-17), (np.float64, 1e-150)])
+def test_rows_and_codes_next_to_zero_are_taken_after_the_fit(two_lines, dtype, tiny):
+    """Rounding leaves such codes of samples at a centre, and such rows of scaled tables."""
+    X = two_lines[0]
+    model = LinearTAE(2, 1, random_state=0).fit(X.astype(dtype))
+    row, code = (np.full((1, m), tiny, dtype) for m in (X.shape[1], 1))
+    assert model.predict(row) == model.predict(0 * row)
+    points = model.inverse_transform(code, [1])
+    np.testing.assert_allclose(points[0], model.cluster_centers_[1], rtol=1e-5)

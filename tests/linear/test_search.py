@@ -98,7 +98,6 @@ def test_a_run_leaves_its_first_labels_alone_and_tells_its_story(name):
 @pytest.mark.parametrize("max_iter", [3, 300])
 @pytest.mark.parametrize("name", list(RULES))
 def test_a_run_goes_on_from_any_of_its_states_to_the_same_end(name, max_iter):
-    """From the last one too: a kill may come while a fit is closed."""
     x, kept = lumps(0, n=400), []
     given = options(rule=RULES[name], init=x[:5].clone(), max_iter=max_iter, tol=1e-2)
 

@@ -82,7 +82,7 @@ def check_rows(estimator: Any, X: Any, *, reset: bool, device: Any = None) -> Ro
             ensure_all_finite=False,
         )  # fmt: skip
 
-    rows = _check_table(X, "X", device, validated)
+    rows = _check_table(X, "X", device, validated, fitting=reset)
     if isinstance(X, Tensor):
         with _as_input_error():
             _check_n_features(estimator, X, reset=reset)
@@ -229,16 +229,18 @@ def _refuse_with_batches(name: str, value: object, rows: Rows) -> None:
         )
 
 
-def _check_table(X: Any, name: str, device: Any, validated: Callable[[Any], Any]) -> Rows:
+def _check_table(
+    X: Any, name: str, device: Any, validated: Callable[[Any], Any], *, fitting: bool = False
+) -> Rows:
     """Check a table in memory; arrays go through scikit-learn's checks, ``validated``."""
     if isinstance(X, Tensor):
         tensor = _checked_tensor(X, name, check_device(device, X.device))
-        _refuse_what_is_not_finite(tensor, name)
+        _refuse_what_is_not_finite(tensor, name, fitting=fitting)
         return Rows(tensor, home=X.device)
     _refuse_what_is_no_table(X, name)
     with _as_input_error():
         array = validated(X)
-    _refuse_what_is_not_finite(array, name, getattr(X, "columns", None))
+    _refuse_what_is_not_finite(array, name, getattr(X, "columns", None), fitting=fitting)
     place = check_device(device, CPU)
     return Rows(shared_tensor(array).to(place))
 
@@ -364,12 +366,14 @@ def _check_two_dimensional(shape: tuple[int, ...], name: str) -> None:
     )
 
 
-def _refuse_what_is_not_finite(values: Any, name: str, columns: Any = None) -> None:
+def _refuse_what_is_not_finite(
+    values: Any, name: str, columns: Any = None, *, fitting: bool
+) -> None:
     """Refuse an array or a tensor (n, d) with NaN or infinity, or that cannot be squared."""
     # The extremes are NaN or infinite if any entry is, and need no second copy of the data.
     low, high = float(values.min()), float(values.max())
     if math.isfinite(low) and math.isfinite(high):
-        _refuse_what_cannot_be_squared(max(-low, high), str(values.dtype), name)
+        _refuse_what_cannot_be_squared(max(-low, high), str(values.dtype), name, fitting=fitting)
         return
     for column in range(values.shape[1]):
         entries = values[:, column]
@@ -384,7 +388,7 @@ def _refuse_what_is_not_finite(values: Any, name: str, columns: Any = None) -> N
             )
 
 
-def _refuse_what_cannot_be_squared(largest: float, dtype: str, name: str) -> None:
+def _refuse_what_cannot_be_squared(largest: float, dtype: str, name: str, *, fitting: bool) -> None:
     kind = dtype.removeprefix("torch.")
     limit = LARGEST[kind]
     if largest > limit:
@@ -392,7 +396,8 @@ def _refuse_what_cannot_be_squared(largest: float, dtype: str, name: str) -> Non
             f"{name} must stay below {limit:.0e} in {kind}, because its squares are summed, got "
             f"{largest:.3g}; divide it by a constant first."
         )
-    if 0 < largest < 1 / limit:
+    # A fitted model has a scale of its own, on which such rows or codes are zero.
+    if fitting and 0 < largest < 1 / limit:
         raise InvalidInputError(
             f"{name} must have entries above {1 / limit:.0e} in {kind}, because squares of smaller "
             f"ones vanish, got at most {largest:.3g}; multiply it by a constant first."

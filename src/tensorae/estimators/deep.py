@@ -330,8 +330,6 @@ class TAE(BaseTAE):
     # Checks ---------------------------------------------------------------------------------------
 
     def _check_rows(self, X: Any, *, reset: bool) -> Rows:
-        if not reset:
-            check_fitted(self)
         wanted = None if reset else self._images
         return check_rows(self, as_rows(X, "X", wanted), reset=reset, device=self.device)
 
