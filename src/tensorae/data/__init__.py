@@ -42,7 +42,7 @@ from tensorae.data.files import (
 )
 from tensorae.data.images import read_images, write_images
 from tensorae.data.preparation import Preparation, PreparedTable
-from tensorae.data.scaling import SCALES, Scaling
+from tensorae.data.scaling import SCALES, Extent, Scaling
 from tensorae.data.table import Table, read_table
 from tensorae.data.writing import stream_to_file, write_array, write_csv, write_table
 
@@ -51,6 +51,7 @@ __all__ = [
     "SCALES",
     "Batches",
     "ColumnChoice",
+    "Extent",
     "File",
     "Preparation",
     "PreparedTable",

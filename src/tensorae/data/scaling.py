@@ -5,6 +5,9 @@ Shapes: n rows, d features.
 
 from __future__ import annotations
 
+import functools
+import operator
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -13,17 +16,99 @@ import numpy as np
 from tensorae.data.parts import Array
 from tensorae.exceptions import InvalidParameterError, unknown_choice
 
-__all__ = ["SCALES", "Scaling", "widest_and_narrowest"]
+__all__ = ["SCALES", "Extent", "Scaling"]
 
 SCALES = ("none", "standard", "max")
 # Ranges that differ by more than this factor are of different units, as a rule; but one column in
 # ten may be narrow for another reason, as pixels at the edge of images are.
 UNEVEN, NARROW = 10.0, 0.1
+BLOCK_ROWS = 1 << 16
 # What scikit-learn calls them.
 SCALERS = {
     "standard": "sklearn.preprocessing.StandardScaler()",
     "max": "sklearn.preprocessing.MaxAbsScaler()",
 }
+
+
+@dataclass(frozen=True, eq=False)
+class Extent:
+    """Where columns lie and how far they reach; those of two blocks of rows add up.
+
+    Attributes
+    ----------
+    n : int
+        Rows seen.
+    mean, deviation, low, high : ndarray of shape (d,)
+    rounding : float
+        Of the numbers, as a share of the largest.
+    """
+
+    n: int
+    mean: Array
+    deviation: Array
+    low: Array
+    high: Array
+    rounding: float
+
+    @classmethod
+    def of(cls, X: Array) -> Extent:
+        """Of rows (n, d), a block at a time, so that it takes little memory."""
+        starts = range(0, len(X), BLOCK_ROWS)
+        blocks = (cls._of_block(X[start : start + BLOCK_ROWS]) for start in starts)
+        return functools.reduce(operator.add, blocks)
+
+    @classmethod
+    def _of_block(cls, X: Array) -> Extent:
+        low, high = X.min(0).astype(np.float64), X.max(0).astype(np.float64)
+        # In units of the largest entry no square is too large or too small for its type.
+        unit = np.maximum(np.abs(low), np.abs(high))
+        unit = np.where(unit > 0, unit, 1.0)
+        parts = X / unit
+        mean = parts.mean(0)
+        deviation = np.sqrt(np.mean((parts - mean) ** 2, 0))
+        rounding = 10 * float(np.finfo(X.dtype).eps)
+        return cls(len(X), mean * unit, deviation * unit, low, high, rounding)
+
+    def __add__(self, other: Extent) -> Extent:
+        n = self.n + other.n
+        own, others = self.n / n, other.n / n
+        inside = np.hypot(own**0.5 * self.deviation, others**0.5 * other.deviation)
+        return Extent(
+            n,
+            own * self.mean + others * other.mean,
+            np.hypot(inside, (own * others) ** 0.5 * (self.mean - other.mean)),
+            np.minimum(self.low, other.low),
+            np.maximum(self.high, other.high),
+            max(self.rounding, other.rounding),
+        )
+
+    @property
+    def uneven(self) -> tuple[int, int] | None:
+        """A wide and a narrow column that tell of different units; None where nothing does."""
+        ranges = self._ranges
+        varying = np.flatnonzero(ranges > 0)
+        order = varying[np.argsort(ranges[varying], kind="stable")]
+        if len(order) == 0:
+            return None
+        wide, narrow = int(order[-1]), int(order[int(NARROW * (len(order) - 1))])
+        return (wide, narrow) if ranges[wide] > UNEVEN * ranges[narrow] else None
+
+    def note(self, columns: Sequence[str]) -> str:
+        """Say that columns were standardised, and why; nothing where they were not."""
+        if self.uneven is None:
+            return ""
+        (wide, far), (narrow, near) = ((columns[i], _size(self._ranges[i])) for i in self.uneven)
+        return (
+            f"{wide} spans {far} and {narrow} {near}, so that the first would count for more: "
+            "columns are standardised, to mean 0 and variance 1; --scale none leaves them as "
+            "they are."
+        )
+
+    @property
+    def _ranges(self) -> Array:
+        with np.errstate(over="ignore"):
+            ranges: Array = self.high - self.low
+        return ranges
 
 
 @dataclass(frozen=True, eq=False)
@@ -57,8 +142,8 @@ class Scaling:
     unit: Array
 
     @classmethod
-    def of(cls, X: Array, name: str) -> Scaling:
-        """Learn a scaling from rows (n, d).
+    def of(cls, X: Array | Extent, name: str) -> Scaling:
+        """Learn a scaling from rows (n, d), or from what was seen of them.
 
         "standard" gives every column mean 0 and variance 1, "max" divides it by its largest
         absolute value. A column that never changes, or is zero, keeps its unit. "auto" is
@@ -66,18 +151,18 @@ class Scaling:
         """
         if name not in ("auto", *SCALES):
             raise unknown_choice("scale", name, ("auto", *SCALES))
+        seen = X if isinstance(X, Extent) else Extent.of(X)
+        d = len(seen.mean)
         if name == "auto":
-            name = "none" if widest_and_narrowest(X) is None else "standard"
+            name = "none" if seen.uneven is None else "standard"
         if name == "none":
-            return cls.none(X.shape[1])
+            return cls.none(d)
         if name == "max":
-            largest = np.abs(X).max(0).astype(np.float64)
-            return cls(name, np.zeros(X.shape[1]), np.where(largest > 0, largest, 1.0))
-        shift = X.mean(0, dtype=np.float64)
-        unit = np.sqrt(np.mean((X - shift) ** 2, 0))
+            largest = np.maximum(np.abs(seen.low), np.abs(seen.high))
+            return cls(name, np.zeros(d), np.where(largest > 0, largest, 1.0))
         # What rounding makes of a column that never changes is no spread.
-        rounding = 10 * np.finfo(X.dtype).eps * np.abs(shift)
-        return cls(name, shift, np.where(unit > rounding, unit, 1.0))
+        varies = seen.deviation > seen.rounding * np.abs(seen.mean)
+        return cls(name, seen.mean, np.where(varies, seen.deviation, 1.0))
 
     @classmethod
     def none(cls, d: int) -> Scaling:
@@ -128,15 +213,8 @@ class Scaling:
         return restored
 
 
-def widest_and_narrowest(X: Array) -> tuple[int, int] | None:
-    """Two columns of rows (n, d) that tell of different units; None where nothing does."""
-    ranges = X.max(0).astype(np.float64) - X.min(0)
-    varying = np.flatnonzero(ranges > 0)
-    order = varying[np.argsort(ranges[varying], kind="stable")]
-    if len(order) == 0:
-        return None
-    wide, narrow = int(order[-1]), int(order[int(NARROW * (len(order) - 1))])
-    return (wide, narrow) if ranges[wide] > UNEVEN * ranges[narrow] else None
+def _size(value: float) -> str:
+    return f"{value:,.0f}" if 100 <= value < 1e9 else f"{value:.3g}"
 
 
 def _call_of(scaler: Any) -> str:
