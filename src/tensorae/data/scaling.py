@@ -183,14 +183,14 @@ class Scaling:
         """
         if scaler is None:
             return cls.none(d)
-        if not isinstance(scaler, cls):
-            scaler = cls(_call_of(scaler), *_shift_and_unit(scaler, d))
-        if len(scaler.unit) != d:
+        known = isinstance(scaler, cls)
+        scaling = scaler if known else cls(_call_of(scaler), *_shift_and_unit(scaler, d))
+        if len(scaling.unit) != d:
             raise InvalidParameterError(
                 f"scaler must be that of the {d} columns of the model, got one of "
-                f"{len(scaler.unit)}; give the one that made the rows of the fit."
+                f"{len(scaling.unit)}; give the one that made the rows of the fit."
             )
-        return scaler
+        return scaling
 
     @property
     def call(self) -> str:
