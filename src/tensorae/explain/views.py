@@ -37,7 +37,7 @@ CURVE_POINTS = 60
 MOST_ROWS, MOST_WIDE_ROWS, WIDE = 20_000, 2000, 2000
 # Features whose pairs are tried, and rows that they are tried on; with many clusters fewer
 # features, since every pair is tried on every cluster.
-MOST_PAIRED, FEWEST_PAIRED, MOST_TRIED_ROWS, MOST_TRIES = 16, 4, 2000, 6000
+MOST_PAIRED, FEWEST_PAIRED, MOST_TRIED_ROWS, MOST_TRIES = 16, 4, 1000, 6000
 # Rows of all clusters together that stand behind each cluster's own spread, so that few do.
 SHARED_ROWS = 5.0
 
