@@ -12,6 +12,7 @@ read_ahead.py     a thread that reads ahead
 batches.py        Batches: what a solver goes through, larger than memory
 table.py          all rows of files in memory
 columns.py        columns of a table -> numbers and known labels
+scaling.py        columns on one scale, and back
 preparation.py    what was done to a table before the fit, remembered in the model file
 writing.py        results -> file, batch by batch
 """
@@ -40,7 +41,8 @@ from tensorae.data.files import (
     output_format,
 )
 from tensorae.data.images import read_images, write_images
-from tensorae.data.preparation import SCALES, Preparation, PreparedTable, Scaling
+from tensorae.data.preparation import Preparation, PreparedTable
+from tensorae.data.scaling import SCALES, Extent, Scaling
 from tensorae.data.table import Table, read_table
 from tensorae.data.writing import stream_to_file, write_array, write_csv, write_table
 
@@ -49,6 +51,7 @@ __all__ = [
     "SCALES",
     "Batches",
     "ColumnChoice",
+    "Extent",
     "File",
     "Preparation",
     "PreparedTable",
