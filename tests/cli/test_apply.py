@@ -71,11 +71,30 @@ def test_an_unknown_ending_is_refused_before_any_work(run, tmp_path):
 @pytest.mark.parametrize("command", ["predict", "denoise", "report"])
 def test_what_is_read_is_never_replaced(run, model_file, birds_csv, tmp_path, command):
     before = birds_csv.read_bytes(), model_file.read_bytes()
-    for output in (birds_csv, tmp_path / "." / birds_csv.name, model_file):
-        outcome = run(command, model_file, birds_csv, "-o", output)
-        assert outcome.code == 2
-        assert "must not replace" in " ".join(outcome.err.replace("│", " ").split())
+    links = tmp_path / "links"
+    links.mkdir()
+    (links / "hard.csv").hardlink_to(birds_csv)
+    (links / "soft.csv").symlink_to(birds_csv)
+    outputs = (birds_csv, tmp_path / "." / birds_csv.name, *links.iterdir(), model_file)
+    for data in (birds_csv, tmp_path, f"{tmp_path}/b*.csv"):
+        for output in outputs[: 5 if data == birds_csv else 2]:
+            outcome = run(command, model_file, data, "-o", output)
+            assert outcome.code == 2
+            assert "must not replace" in " ".join(outcome.err.replace("│", " ").split())
     assert (birds_csv.read_bytes(), model_file.read_bytes()) == before
+
+
+def test_images_that_are_read_are_never_replaced(ran, run, tmp_path, rng):
+    image = pytest.importorskip("PIL.Image")
+    for row in range(8):
+        image.fromarray((rng.rand(4, 4) * 255).astype(np.uint8)).save(tmp_path / f"{row}.png")
+    before = [path.read_bytes() for path in sorted(tmp_path.glob("*.png"))]
+    model = tmp_path / "m.tae"
+    ran("fit", tmp_path, "-k", 2, "-l", 1, "-o", model, "-q")
+    for data in (tmp_path, f"{tmp_path}/*.png"):
+        outcome = run("denoise", model, data, "--noise", 0.2, "-o", f"{tmp_path}/")
+        assert outcome.code == 2
+    assert [path.read_bytes() for path in sorted(tmp_path.glob("*.png"))] == before
 
 
 def test_a_pipe_is_read_like_a_file(ran, model_file, birds_csv, tmp_path, expected):

@@ -236,12 +236,22 @@ def test_a_table_is_never_replaced_by_a_model(run, birds_csv, tmp_path):
     before = birds_csv.read_bytes()
     plain = tmp_path / "table"
     plain.write_bytes(before)
-    for data, output in ((birds_csv, birds_csv), (plain, plain), (birds_csv, "-")):
-        outcome = run("fit", data, "-k", 3, "--format", "csv", "-o", output)
-        assert outcome.code == 2
-        assert "a model file must not have the name of a table" in " ".join(
-            outcome.err.replace("│", " ").split()
-        )
+    hard = tmp_path / "other"
+    hard.hardlink_to(plain)
+    ways = (
+        (birds_csv, birds_csv, "a model file must not have the name of a table"),
+        (birds_csv, "-", "a model file must not have the name of a table"),
+        (plain, plain, "must not replace what is read"),
+        (plain, hard, "must not replace what is read"),
+        (f"{tmp_path}/tab*", plain, "must not replace what is read"),
+    )
+    for data, output, words in ways:
+        for flags in ((), ("--stream",)):
+            outcome = run("fit", data, "-k", 3, "--format", "csv", "-o", output, *flags)
+            assert outcome.code == 2
+            assert words in " ".join(outcome.err.replace("│", " ").split())
+    outcome = run("fit", birds_csv, "-k", 3, "-o", tmp_path / "m.tae", "--checkpoint", birds_csv)
+    assert outcome.code == 2
     assert birds_csv.read_bytes() == plain.read_bytes() == before
 
 

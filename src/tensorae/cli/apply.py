@@ -23,6 +23,7 @@ from tensorae.cli.options import (
     OutputOptions,
     ReadingOptions,
     number_or_auto,
+    refuse_replacing,
     with_options,
 )
 from tensorae.exceptions import InvalidParameterError
@@ -47,14 +48,9 @@ class ApplyOptions:
     reading: ReadingOptions
     messages: Messages
 
-    def refuse_overwriting(self, output: Path) -> None:
+    def refuse_replacing(self, output: Path, *, folder: bool = False) -> None:
         """Refuse to write over what is read."""
-        inputs = [self.model_file, *map(Path, self.data)]
-        if output.resolve() in [entry.resolve() for entry in inputs]:
-            raise typer.BadParameter(
-                f"it must not replace what is read, got {str(output)!r}; give another name.",
-                param_hint="--output",
-            )
+        refuse_replacing(output, self.data, self.reading, self.model_file, folder=folder)
 
     def read(self) -> ApplyInputs:
         """Load the model, read the table and make it ready."""
@@ -227,7 +223,7 @@ def report(
     """Write a page on the clusters: cards, an interactive plot, reversed trends, anomalies."""
     from tensorae._files import check_writable
 
-    options.refuse_overwriting(output)
+    options.refuse_replacing(output)
     check_writable(output)
     inputs, messages = options.read(), options.messages
     rows, preparation = inputs.rows, inputs.preparation
@@ -280,8 +276,9 @@ def _read(options: ApplyOptions, output: OutputOptions, *, folders: bool = False
     from tensorae.data import output_format
 
     if output.path is not None:
-        options.refuse_overwriting(output.path)
-        if not (folders and output.is_folder):
+        folder = folders and output.is_folder
+        options.refuse_replacing(output.path, folder=folder)
+        if not folder:
             output_format(output.path)
             check_writable(output.path)
     return options.read()

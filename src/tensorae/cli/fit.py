@@ -23,6 +23,7 @@ from tensorae.cli.options import (
     ReadingOptions,
     Scale,
     StreamOptions,
+    refuse_replacing,
     with_options,
 )
 
@@ -58,7 +59,10 @@ def fit(
     messages: Messages,
 ) -> None:
     """Find clusters in a table, each with a representation of its own, and keep the model."""
-    _check_output(output, data)
+    _check_output(output)
+    for name, path in (("--output", output), ("--checkpoint", streaming.checkpoint)):
+        if path is not None:
+            refuse_replacing(path, data, reading, option=name)
     one_of_many = int(os.environ.get("WORLD_SIZE", "1")) > 1  # torchrun says so
     if streaming.stream or one_of_many:
         inputs = _streamed(data, columns, reading)
@@ -80,12 +84,11 @@ def fit(
         processes.wait()
 
 
-def _check_output(output: Path, data: Sequence[str]) -> None:
+def _check_output(output: Path) -> None:
     from tensorae._files import check_writable
     from tensorae.data import format_of
 
-    tables = {Path(entry).resolve() for entry in data}
-    if str(output) == "-" or format_of(output) is not None or output.resolve() in tables:
+    if str(output) == "-" or format_of(output) is not None:
         raise typer.BadParameter(
             f"a model file must not have the name of a table, got {str(output)!r}; "
             "give one such as model.tae.",

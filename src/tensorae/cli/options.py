@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import functools
 import inspect
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, is_dataclass
 from enum import StrEnum
 from pathlib import Path
@@ -29,6 +29,7 @@ __all__ = [
     "ReadingOptions",
     "StreamOptions",
     "number_or_auto",
+    "refuse_replacing",
     "with_options",
 ]
 
@@ -129,6 +130,33 @@ class OutputOptions:
     def is_folder(self) -> bool:
         """Whether it is a folder, or to become one."""
         return self.path is not None and (str(self.output).endswith("/") or self.path.is_dir())
+
+
+def refuse_replacing(
+    output: Path,
+    data: Sequence[str],
+    reading: ReadingOptions,
+    *others: Path,
+    option: str = "--output",
+    folder: bool = False,
+) -> None:
+    """Refuse to write over what is read: files that are named, in folders or behind patterns.
+
+    A folder is one that gets an image for each image that is read.
+    """
+    from tensorae._files import find_same
+    from tensorae.data import find_files, image_paths
+
+    named = [entry for entry in data if entry != "-"]
+    files = find_files(named, reading.as_read_options())
+    inputs = [*others, *map(Path, named), *(file.path for file in files if file.path is not None)]
+    written = image_paths(output, [file.label for file in files]) if folder else []
+    same = find_same([output, *written], inputs)
+    if same is not None:
+        raise typer.BadParameter(
+            f"it must not replace what is read, got {str(same)!r}; give another name.",
+            param_hint=option,
+        )
 
 
 # What to fit ------------------------------------------------------------------------------------

@@ -39,7 +39,7 @@ from tensorae.data.files import (
     listed,
     output_format,
 )
-from tensorae.data.images import read_images, write_images
+from tensorae.data.images import image_paths, read_images, write_images
 from tensorae.data.preparation import SCALES, Preparation, PreparedTable, Scaling
 from tensorae.data.table import Table, read_table
 from tensorae.data.writing import stream_to_file, write_array, write_csv, write_table
@@ -65,6 +65,7 @@ __all__ = [
     "find_columns",
     "find_files",
     "format_of",
+    "image_paths",
     "known_labels",
     "listed",
     "output_format",

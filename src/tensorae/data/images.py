@@ -18,7 +18,7 @@ from tensorae._optional import import_optional
 from tensorae.data.files import File, named_errors
 from tensorae.exceptions import FileWriteError, InvalidInputError
 
-__all__ = ["read_images", "write_images"]
+__all__ = ["image_paths", "read_images", "write_images"]
 
 # Largest value of a grey image by Pillow's name of its mode.
 GREY = {"1": 1, "L": 255, "I;16": 65535, "I;16B": 65535, "I;16L": 65535, "I": 65535}
@@ -60,7 +60,7 @@ def write_images(folder: Path, names: Sequence[str], images: NDArray[Any]) -> No
     The folder is made where it does not exist; ``names`` are paths below it.
     """
     pillow = _pillow()
-    paths = [(folder / name).with_suffix(".png") for name in names]
+    paths = image_paths(folder, names)
     if len(set(paths)) < len(paths):
         raise InvalidInputError(
             f"{len(paths)} images have {len(set(paths))} different names; write them to a .npy "
@@ -79,6 +79,11 @@ def write_images(folder: Path, names: Sequence[str], images: NDArray[Any]) -> No
                 f"cannot make the folder {str(path.parent)!r} ({error.strerror}); choose another."
             ) from None
         write_atomically(path, picture.getvalue())
+
+
+def image_paths(folder: Path, names: Sequence[str]) -> list[Path]:
+    """Where ``write_images`` writes images of some names."""
+    return [(folder / name).with_suffix(".png") for name in names]
 
 
 def _read_image(file: File) -> NDArray[np.float32]:
