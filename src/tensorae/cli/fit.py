@@ -112,7 +112,7 @@ def _streamed(
         "--scale": options.scale is not Scale.none,
         "--labels": options.labels is not None,
         "--ignore": bool(options.ignore),
-        "--drop-missing": reading.drop_missing,
+        "--drop-missing": options.drop_missing,
     }
     for name, given in needs_table.items():
         if given:
@@ -154,7 +154,7 @@ def _in_memory(
         ignore=options.ignore or (),
         labels=options.labels,
         scale=options.scale.value,
-        drop_missing=reading.drop_missing,
+        drop_missing=options.drop_missing,
     )
     for note in rows.notes:
         messages.note(note)

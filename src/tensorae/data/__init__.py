@@ -11,6 +11,7 @@ sources.py        what the user hands over -> parts
 read_ahead.py     a thread that reads ahead
 batches.py        Batches: what a solver goes through, larger than memory
 table.py          all rows of files in memory
+kinds.py          what a column holds: numbers, text, dates; how numbers are written
 columns.py        columns of a table -> numbers and known labels
 preparation.py    what was done to a table before the fit, remembered in the model file
 writing.py        results -> file, batch by batch
@@ -27,6 +28,7 @@ from tensorae.data.columns import (
     find_columns,
     known_labels,
     split_names,
+    text_columns,
 )
 from tensorae.data.files import (
     FORMATS,
@@ -42,7 +44,13 @@ from tensorae.data.files import (
 from tensorae.data.images import image_paths, read_images, write_images
 from tensorae.data.preparation import SCALES, Preparation, PreparedTable, Scaling
 from tensorae.data.table import Table, read_table
-from tensorae.data.writing import stream_to_file, write_array, write_csv, write_table
+from tensorae.data.writing import (
+    safe_text,
+    stream_to_file,
+    write_array,
+    write_csv,
+    write_table,
+)
 
 __all__ = [
     "FORMATS",
@@ -71,8 +79,10 @@ __all__ = [
     "output_format",
     "read_images",
     "read_table",
+    "safe_text",
     "split_names",
     "stream_to_file",
+    "text_columns",
     "write_array",
     "write_csv",
     "write_images",

@@ -85,6 +85,12 @@ class ReadOptions:
         Of CSV.
     missing : sequence of str
         Texts that mean "missing", on top of the usual ones such as NA.
+    header : bool
+        Whether the first line of CSV has the names of the columns; else they are x0, x1, …
+    thousands : str or None
+        What stands between thousands in CSV, as in 1,000.
+    resize : tuple of int or None
+        Width and height that images are brought to.
     """
 
     format: str | None = None
@@ -92,6 +98,9 @@ class ReadOptions:
     decimal: str = "."
     encoding: str = "utf-8"
     missing: Sequence[str] = ()
+    header: bool = True
+    thousands: str | None = None
+    resize: tuple[int, int] | None = None
 
     def __post_init__(self) -> None:
         if self.format is not None and self.format not in FORMATS:
@@ -102,6 +111,12 @@ class ReadOptions:
                 raise InvalidParameterError(
                     f"{name} must be one plain character, got {mark!r}; give ';' or ',', say."
                 )
+        mark = self.thousands
+        if mark is not None and (len(mark) != 1 or mark.isalnum() or mark in "+-" + self.decimal):
+            raise InvalidParameterError(
+                f"thousands must be one mark, and not the decimal one {self.decimal!r}, got "
+                f"{mark!r}; give ',' or '.', say."
+            )
 
 
 @dataclass(frozen=True)
@@ -233,6 +248,11 @@ def find_files(
         if once and path == STANDARD_INPUT:
             content = sys.stdin.buffer.read()
             found.append(File("standard input", given or "csv", None, content))
+        elif path == STANDARD_INPUT and not Path(path).exists():
+            raise InvalidInputError(
+                "standard input can be read only once, but is needed again and again; write it to "
+                "a file first."
+            )
         else:
             pairs = _behind(path, given, formats)
             found += [_file(file, label, given, once=once) for file, label in pairs]

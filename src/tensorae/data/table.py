@@ -52,6 +52,10 @@ class Table:
         Texts that mean "missing".
     from_text : bool
         Whether numbers were told from text by how they look.
+    decimal : str
+        What stood before decimals there.
+    is_head : bool
+        Whether these are the first rows only.
     """
 
     name: str
@@ -61,6 +65,8 @@ class Table:
     index: frozenset[str] = frozenset()
     missing: frozenset[str] = frozenset()
     from_text: bool = False
+    decimal: str = "."
+    is_head: bool = False
 
     @property
     def columns(self) -> list[str]:
@@ -134,6 +140,7 @@ def read_table(
         index=index_columns(frame.schema, text=text),
         missing=frozenset([*MISSING, *options.missing]),
         from_text=text,
+        decimal=options.decimal,
     )
 
 
