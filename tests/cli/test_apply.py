@@ -1,8 +1,10 @@
 """Results go where they should, with the columns that belong to them."""
 
+import html
 import io
 import json
 import os
+import re
 import threading
 
 import numpy as np
@@ -326,11 +328,22 @@ def test_a_folder_of_images_goes_in_and_clean_images_come_out(ran, run, tmp_path
     assert outcome.code == 1
 
 
-def test_report_says_that_columns_were_scaled(ran, model_file, birds_csv, tmp_path):
+def test_report_speaks_the_units_of_the_table_and_says_that_it_was_scaled(
+    ran, model_file, birds_csv, birds, tmp_path
+):
     page = tmp_path / "page.html"
     ran("report", model_file, birds_csv, "-o", page, "--title", "My <birds>", "-q")
     text = page.read_text("utf-8")
-    assert "My &lt;birds&gt; (columns scaled by max)" in text
+    assert "<title>My &lt;birds&gt;</title>" in text
+    assert "divided by their largest absolute value" in text
+    assert "not the rows of the fit" not in text
+    points = re.search(r'id="points">(.*?)</script>', text)[1]
+    mass = next(c for c in json.loads(points)["columns"] if c["name"] == "body_mass_g")
+    assert mass["values"] == birds["body_mass_g"].tolist()
+    codes = re.findall("<pre><code>(.*?)</code>", text, re.DOTALL)
+    names = {"X": birds[COLUMNS].to_numpy(), "X_new": birds[COLUMNS].to_numpy()}
+    exec(html.unescape(codes[0]), names)
+    assert (names["model"].predict(names["X"]) == load(model_file).labels_).all()
     assert json.loads(ran("report", model_file, birds_csv, "-o", page, "--json").out) == {
         "output": str(page),
         "n_rows": 333,

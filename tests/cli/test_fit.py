@@ -41,7 +41,9 @@ def test_ignored_columns_are_left_out_without_a_word(fitted, birds_csv):
 
 
 def test_named_columns_are_taken_in_the_order_given(fitted, birds, birds_csv):
-    model, header, said = fitted(birds_csv, "--columns", "body_mass_g,bill_length_mm")
+    model, header, said = fitted(
+        birds_csv, "--columns", "body_mass_g,bill_length_mm", "--scale", "none"
+    )
     assert header["preprocessing"]["columns"] == ["body_mass_g", "bill_length_mm"]
     expected = LinearTAE(3, 1, random_state=0).fit(birds[["body_mass_g", "bill_length_mm"]])
     assert (model.cluster_centers_ == expected.cluster_centers_).all()
@@ -115,9 +117,40 @@ def test_missing_values_are_an_error_with_counts_until_the_rows_may_go(run, ran,
     assert read_header(model)["training"]["n_samples"] == 330
 
 
-def test_columns_of_different_units_are_remarked_upon_unless_scaled(fitted, birds_csv):
-    assert "--scale standard" in fitted(birds_csv)[2].err
-    assert "--scale standard" not in fitted(birds_csv, "--scale", "max")[2].err
+def test_columns_of_different_units_are_standardised_and_that_is_said(fitted, birds_csv):
+    model, header, said = fitted(birds_csv)
+    assert header["preprocessing"]["scale"] == "standard"
+    assert "body_mass_g spans 3,600 and bill_depth_mm 8.4" in said.err
+    assert "--scale none" in said.err
+    assert "4 columns, scaled by standard;" in said.out
+    asked, _, _ = fitted(birds_csv, "--scale", "standard")
+    assert (model.loss_, model.labels_.tolist()) == (asked.loss_, asked.labels_.tolist())
+    for scale in ("none", "standard", "max"):
+        assert "spans" not in fitted(birds_csv, "--scale", scale)[2].err
+
+
+def test_columns_of_one_unit_and_arrays_are_left_as_they_are(fitted, birds, tmp_path):
+    bills = tmp_path / "bills.csv"
+    birds[COLUMNS[:3]].to_csv(bills, index=False)
+    np.save(tmp_path / "array.npy", birds[COLUMNS].to_numpy())
+    for path in (bills, tmp_path / "array.npy"):
+        _, header, said = fitted(path)
+        assert header["preprocessing"]["scale"] == "none"
+        assert "spans" not in said.err
+        assert "scaled" not in said.out
+
+
+def test_centres_are_told_in_the_units_of_the_table(fitted, ran, birds, birds_csv, tmp_path):
+    model, _, said = fitted(birds_csv, "--json")
+    X = birds[COLUMNS].to_numpy()
+    centers = X.mean(0) + X.std(0) * model.cluster_centers_
+    told = [cluster["center"] for cluster in json.loads(said.out)["clusters"]]
+    np.testing.assert_allclose(told, centers)
+    kept = json.loads(ran("info", tmp_path / "model.tae", "--json").out)["clusters"]
+    np.testing.assert_allclose([cluster["center"] for cluster in kept], centers)
+    line = f"bill_length_mm {centers[0, 0]:.4g}"
+    for text in (fitted(birds_csv)[2].out, ran("info", tmp_path / "model.tae").out):
+        assert f"its centre is at  {line}" in text
 
 
 def test_scaling_is_that_of_scikit_learn(fitted, birds, birds_csv):
@@ -158,7 +191,7 @@ def test_known_labels_are_those_that_the_python_api_takes(fitted, birds, tmp_pat
     path = tmp_path / "table.csv"
     known = np.where(np.arange(len(birds)) % 20 == 0, birds["species"] == "Gentoo", -1)
     birds[COLUMNS].assign(group=known).to_csv(path, index=False)
-    model, header, _ = fitted(path, "--labels", "group", k=2)
+    model, header, _ = fitted(path, "--labels", "group", "--scale", "none", k=2)
     expected = LinearTAE(2, 1, random_state=0).fit(birds[COLUMNS], labels=known)
     assert (model.labels_ == expected.labels_).all()
     assert header["preprocessing"]["names"] == []

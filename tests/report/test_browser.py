@@ -119,7 +119,7 @@ def test_hover_shows_the_row(open_page, penguin_page, penguins, species):
     reader.point(*place)
     # Another point may lie on the same pixel; the tip names the one it shows.
     found = int(re.match(r"row (\d+)", reader.tip)[1])
-    assert abs(penguins[0][found] - penguins[0][row])[[1, 2]].max() < 0.01
+    assert abs(penguins[0][found] - penguins[0][row])[[0, 1]].max() < 0.01
     assert species[found] in reader.tip
     for value in penguins[0][found]:
         assert f"{value:.6g}" in reader.tip
@@ -219,7 +219,7 @@ def test_dragging_zooms_and_a_double_click_zooms_out(open_page, penguin_page):
 def test_the_map_is_walked_with_the_keyboard(open_page, penguin_page, penguins):
     reader = open_page(penguin_page)
     reader.run("document.getElementById('plot').focus()")
-    along = penguins[0][:, 1]
+    along = penguins[0][:, 0]
     seen = []
     for _ in range(4):
         reader.press("\ue014")  # right

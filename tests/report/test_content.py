@@ -149,11 +149,12 @@ def test_a_code_of_one_number_draws_the_decoder_s_curve(deep, penguins, write):
     np.testing.assert_allclose(path[:60], curve, rtol=1e-4)
 
 
-def test_the_map_begins_with_the_clearest_reversal(penguin_page, names):
+def test_the_map_begins_with_the_pair_that_separates_best(penguin_page):
     start = [
         penguin_page.points["columns"][place]["name"] for place in penguin_page.points["start"]
     ]
-    assert set(start) == {"bill_depth_mm", "flipper_length_mm"}
+    assert start == ["bill_length_mm", "bill_depth_mm"]
+    assert "It opens on the two features that separate" in penguin_page.text_in("map")
 
 
 # Trends -----------------------------------------------------------------------------------------
@@ -193,13 +194,12 @@ def test_worst_fits_are_those_with_the_lowest_scores(linear, penguins, names, pe
     rows = [int(one["data-row"]) for one in penguin_page.has("button") if "data-row" in one]
     assert rows[-50:] == np.argsort(scores, kind="stable")[:50].tolist()
     worst = int(scores.argmin())
-    missed = (X - linear.reconstruct(X))[worst]
-    usual = np.sqrt(((X - linear.reconstruct(X)) ** 2).mean(0))
-    first = int(np.abs(missed / usual).argmax())
+    missed = (X - linear.reconstruct(X))[worst] ** 2
+    first = int(missed.argmax())
     numbers = penguin_page.numbers_in("anomalies")
     times = -scores[worst] / np.median(-scores)
     assert numbers[:2] == pytest.approx([-scores[worst], times])
-    assert numbers[3] == pytest.approx((missed / usual)[first])
+    assert numbers[5] == pytest.approx(missed[first] / -scores[worst])
     assert names[first] in penguin_page.text_in("anomalies")
 
 

@@ -262,13 +262,13 @@ def report(
     check_writable(output)
     inputs, messages = options.read(), options.messages
     rows, preparation = inputs.rows, inputs.preparation
-    scale, k = preparation.scaling.name, len(inputs.model.cluster_centers_)
-    heading = title or f"{Path(rows.table.name).name}: {k} clusters"
-    with messages.progress("writing"):
-        page = inputs.ask(
-            "report",
+    k = len(inputs.model.cluster_centers_)
+    with messages.progress("writing"), messages.warnings_as_notes():
+        page = inputs.model.report(
+            rows.values,
             output,
-            title=heading if scale == "none" else f"{heading} (columns scaled by {scale})",
+            title=title or f"{Path(rows.table.name).name}: {k} clusters",
+            scaler=preparation.scaling,
             identifiers=rows.table.select(rows.unused).take(rows.numbers) if rows.unused else None,
             feature_names=preparation.columns,
             shape=preparation.shape,

@@ -42,6 +42,7 @@ class FitInputs:
 
     X: NDArray[Any] | Batches
     preparation: Preparation
+    values: NDArray[Any] | None = None  # the same in the units of the table; None for a stream
     known: NDArray[Any] | None = None  # labels (n,), -1 for unknown
     streamed: bool = False
 
@@ -109,7 +110,7 @@ def _streamed(
     from tensorae.data import Batches, Preparation, Scaling, split_names
 
     needs_table = {
-        "--scale": options.scale is not Scale.none,
+        "--scale": options.scale not in (Scale.auto, Scale.none),
         "--labels": options.labels is not None,
         "--ignore": bool(options.ignore),
         "--drop-missing": options.drop_missing,
@@ -158,7 +159,7 @@ def _in_memory(
     )
     for note in rows.notes:
         messages.note(note)
-    return FitInputs(rows.X, preparation, rows.known)
+    return FitInputs(rows.X, preparation, rows.values, rows.known)
 
 
 # Fit and tell -----------------------------------------------------------------------------------
@@ -241,7 +242,12 @@ def _clusters(
     with messages.warnings_as_notes():
         names = preparation.columns
         clusters = describe(
-            model, inputs.X, feature_names=names, n_features=N_FEATURES, n_members=0
+            model,
+            inputs.values,
+            feature_names=names,
+            scaler=preparation.scaling,
+            n_features=N_FEATURES,
+            n_members=0,
         )
     entries = cluster_entries(clusters, preparation)
     return cluster_lines(clusters, preparation), {"clusters": entries}

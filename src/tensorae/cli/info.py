@@ -13,7 +13,7 @@ from tensorae.cli.options import MODEL_FILE, with_options
 
 if TYPE_CHECKING:
     from tensorae.data import Preparation
-    from tensorae.explain import Description
+    from tensorae.explain import ClusterSummary, Description
 
 __all__ = ["N_FEATURES", "cluster_entries", "cluster_lines", "info", "size_entries"]
 
@@ -36,7 +36,12 @@ def info(model_file: MODEL_FILE, messages: Messages) -> None:
         messages.say(f"{name:<{WIDTH}}{value}")
     if header["class"] == "LinearTAE":
         model = load(model_file)
-        clusters = describe(model, feature_names=preparation.columns, n_features=N_FEATURES)
+        clusters = describe(
+            model,
+            feature_names=preparation.columns,
+            scaler=preparation.scaling,
+            n_features=N_FEATURES,
+        )
         lines = cluster_lines(clusters, preparation)
         entries = cluster_entries(clusters, preparation)
     else:  # a network needs samples to say more
@@ -80,6 +85,7 @@ def cluster_lines(description: Description, preparation: Preparation) -> list[st
         )
         if named and cluster.defining:
             lines.append(f"  unlike the rest   {', '.join(map(str, cluster.defining))}")
+            lines.append(f"  its centre is at  {_centre(cluster, preparation)}")
         if named and cluster.components:
             loadings = ", ".join(map(str, cluster.components[0].loadings))
             lines.append(f"  varies most along {loadings}")
@@ -87,8 +93,15 @@ def cluster_lines(description: Description, preparation: Preparation) -> list[st
     return [*lines, f"and {rest} more clusters"] if rest > 0 else lines
 
 
+def _centre(cluster: ClusterSummary, preparation: Preparation) -> str:
+    """The centre in the features that set it apart, in the units of the table."""
+    places = {name: place for place, name in enumerate(preparation.columns or ())}
+    names = [loading.feature for loading in cluster.defining]
+    return ", ".join(f"{name} {cluster.center[places[name]]:.4g}" for name in names)
+
+
 def cluster_entries(description: Description, preparation: Preparation) -> list[dict[str, Any]]:
-    """The same for scripts, and more; centres are on the scale of the model."""
+    """The same for scripts, and more; centres are in the units of the table."""
     entries = [cluster.to_dict() for cluster in description]
     for label, entry in enumerate(entries):
         entry["name"] = preparation.names[label] if preparation.names else None

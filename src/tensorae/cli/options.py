@@ -51,7 +51,7 @@ in_large_data = functools.partial(typer.Option, rich_help_panel="Large data")
 
 
 Format = StrEnum("Format", ["csv", "tsv", "parquet", "arrow", "npy", "image"])  # data.FORMATS
-Scale = StrEnum("Scale", ["none", "standard", "max"])  # data.SCALES
+Scale = StrEnum("Scale", ["auto", "none", "standard", "max"])  # data.SCALES
 # Which columns of the input come along; the unused ones are those that the model does not take.
 Keep = StrEnum("Keep", ["all", "text", "unused", "none"])
 # LinearTAE, or TAE with one of its architectures.
@@ -204,7 +204,10 @@ class ColumnOptions:
     labels: Annotated[
         str | None, in_columns("--labels", help="Column of the few known labels, else empty.")
     ] = None
-    scale: Annotated[Scale, in_columns("--scale", help="Bring columns to one scale.")] = Scale.none
+    scale: Annotated[
+        Scale,
+        in_columns("--scale", help="Bring columns to one scale; auto: where their units differ."),
+    ] = Scale.auto
 
     def __post_init__(self) -> None:
         if self.columns and self.ignore:

@@ -13,6 +13,7 @@ batches.py        Batches: what a solver goes through, larger than memory
 table.py          all rows of files in memory
 kinds.py          what a column holds: numbers, text, dates; how numbers are written
 columns.py        columns of a table -> numbers and known labels
+scaling.py        columns on one scale, and back
 preparation.py    what was done to a table before the fit, remembered in the model file
 writing.py        results -> file, batch by batch
 """
@@ -42,7 +43,8 @@ from tensorae.data.files import (
     output_format,
 )
 from tensorae.data.images import image_paths, read_images, write_images
-from tensorae.data.preparation import SCALES, Preparation, PreparedTable, Scaling
+from tensorae.data.preparation import Preparation, PreparedTable
+from tensorae.data.scaling import SCALES, Scaling
 from tensorae.data.table import Table, read_table
 from tensorae.data.writing import (
     safe_text,

@@ -1,4 +1,4 @@
-"""What was done to a table before the fit: its scaling and all else, remembered and done again.
+"""What was done to a table before the fit, remembered and done again.
 
 Shapes: n rows, d features, k clusters.
 """
@@ -28,85 +28,13 @@ from tensorae.data.columns import (
 )
 from tensorae.data.files import listed
 from tensorae.data.parts import Array
+from tensorae.data.scaling import SCALES, Scaling, widest_and_narrowest
 from tensorae.data.table import Table
-from tensorae.exceptions import InvalidInputError, ModelFileError, unknown_choice
+from tensorae.exceptions import InvalidInputError, ModelFileError
 
-__all__ = ["SCALES", "Preparation", "PreparedTable", "Scaling"]
+__all__ = ["Preparation", "PreparedTable"]
 
 VERSION = 1
-SCALES = ("none", "standard", "max")
-# Spreads that differ by more than this factor are of different units, as a rule.
-UNEVEN = 10.0
-
-
-@dataclass(frozen=True, eq=False)
-class Scaling:
-    """``(x - shift) / unit``, column by column.
-
-    Attributes
-    ----------
-    name : {"none", "standard", "max"}
-    shift : ndarray of shape (d,)
-    unit : ndarray of shape (d,)
-        Never zero.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from tensorae.data import Scaling
-    >>> X = np.array([[1.0, 100.0], [2.0, 400.0]])
-    >>> scaling = Scaling.of(X, "max")
-    >>> scaling.apply(X)
-    array([[0.5 , 0.25],
-           [1.  , 1.  ]])
-    >>> scaling.undo(scaling.apply(X))
-    array([[  1., 100.],
-           [  2., 400.]])
-    """
-
-    name: str
-    shift: Array
-    unit: Array
-
-    @classmethod
-    def of(cls, X: Array, name: str) -> Scaling:
-        """Learn a scaling from rows (n, d).
-
-        "standard" gives every column mean 0 and variance 1, "max" divides it by its largest
-        absolute value. A column that never changes, or is zero, keeps its unit.
-        """
-        if name not in SCALES:
-            raise unknown_choice("scale", name, SCALES)
-        if name == "none":
-            return cls.none(X.shape[1])
-        if name == "max":
-            largest = np.abs(X).max(0).astype(np.float64)
-            return cls(name, np.zeros(X.shape[1]), np.where(largest > 0, largest, 1.0))
-        shift = X.mean(0, dtype=np.float64)
-        unit = np.sqrt(np.mean((X - shift) ** 2, 0))
-        # What rounding makes of a column that never changes is no spread.
-        rounding = 10 * np.finfo(X.dtype).eps * np.abs(shift)
-        return cls(name, shift, np.where(unit > rounding, unit, 1.0))
-
-    @classmethod
-    def none(cls, d: int) -> Scaling:
-        """Columns stay as they are."""
-        return cls("none", np.zeros(d), np.ones(d))
-
-    def apply(self, X: Array) -> Array:
-        """Rows (n, d) on the common scale, in their precision."""
-        if self.name == "none":
-            return X
-        centred = X if self.name == "max" else X - self.shift.astype(X.dtype)
-        scaled: Array = centred / self.unit.astype(X.dtype)
-        return scaled
-
-    def undo(self, X: Array) -> Array:
-        """Rows (n, d) in their own units again."""
-        if self.name == "none":
-            return X
-        restored: Array = X * self.unit.astype(X.dtype) + self.shift.astype(X.dtype)
-        return restored
 
 
 @dataclass(frozen=True, eq=False)
@@ -118,6 +46,8 @@ class PreparedTable:
     X : ndarray of shape (m, d)
         On the scale of the model; images are flat. Of the n rows of the table, those that lack
         nothing.
+    values : ndarray of shape (m, d)
+        The same in the units of the table.
     table : Table
         All rows as they were read.
     unused : tuple of str
@@ -131,6 +61,7 @@ class PreparedTable:
     """
 
     X: Array
+    values: Array
     table: Table
     unused: tuple[str, ...]
     numbers: NDArray[np.intp]
@@ -191,7 +122,8 @@ class Preparation:
             Just these, or all but these; of arrays and images all is taken.
         labels : str, optional
             Column of the few known labels.
-        scale : {"none", "standard", "max"}, default="none"
+        scale : {"none", "standard", "max", "auto"}, default="none"
+            "auto" leaves arrays and images as they are: their numbers are of one kind.
         drop_missing : bool, default=False
             Leave out rows in which something is missing; otherwise that is an error.
 
@@ -210,15 +142,15 @@ class Preparation:
             known, names = known_labels(table.take(whole), labels, n_clusters)
         preparation = cls(
             columns=chosen,
-            scaling=Scaling.of(matrix[whole], scale),
+            scaling=Scaling.of(matrix[whole], _scale_of(scale, table)),
             shape=table.shape,
             names=cluster_names(names, n_clusters) if names else (),
             labels=labels,
         )
         rows = preparation._scaled(table, matrix, chosen, whole)
         notes += rows.notes
-        if scale == "none" and chosen is not None:
-            notes.append(_note_on_units(rows.X, chosen))
+        if scale == "auto" and chosen is not None:
+            notes.append(_note_on_units(rows.values, chosen))
         return preparation, replace(rows, known=known, notes=tuple(filter(None, notes)))
 
     @classmethod
@@ -311,7 +243,8 @@ class Preparation:
             matrix = matrix[whole]
         numbers = np.flatnonzero(whole)
         unused = tuple(name for name in table.columns if name not in set(columns or ()))
-        return PreparedTable(self.scaling.apply(matrix), table, unused, numbers, notes=notes)
+        X = self.scaling.apply(matrix)
+        return PreparedTable(X, matrix, table, unused, numbers, notes=notes)
 
     def undo(self, X: Array) -> Array:
         """Samples (n, d) of the model in the units of the table."""
@@ -344,17 +277,25 @@ class Preparation:
             )
 
 
+def _scale_of(scale: str, table: Table) -> str:
+    return "none" if scale == "auto" and table.samples is not None else scale
+
+
 def _note_on_units(X: Array, columns: Sequence[str]) -> str:
-    """Say that columns are of different units, where they seem to be."""
-    spreads = {name: s for name, s in zip(columns, X.std(0).tolist(), strict=True) if s > 0}
-    if not spreads or max(spreads.values()) <= UNEVEN * min(spreads.values()):
+    """Say that columns were standardised, and why."""
+    uneven = widest_and_narrowest(X)
+    if uneven is None:
         return ""
-    wide, narrow = (choose(spreads, key=lambda name: spreads[name]) for choose in (max, min))
+    wide, narrow = uneven
     return (
-        f"{shown(wide)} varies by {spreads[wide]:.3g} and {shown(narrow)} by "
-        f"{spreads[narrow]:.3g}, so that the "
-        "first counts for more; --scale standard or --scale max puts columns on a par."
+        f"{shown(columns[wide])} spans {_size(np.ptp(X[:, wide]))} and {shown(columns[narrow])} "
+        f"{_size(np.ptp(X[:, narrow]))}, so that the first would count for more: columns are "
+        "standardised, to mean 0 and variance 1; --scale none leaves them as they are."
     )
+
+
+def _size(value: float) -> str:
+    return f"{value:,.0f}" if 100 <= value < 1e9 else f"{value:.3g}"
 
 
 def _checked(stored: Mapping[str, Any], d: Any) -> Preparation:

@@ -288,6 +288,7 @@ class BaseTAE(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMixin, B
         title: str | None = None,
         identifiers: Any = None,
         feature_names: Any = None,
+        scaler: Any = None,
         shape: Any = None,
         noise: float | str | None = None,
         max_points: int = 5000,
@@ -311,11 +312,14 @@ class BaseTAE(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMixin, B
             default the index of a pandas data frame, where it is more than a count.
         feature_names : sequence of str, optional
             Taken from X or the fit where they know them.
+        scaler : scaler of scikit-learn, optional
+            What brought the features to the scale of the fit, fitted, such as a
+            ``StandardScaler``. X is then in the features' own units, and so is the page.
         shape : (height, width) or (c, height, width), optional
             Says that rows are images, where neither X nor the fit knows.
         noise : float or "auto", optional
-            Standard deviation of noise that ``LinearTAE.denoise`` should take out; without it
-            nothing is de-noised. A ``TAE`` knows by itself.
+            Standard deviation of noise, on the scale of the fit, that ``LinearTAE.denoise``
+            should take out; without it nothing is de-noised. A ``TAE`` knows by itself.
         max_points : int, default=5000
             Points in the scatter. Of more samples a random part of each cluster is drawn, the same
             every time; rows that the page names, such as those that fit worst, come on top.
@@ -336,6 +340,7 @@ class BaseTAE(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMixin, B
             title=title,
             identifiers=identifiers,
             feature_names=feature_names,
+            scaler=scaler,
             shape=shape,
             noise=noise,
             max_points=max_points,

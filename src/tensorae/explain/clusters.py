@@ -1,17 +1,18 @@
-"""A fitted model -> what makes up each cluster, and the lines that show it.
+"""A fitted model -> what makes up each cluster.
 
-Shapes: n samples, k clusters, d features, h latent, m members of a cluster, p points of a line.
+Shapes: n samples, k clusters, d features, h latent, m members of a cluster.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from tensorae.data.scaling import Scaling
 from tensorae.exceptions import InvalidInputError
 from tensorae.explain.results import ClusterSummary, Component, Description, Loading
 from tensorae.explain.samples import (
@@ -19,31 +20,14 @@ from tensorae.explain.samples import (
     FittedModel,
     check_fitted,
     check_whole,
-    evenly_spaced,
     has_components,
     in_units,
     model_names,
 )
 
-__all__ = [
-    "AxisLine",
-    "axis_ends",
-    "cluster_axes",
-    "describe",
-    "describe_samples",
-    "overall_directions",
-    "overall_axis",
-    "telling_features",
-]
+__all__ = ["describe", "describe_samples", "principal_directions"]
 
 Array = NDArray[Any]
-
-# An axis reaches two standard deviations to either side: 95 % of a Gaussian cluster.
-REACH = 2.0
-MOST_COMPONENTS = 2
-CURVE_POINTS = 60
-# Rows that the overall directions are taken from; more would cost time and change nothing to see.
-MOST_ROWS, MOST_WIDE_ROWS, WIDE = 20_000, 2000, 2000
 
 
 def describe(
@@ -51,6 +35,7 @@ def describe(
     X: Any = None,
     *,
     feature_names: Sequence[str] | None = None,
+    scaler: Any = None,
     n_features: int = 5,
     n_members: int = 5,
 ) -> Description:
@@ -65,6 +50,9 @@ def describe(
         ``LinearTAE`` is described by its own numbers, and no rows are named; a ``TAE`` needs it.
     feature_names : sequence of str, optional
         Taken from X or the model where they know them; otherwise x0, x1, …
+    scaler : scaler of scikit-learn, optional
+        What brought the features to the scale of the fit, fitted, such as a ``StandardScaler``. X
+        and the centres are then in the features' own units.
     n_features : int, default=5
         Main features to list for a component and a cluster.
     n_members : int, default=5
@@ -81,8 +69,8 @@ def describe(
     keeps, over the whole cluster, where the slope of the decoder would hold at one point only. For
     a linear autoencoder the two agree.
 
-    Loadings are in the units of the samples, as the model sees them: a feature with large numbers
-    dominates. Scale the features before the fit where that is not meant.
+    Loadings are on the scale of the model: a feature with large numbers dominates. Scale the
+    features before the fit where that is not meant; ``step`` has the same in their own units.
 
     Examples
     --------
@@ -102,10 +90,11 @@ def describe(
     check_whole("n_features", n_features, 1, remedy="5 is usual.")
     check_whole("n_members", n_members, 0, remedy="5 is usual.")
     if X is not None:
-        samples = ClusteredSamples.of(model, X, feature_names)
+        samples = ClusteredSamples.of(model, X, feature_names, scaler)
         return describe_samples(samples, n_features=n_features, n_members=n_members)
     facts = _known_to(model)
-    return _description(model, facts, model_names(model, feature_names), n_features, 0)
+    names = model_names(model, feature_names)
+    return _description(model, facts, names, Scaling.like(scaler, len(names)), n_features, 0)
 
 
 def describe_samples(
@@ -117,7 +106,8 @@ def describe_samples(
 ) -> Description:
     """The same of samples that are sorted already; features may be called by their numbers."""
     names = tuple(map(str, range(samples.d))) if numbered else samples.names
-    return _description(samples.model, _seen_in(samples), names, n_features, n_members)
+    facts = _seen_in(samples.scaled)
+    return _description(samples.model, facts, names, samples.scaling, n_features, n_members)
 
 
 # Facts ------------------------------------------------------------------------------------------
@@ -135,7 +125,7 @@ class _Directions:
 
 @dataclass(frozen=True)
 class _Facts:
-    """What the summaries are written from."""
+    """What the summaries are written from, on the scale of the model."""
 
     sizes: Array  # (k,)
     shares: Array  # (k,)
@@ -147,16 +137,27 @@ class _Facts:
 
 
 def _description(
-    model: FittedModel, facts: _Facts, names: tuple[str, ...], n_features: int, n_members: int
+    model: FittedModel,
+    facts: _Facts,
+    names: tuple[str, ...],
+    scaling: Scaling,
+    n_features: int,
+    n_members: int,
 ) -> Description:
     clusters = tuple(
-        _summary(facts, label, names, n_features, n_members) for label in range(len(facts.sizes))
+        _summary(facts, label, names, scaling, n_features, n_members)
+        for label in range(len(facts.sizes))
     )
     return Description(type(model).__name__, int(facts.sizes.sum()), names, clusters)
 
 
 def _summary(
-    facts: _Facts, label: int, names: tuple[str, ...], n_features: int, n_members: int
+    facts: _Facts,
+    label: int,
+    names: tuple[str, ...],
+    scaling: Scaling,
+    n_features: int,
+    n_members: int,
 ) -> ClusterSummary:
     own = facts.directions[label]
     components = zip(own.components, own.variances, own.ratios, strict=True)
@@ -166,10 +167,16 @@ def _summary(
         label=label,
         size=int(facts.sizes[label]),
         share=float(facts.shares[label]),
-        center=facts.centers[label],
+        center=scaling.undo(facts.centers[label]),
         explained=own.explained,
         components=tuple(
-            Component(float(variance), float(share), _main(row, names, n_features), row)
+            Component(
+                variance=float(variance),
+                share=float(share),
+                loadings=_main(row, names, n_features),
+                direction=row,
+                step=np.sqrt(max(variance, 0)) * row * scaling.unit,
+            )
             for row, variance, share in components
         ),
         defining=_main(apart, names, n_features),
@@ -258,7 +265,7 @@ def _directions_of(x: Array, given_back: Array, h: int) -> _Directions:
     off = x - x.mean(0)
     whole = float((off**2).sum())
     left = float(((x - given_back) ** 2).sum())
-    components = _principal_directions(given_back - given_back.mean(0), h)
+    components = principal_directions(given_back - given_back.mean(0), h)
     along = ((off @ components.T) ** 2).sum(0)
     # Ordered by the members' variance, as the components of a linear model are.
     order = np.argsort(-along, kind="stable")
@@ -269,7 +276,7 @@ def _directions_of(x: Array, given_back: Array, h: int) -> _Directions:
     return _Directions(components, along / len(x), along / whole, explained)
 
 
-def _principal_directions(off: Array, h: int) -> Array:
+def principal_directions(off: Array, h: int) -> Array:
     """Orthonormal rows (at most h, d) of largest variance, largest loading positive."""
     m, d = off.shape
     # The smaller of the two Gram matrices has the same spectrum.
@@ -281,76 +288,6 @@ def _principal_directions(off: Array, h: int) -> Array:
     largest = np.take_along_axis(rows, np.abs(rows).argmax(1)[:, None], axis=1)
     directions: Array = rows * np.sign(largest)
     return directions
-
-
-# Lines and features to show ---------------------------------------------------------------------
-
-
-@dataclass(frozen=True)
-class AxisLine:
-    """A line of p points (p, d): a component of a cluster, or an axis of all samples (-1)."""
-
-    cluster: int
-    component: int
-    points: Array
-
-
-def cluster_axes(
-    samples: ClusteredSamples, description: Description | None = None
-) -> list[AxisLine]:
-    """What the autoencoders keep: components, or the curve that a code of one number draws."""
-    if not has_components(samples.model) and samples.h == 1:
-        return _decoded_curves(samples)
-    return [
-        AxisLine(
-            cluster.label,
-            number,
-            axis_ends(cluster.center, component.direction, component.variance),
-        )
-        for cluster in description or describe_samples(samples)
-        for number, component in enumerate(cluster.components[:MOST_COMPONENTS])
-    ]
-
-
-def _decoded_curves(samples: ClusteredSamples) -> list[AxisLine]:
-    """What each decoder makes of the codes of its members, from the least to the largest."""
-    lines = []
-    for label in np.flatnonzero(samples.sizes).tolist():
-        own = samples.codes[samples.labels == label, 0]
-        way = np.linspace(own.min(), own.max(), CURVE_POINTS)[:, None].astype(own.dtype)
-        points = samples.model.inverse_transform(way, np.full(len(way), label))
-        lines.append(AxisLine(label, 0, np.asarray(points).reshape(len(way), -1)))
-    return lines
-
-
-def overall_directions(samples: ClusteredSamples, count: int) -> Array:
-    """The first principal directions (at most count, d) of all samples."""
-    rows = evenly_spaced(samples.n, MOST_ROWS if samples.d <= WIDE else MOST_WIDE_ROWS)
-    return _principal_directions(samples.values[rows] - samples.mean, count)
-
-
-def overall_axis(samples: ClusteredSamples, directions: Array) -> list[AxisLine]:
-    """The axis that one linear autoencoder for all samples would keep; none where none varies."""
-    if len(directions) == 0:
-        return []
-    along = (samples.values - samples.mean) @ directions[0]
-    return [AxisLine(-1, 0, axis_ends(samples.mean, directions[0], float((along**2).mean())))]
-
-
-def axis_ends(center: Array, direction: Array, variance: float) -> Array:
-    """Both ends (2, d) of a principal axis."""
-    reach = REACH * np.sqrt(max(variance, 0)) * direction
-    return np.stack([center - reach, center + reach])
-
-
-def telling_features(
-    samples: ClusteredSamples, components: Iterable[Component] = ()
-) -> NDArray[np.intp]:
-    """All columns, those first in which centres differ or components reach most, in spreads."""
-    score = _doubled(samples.model.cluster_centers_).std(0)
-    for component in components:
-        score = np.maximum(score, np.sqrt(max(component.variance, 0)) * np.abs(component.direction))
-    return np.argsort(-in_units(score, samples.spread), kind="stable")
 
 
 def _doubled(values: Any) -> Array:

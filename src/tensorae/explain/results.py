@@ -81,13 +81,16 @@ class Component(_Result):
     loadings : tuple of Loading
         Its main features, largest first.
     direction : ndarray of shape (d,)
-        The loadings of all features; their squares sum to one.
+        The loadings of all features, on the scale of the model; their squares sum to one.
+    step : ndarray of shape (d,)
+        How far one standard deviation along it is in each feature, in the feature's own units.
     """
 
     variance: float
     share: float
     loadings: tuple[Loading, ...]
     direction: NDArray[Any] = field(repr=False)
+    step: NDArray[Any] = field(repr=False)
 
 
 @dataclass(frozen=True, eq=False)
@@ -102,6 +105,7 @@ class ClusterSummary(_Result):
     share : float
         Of all samples.
     center : ndarray of shape (d,)
+        In the units of the features.
     explained : float
         Share of the cluster's variance that its autoencoder keeps.
     components : tuple of Component

@@ -15,12 +15,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tensorae import exceptions
+from tensorae.data.scaling import Scaling
 from tensorae.exceptions import InvalidParameterError
 
 __all__ = [
     "ClusteredSamples",
     "FittedModel",
     "as_array",
+    "as_floats",
     "as_rows",
     "check_fitted",
     "check_names",
@@ -46,8 +48,9 @@ class FittedModel(Protocol):
     """What is asked of a fitted model; ``LinearTAE`` and ``TAE`` offer it.
 
     Looked for and used where it is there: ``components_`` with ``explained_variance_``,
-    ``explained_variance_ratio_`` and ``noise_variance_``, ``feature_names_in_``,
-    ``input_shape_``, and the course of the fit as ``loss_path_`` or ``history_``.
+    ``explained_variance_ratio_`` and ``noise_variance_``, ``latent_penalty_``,
+    ``feature_names_in_``, ``input_shape_``, and the course of the fit as ``loss_path_`` or
+    ``history_``.
     """
 
     n_features_in_: int
@@ -95,16 +98,22 @@ def losses_of(model: Any) -> Array:
 class ClusteredSamples:
     """Samples that a fitted model has accepted, and what it makes of them, asked for once.
 
+    The one place where what a model says is turned into the units of the features: values,
+    centres, reconstructions and all that is computed from them are in these units. ``scaled`` is
+    the same on the scale of the model, where its distances, directions and costs are.
+
     Attributes
     ----------
     model : FittedModel
     given : object
-        The samples in the form that the model takes without a warning.
+        The samples in the form, and on the scale, that the model takes without a warning.
     values : ndarray of shape (n, d)
-        The same as floating-point numbers.
+        The same as floating-point numbers in the units of the features.
     names : tuple of str
         Of the features.
     labels : ndarray of shape (n,)
+    scaling : Scaling
+        From the units of the features to the scale of the model.
     """
 
     model: FittedModel
@@ -112,26 +121,39 @@ class ClusteredSamples:
     values: Array
     names: tuple[str, ...]
     labels: Array
+    scaling: Scaling
 
     @classmethod
     def of(
-        cls, model: FittedModel, X: Any, feature_names: Sequence[str] | None = None
+        cls,
+        model: FittedModel,
+        X: Any,
+        feature_names: Sequence[str] | None = None,
+        scaler: Any = None,
     ) -> ClusteredSamples:
-        """Check a fitted model and samples for it; errors about them are the model's own."""
+        """Check a fitted model and samples for it; errors about them are the model's own.
+
+        With a scaler, X is in the units of the features, otherwise as the model takes it.
+        """
         if isinstance(X, ClusteredSamples):
             return X
         check_fitted(model)
-        is_table = hasattr(X, "columns") and not hasattr(X, "collect")
-        if feature_names is None and is_table and len(X.columns):
+        if feature_names is None and _is_table(X) and len(X.columns):
             feature_names = [str(name) for name in X.columns]
-        # A model fitted without names would warn about those of a table.
-        unnamed = is_table and not hasattr(model, "feature_names_in_")
-        given = as_array(X) if unnamed or hasattr(X, "detach") else X
+        scaling = Scaling.like(scaler, int(model.n_features_in_))
+        given = _as_taken(model, X if scaler is None else _scaled(X, scaler))
         labels = np.asarray(model.predict(given))
-        values = as_rows(given)
-        if values.dtype.kind != "f":
-            values = values.astype(np.float64)
-        return cls(model, given, values, model_names(model, feature_names), labels)
+        values = as_floats(given if scaler is None else X)
+        return cls(model, given, values, model_names(model, feature_names), labels, scaling)
+
+    @cached_property
+    def scaled(self) -> ClusteredSamples:
+        """The same samples as the model sees them."""
+        if self.scaling.name == "none":
+            return self
+        plain = Scaling.none(self.d)
+        values = as_floats(self.given)
+        return ClusteredSamples(self.model, self.given, values, self.names, self.labels, plain)
 
     @property
     def k(self) -> int:
@@ -168,6 +190,11 @@ class ClusteredSamples:
         shape = self.sample_shape
         return None if shape is None or (len(shape) == 3 and shape[0] not in (1, 3)) else shape
 
+    @property
+    def centers(self) -> Array:
+        """Of the clusters (k, d)."""
+        return self.scaling.undo(np.asarray(self.model.cluster_centers_, np.float64))
+
     @cached_property
     def sizes(self) -> Array:
         """Members (k,) of each cluster."""
@@ -181,12 +208,22 @@ class ClusteredSamples:
     @cached_property
     def reconstructions(self) -> Array:
         """What the autoencoders give back (n, d)."""
+        if self.scaled is not self:
+            return self.scaling.undo(self.scaled.reconstructions)
         return as_rows(self.model.reconstruct(self.given))
 
     @cached_property
     def misfit(self) -> Array:
         """Smallest cost (n,) of each sample."""
         return -np.asarray(self.model.score_samples(self.given))
+
+    def misfit_parts(self, rows: Array) -> Array:
+        """What misfits are made of (m, d + h): squared errors, then λ times the squared codes."""
+        missed = self.scaled.values[rows] - self.scaled.reconstructions[rows]
+        penalty = float(getattr(self.model, "latent_penalty_", 0))
+        codes = np.sqrt(penalty) * self.codes[rows].reshape(len(rows), -1)
+        parts: Array = np.concatenate([missed, codes], axis=1, dtype=np.float64) ** 2
+        return parts
 
     @cached_property
     def confidence(self) -> Array:
@@ -309,3 +346,27 @@ def as_rows(samples: Any) -> Array:
     """Samples or images of any shape as rows (n, d)."""
     array = np.asarray(samples)
     return array.reshape(len(array), -1)
+
+
+def as_floats(samples: Any) -> Array:
+    """The same as floating-point numbers."""
+    rows = as_rows(as_array(samples))
+    return rows if rows.dtype.kind == "f" else rows.astype(np.float64)
+
+
+def _is_table(X: Any) -> bool:
+    return hasattr(X, "columns") and not hasattr(X, "collect")
+
+
+def _as_taken(model: FittedModel, X: Any) -> Any:
+    # A model fitted without names would warn about those of a table.
+    unnamed = _is_table(X) and not hasattr(model, "feature_names_in_")
+    return as_array(X) if unnamed or hasattr(X, "detach") else X
+
+
+def _scaled(X: Any, scaler: Any) -> Any:
+    """Samples on the scale of the model, by the scaler itself: to the bit as in the fit."""
+    if isinstance(scaler, Scaling):
+        return scaler.apply(as_floats(X))
+    named = _is_table(X) and hasattr(scaler, "feature_names_in_")
+    return scaler.transform(X if named else as_floats(X))

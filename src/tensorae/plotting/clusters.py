@@ -14,15 +14,15 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tensorae.exceptions import InvalidParameterError
-from tensorae.explain.clusters import (
+from tensorae.explain.clusters import describe
+from tensorae.explain.samples import ClusteredSamples, FittedModel, find_feature
+from tensorae.explain.views import (
     AxisLine,
     cluster_axes,
-    describe,
     overall_axis,
     overall_directions,
     telling_features,
 )
-from tensorae.explain.samples import ClusteredSamples, FittedModel, find_feature
 from tensorae.plotting.canvas import (
     MOST_IN_LEGEND,
     cased,
@@ -107,7 +107,7 @@ def plot_clusters(
     ax = one_ax(ax, (6.8, 4.6))
     _draw_pair(ax, samples, _lines(samples, overall=overall), (columns[0], columns[1]))
     if legend:
-        _name_clusters(ax, np.asarray(model.cluster_centers_)[:, columns])
+        _name_clusters(ax, samples.centers[:, columns])
     return ax
 
 

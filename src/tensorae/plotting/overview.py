@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from tensorae.explain.clusters import telling_features
 from tensorae.explain.samples import (
     ClusteredSamples,
     FittedModel,
@@ -17,6 +16,7 @@ from tensorae.explain.samples import (
     losses_of,
 )
 from tensorae.explain.trends import numbered_reversals
+from tensorae.explain.views import separating_pair
 from tensorae.plotting.canvas import one_ax, tick_positions
 from tensorae.plotting.clusters import Feature, plot_clusters, plot_loadings
 from tensorae.plotting.images import plot_reconstructions
@@ -61,7 +61,7 @@ def plot_overview(
         Or images, as in ``fit``.
     features : two names or column numbers, optional
         By default the pair whose trend is most clearly reversed inside the clusters; where there
-        is none, the two in which the centres differ most.
+        is none, the two that separate the clusters best.
     feature_names : sequence of str, optional
         Taken from X or the model where they know them.
     shape : (height, width) or (c, height, width), optional
@@ -136,12 +136,12 @@ def _titles(model: FittedModel, samples: ClusteredSamples | None, *, images: boo
 
 
 def _telling_pair(samples: ClusteredSamples) -> list[int]:
-    """The two features that show most: a reversed trend, or centres far apart."""
+    """The two features that show most: a reversed trend, or clusters far apart."""
     if 2 < samples.d <= MOST_SEARCHED:
         found = numbered_reversals(samples, np.arange(samples.d), max_pairs=1)
         if found.n_reversals:
             return [int(found[0].x), int(found[0].y)]
-    return sorted(telling_features(samples)[:2].tolist())
+    return list(separating_pair(samples)) if samples.d > 1 else [0]
 
 
 def plot_history(model: FittedModel, *, ax: Axes | None = None) -> Axes:

@@ -9,7 +9,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 
 from tensorae.explain import ClusterSummary, Component
-from tensorae.explain.clusters import axis_ends
+from tensorae.explain.views import axis_ends
 from tensorae.report.findings import MOST_DEFINING, Findings
 from tensorae.report.pictures import Painter
 
@@ -33,7 +33,8 @@ class ComponentView:
     """One direction in which a cluster varies."""
 
     share: float  # of the cluster's variance
-    loadings: list[tuple[str, float]]  # its main features
+    # Its main features, and how far one standard deviation along it is in each, in its units.
+    loadings: list[tuple[str, float, float]]
     pictures: tuple[str, ...]  # of images: two standard deviations from the centre, both ways
 
 
@@ -107,9 +108,11 @@ def _component(
 ) -> ComponentView:
     pictures: tuple[str, ...] = ()
     if painter is not None:
-        ends = axis_ends(cluster.center, component.direction, component.variance)
-        pictures = tuple(painter.paint(end) for end in ends)
-    loadings = [(findings.names[int(one.feature)], one.value) for one in component.loadings]
+        pictures = tuple(painter.paint(end) for end in axis_ends(cluster.center, component.step))
+    loadings = [
+        (findings.names[column], value, float(component.step[column]))
+        for column, value in ((int(name), value) for name, value in component.loadings)
+    ]
     return ComponentView(component.share, loadings, pictures)
 
 

@@ -15,8 +15,9 @@ from numpy.typing import NDArray
 
 from tensorae.exceptions import InvalidInputError, InvalidParameterError
 from tensorae.explain import Description
-from tensorae.explain.clusters import describe_samples, telling_features
+from tensorae.explain.clusters import describe_samples
 from tensorae.explain.samples import ClusteredSamples, FittedModel, as_rows, has_components
+from tensorae.explain.views import telling_features
 from tensorae.plotting.images import check_shape
 
 __all__ = ["MOST_DEFINING", "Findings", "Identifiers", "root_mean_square"]
@@ -46,11 +47,12 @@ class Findings(ClusteredSamples):
         *,
         identifiers: Any,
         feature_names: Sequence[str] | None,
+        scaler: Any,
         shape: Sequence[int] | None,
         noise: float | str | None,
     ) -> Findings:
         """Check what came in, and ask the model."""
-        samples = ClusteredSamples.of(model, X, feature_names)
+        samples = ClusteredSamples.of(model, X, feature_names, scaler)
         return cls(
             **vars(samples),
             identifiers=Identifiers.of(identifiers, X, samples.n),
@@ -85,8 +87,10 @@ class Findings(ClusteredSamples):
     @property
     def explained(self) -> float | None:
         """Share of the variance that centres and codes explain; None where nothing varies."""
-        whole = float((self.spread**2).sum())
-        return None if whole == 0 else 1 - float((self.errors**2).sum()) / whole
+        # On the scale of the model, where features can be added up.
+        whole = float(((self.spread / self.scaling.unit) ** 2).sum())
+        missed = float(((self.errors / self.scaling.unit) ** 2).sum())
+        return None if whole == 0 else 1 - missed / whole
 
 
 def root_mean_square(values: Array) -> Array:
@@ -97,16 +101,16 @@ def root_mean_square(values: Array) -> Array:
 
 def _denoised(samples: ClusteredSamples, noise: float | str | None) -> Array | None:
     """De-noised rows where the model was told, or knows by itself, what noise to expect."""
-    model = samples.model
+    model, undo = samples.model, samples.scaling.undo
     if has_components(model):
-        return None if noise is None else as_rows(model.denoise(samples.given, noise=noise))
+        return None if noise is None else undo(as_rows(model.denoise(samples.given, noise=noise)))
     if noise is not None:
         raise InvalidParameterError(
             f"noise must be left out for a {type(model).__name__}, got {noise!r}; "
             "it has learnt in fit what noise to expect."
         )
     try:
-        return as_rows(model.denoise(samples.given))
+        return undo(as_rows(model.denoise(samples.given)))
     except InvalidParameterError:  # it was not fitted for that
         return None
 

@@ -47,6 +47,7 @@ def write_report(
     title: str | None = None,
     identifiers: Any = None,
     feature_names: Sequence[str] | None = None,
+    scaler: Any = None,
     shape: Sequence[int] | None = None,
     noise: float | str | None = None,
     max_points: int = 5000,
@@ -60,7 +61,7 @@ def write_report(
     X : array-like or Tensor of shape (n, d)
     path : path-like
         Of the page.
-    title, identifiers, feature_names, shape, noise, max_points
+    title, identifiers, feature_names, scaler, shape, noise, max_points
         As in ``model.report``.
 
     Returns
@@ -90,6 +91,7 @@ def write_report(
             X,
             identifiers=identifiers,
             feature_names=feature_names,
+            scaler=scaler,
             shape=shape,
             noise=noise,
         )

@@ -13,7 +13,13 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from tensorae.explain.clusters import AxisLine, cluster_axes, overall_axis, overall_directions
+from tensorae.explain.views import (
+    AxisLine,
+    cluster_axes,
+    overall_axis,
+    overall_directions,
+    separating_pair,
+)
 from tensorae.plotting.style import cluster_styles
 from tensorae.report.findings import Findings
 from tensorae.report.pictures import Painter, sprite_of
@@ -43,6 +49,7 @@ class Points:
     json: str  # safe inside a script element
     n_points: int
     features: tuple[int, ...]  # columns of X that can be chosen
+    separating: bool  # whether the map opens on the two that separate the clusters best
     identifiers: tuple[str, ...]  # those that are shown on hover
 
     @classmethod
@@ -60,10 +67,10 @@ class Points:
         # In the order of what a reader would miss most; features take the room that is left.
         others, overall = made.others(), made.directions()
         codes, identifiers = made.codes(), made.identifiers()
-        features = made.features(_wanted(findings, reversals))
+        start = _start(findings, len(directions))
+        features = made.features(_wanted(findings, reversals, start))
         columns = [*features.values(), *overall, *codes, *others]
         sprite = None if painter is None else sprite_of(painter, findings.values[rows])
-        start = _start(findings, reversals, len(directions))
         keys = [column["key"] for column in columns]
         content = {
             "rows": rows.tolist(),
@@ -79,6 +86,7 @@ class Points:
             json=as_json(content),
             n_points=len(rows),
             features=tuple(features),
+            separating=findings.k > 1 and findings.d > 2 and start[0] != "overall0",
             identifiers=tuple(column["name"] for column in identifiers),
         )
 
@@ -133,10 +141,11 @@ class _Columns:
 
     def directions(self) -> list[dict[str, Any]]:
         """All samples seen from their own principal directions: the same for all clusters."""
-        off = self.findings.values[self.rows] - self.findings.mean
-        made = []
+        scaled, made = self.findings.scaled, []
+        off = scaled.values[self.rows] - scaled.mean
+        ends = None if self.line is None else self.findings.scaling.apply(self.line) - scaled.mean
         for number, direction in enumerate(self.overall if self.findings.d > 2 else []):
-            line = None if self.line is None else (self.line - self.findings.mean) @ direction
+            line = None if ends is None else ends @ direction
             name = f"overall direction {number + 1}"
             made.append(_column(f"overall{number}", name, "All clusters", off @ direction, line))
         return self._fitting(made, len(made))
@@ -209,22 +218,21 @@ def _rounded(values: Array) -> list[Any]:
     return [float(f"{value:.{DIGITS}g}") for value in values]
 
 
-def _wanted(findings: Findings, reversals: Reversals) -> list[int]:
-    """Features in the order of how much they show: reversed trends, then the most telling."""
+def _wanted(findings: Findings, reversals: Reversals, start: tuple[str, str]) -> list[int]:
+    """Features that the map opens on, then those of reversed trends, then the most telling."""
+    first = [column for column in range(findings.d) if f"x{column}" in start]
     paired = [column for one in reversals.shown for column in (one.x, one.y)]
-    order = [*paired, *findings.telling.tolist()]
+    order = [*first, *paired, *findings.telling.tolist()]
     return list(dict.fromkeys(order))[:MOST_FEATURES]
 
 
-def _start(findings: Findings, reversals: Reversals, n_directions: int) -> tuple[str, str]:
-    """The pair to begin with."""
-    if reversals.shown:
-        return f"x{reversals.shown[0].x}", f"x{reversals.shown[0].y}"
+def _start(findings: Findings, n_directions: int) -> tuple[str, str]:
+    """The pair to begin with: where clusters lie apart, or all that varies, where that is much."""
     if findings.d == 1:
         return "x0", "cluster"
     if n_directions > 1 and (findings.shape is not None or findings.d > MANY_FEATURES):
         return "overall0", "overall1"
-    x, y = sorted(findings.telling[:2].tolist())
+    x, y = separating_pair(findings)
     return f"x{x}", f"x{y}"
 
 

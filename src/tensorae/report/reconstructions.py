@@ -9,12 +9,12 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from tensorae.explain.samples import in_units
-from tensorae.report.findings import Findings, root_mean_square
+from tensorae.report.findings import Array, Findings, root_mean_square
 from tensorae.report.pictures import Painter
 
 __all__ = [
     "Anomaly",
+    "Cause",
     "FeatureLoss",
     "ImageGrid",
     "anomalies_of",
@@ -25,9 +25,8 @@ __all__ = [
 
 MOST_FEATURES = 60
 MOST_GRIDS = 16
-MOST_REASONS = 3
-# Errors below this share of a feature's spread are rounding.
-ROUNDING = 1e-6
+MOST_CAUSES = 3
+SMALLEST_SHARE = 0.1
 
 
 @dataclass(frozen=True)
@@ -105,6 +104,17 @@ def _grid(findings: Findings, label: int, painter: Painter) -> ImageGrid:
 
 
 @dataclass(frozen=True)
+class Cause:
+    """A part of a misfit: what is missed of a feature or an image, or a code that is far out."""
+
+    name: str
+    share: float  # of the misfit
+    value: float | None = None  # of the feature, in its units, or of the code
+    expected: float | None = None  # of the feature, by the reconstruction
+    times: float | None = None  # a code in units of what is usual in its cluster
+
+
+@dataclass(frozen=True)
 class Anomaly:
     """A row that fits badly."""
 
@@ -114,13 +124,14 @@ class Anomaly:
     misfit: float
     times: float | None  # the misfit in units of the median over all rows
     confidence: float
-    reasons: list[tuple[str, float]]  # features, and what is missed in units of the usual error
+    causes: list[Cause]  # largest first; none where the row fits exactly
     pictures: tuple[str, ...]  # the sample and its reconstruction
 
 
 def anomalies_of(findings: Findings, painter: Painter | None) -> list[Anomaly]:
     """The rows that fit worst, worst first."""
     usual = float(np.median(findings.misfit))
+    parts = findings.misfit_parts(findings.anomalies)
     return [
         Anomaly(
             row=row,
@@ -129,20 +140,40 @@ def anomalies_of(findings: Findings, painter: Painter | None) -> list[Anomaly]:
             misfit=float(findings.misfit[row]),
             times=float(findings.misfit[row]) / usual if usual > 0 else None,
             confidence=float(findings.confidence[row]),
-            reasons=[] if painter is not None else _reasons(findings, row),
+            causes=_causes(findings, row, own),
             pictures=_pictures(findings, row, painter),
         )
-        for row in findings.anomalies.tolist()
+        for row, own in zip(findings.anomalies.tolist(), parts, strict=True)
     ]
 
 
-def _reasons(findings: Findings, row: int) -> list[tuple[str, float]]:
-    missed = np.asarray(findings.values[row] - findings.reconstructions[row], np.float64)
-    real = findings.errors > ROUNDING * np.maximum(findings.spread, np.finfo(float).tiny)
-    times = in_units(missed, np.where(real, findings.errors, 0))
-    first = np.argsort(-np.abs(times), kind="stable")[:MOST_REASONS]
-    # A part as large as usual is no reason.
-    return [(findings.names[i], float(times[i])) for i in first if abs(times[i]) > 1]
+def _causes(findings: Findings, row: int, parts: Array) -> list[Cause]:
+    """What makes up most of a misfit, given all its parts (d + h,)."""
+    if not parts.sum() > 0:
+        return []
+    errors, codes = np.split(parts / parts.sum(), [findings.d])
+    if findings.shape is not None:  # no single pixel says anything
+        errors = errors.sum(keepdims=True)
+    shares = np.concatenate([errors, codes])
+    order = np.argsort(-shares, kind="stable")[:MOST_CAUSES].tolist()
+    return [
+        _cause(findings, row, place, place - len(errors), float(shares[place]))
+        for place in order
+        if place == order[0] or shares[place] >= SMALLEST_SHARE
+    ]
+
+
+def _cause(findings: Findings, row: int, column: int, number: int, share: float) -> Cause:
+    """A feature by its column, or a code by its number, which is negative for features."""
+    if number < 0 and findings.shape is not None:
+        return Cause("pixels", share)
+    if number < 0:
+        value, back = findings.values[row, column], findings.reconstructions[row, column]
+        return Cause(findings.names[column], share, float(value), expected=float(back))
+    code = float(findings.codes[row, number])
+    own = findings.codes[findings.labels == findings.labels[row], number]
+    times = code / float(root_mean_square(own[:, None])[0])
+    return Cause(f"code {number}", share, code, times=times)
 
 
 def _pictures(findings: Findings, row: int, painter: Painter | None) -> tuple[str, ...]:

@@ -5,7 +5,9 @@ Shapes: n samples, k clusters.
 
 from __future__ import annotations
 
+import ast
 import inspect
+import keyword
 import platform
 from dataclasses import dataclass
 from importlib import metadata
@@ -24,6 +26,11 @@ UNSURE = 0.8
 LONGEST_VALUE = 80
 CURVE_POINTS = 200
 VERSIONS = ("torch", "scikit-learn", "numpy")
+SCALED = {
+    "": "",
+    "StandardScaler()": "standardised to mean 0 and variance 1",
+    "MaxAbsScaler()": "divided by their largest absolute value",
+}
 
 
 @dataclass(frozen=True)
@@ -43,6 +50,7 @@ class Parameter:
     name: str
     value: str
     changed: bool
+    code: str  # its value in Python, or its name where that is no plain value
 
 
 @dataclass(frozen=True)
@@ -55,8 +63,9 @@ class Summary:
     curve: str  # polyline in a box of 100 x 30: the loss along the fit; empty where unknown
     steps: str  # what the loss was taken after: "iterations" or "epochs"
     parameters: list[Parameter]
-    call: str  # Python that makes the same model, unfitted
-    architecture: str  # name of a function of the user's own that ``load`` needs, or nothing
+    scaled: str  # what was done to the features before the fit, or nothing
+    fit_again: str  # Python that runs as it stands, given rows X in their own units
+    keep: str  # the same, from there on, with new rows X_new
     versions: dict[str, str]
 
     @classmethod
@@ -64,8 +73,8 @@ class Summary:
         """Ask the model what is not in the findings."""
         model: Any = findings.model
         parameters = _parameters(model)
-        changed = ", ".join(f"{one.name}={one.value}" for one in parameters if one.changed)
-        architecture = getattr(model, "architecture", "")
+        is_scaled = findings.scaling.name != "none"
+        module, scaler = _parted(findings.scaling.call) if is_scaled else ("", "")
         return cls(
             model=type(model).__name__,
             facts=[*_fit_facts(findings), *_model_facts(model)],
@@ -73,8 +82,9 @@ class Summary:
             curve=_curve(losses_of(model)),
             steps="epochs" if hasattr(model, "history_") else "iterations",
             parameters=parameters,
-            call=f"{type(model).__name__}({changed})",
-            architecture="" if isinstance(architecture, str) else _value(architecture),
+            scaled=SCALED.get(scaler, f"scaled by {scaler}"),
+            fit_again=_fit_again(type(model).__name__, parameters, module, scaler),
+            keep=_keep(model, scaled=is_scaled),
             versions=_versions(),
         )
 
@@ -144,7 +154,12 @@ def _parameters(model: Any) -> list[Parameter]:
     given = model.get_params(deep=False)
     usual = inspect.signature(type(model)).parameters  # in the order of the constructor
     return [
-        Parameter(name, _value(given[name]), _value(given[name]) != _value(one.default))
+        Parameter(
+            name,
+            _value(given[name]),
+            changed=_value(given[name]) != _value(one.default),
+            code=_code(name, given[name]),
+        )
         for name, one in usual.items()
     ]
 
@@ -157,6 +172,72 @@ def _value(value: Any) -> str:
         return str(value.__name__)
     text = repr(value)
     return text if len(text) <= LONGEST_VALUE else text[: LONGEST_VALUE - 1] + "…"
+
+
+# Code -------------------------------------------------------------------------------------------
+
+
+def _code(name: str, value: Any) -> str:
+    """A value as Python has it; what is no plain value has a name to be filled in."""
+    if getattr(value, "__name__", "").isidentifier():  # a function of the user's own
+        return str(value.__name__)
+    text = repr(value.item() if isinstance(value, np.generic) else value)
+    try:
+        ast.literal_eval(text)
+    except (ValueError, SyntaxError):
+        return name
+    return text if len(text) <= LONGEST_VALUE else name
+
+
+def _is_name(code: str) -> bool:
+    return code.isidentifier() and not keyword.iskeyword(code)
+
+
+def _parted(call: str) -> tuple[str, str]:
+    """Module and call of ``module.Class(…)``."""
+    path, bracket, rest = call.partition("(")
+    module, _, name = path.rpartition(".")
+    return module, name + bracket + rest
+
+
+def _fit_again(name: str, parameters: list[Parameter], module: str, scaler: str) -> str:
+    changed = [one for one in parameters if one.changed]
+    own = [f"# {one.code}: {one.value}" for one in changed if _is_name(one.code)]
+    model = f"{name}({', '.join(f'{one.name}={one.code}' for one in changed)})"
+    head = [f"from tensorae import {name}"]
+    if scaler:
+        kind = scaler.partition("(")[0]
+        head = [
+            "from sklearn.pipeline import make_pipeline",
+            f"from {module} import {kind}",
+            *head,
+        ]
+        model = f"make_pipeline(\n    {scaler},\n    {model},\n)"
+    return "\n".join([*head, "", *own, f"model = {model}", "model.fit(X)"])
+
+
+def _keep(model: Any, *, scaled: bool) -> str:
+    architecture = getattr(model, "architecture", "")
+    given = "" if isinstance(architecture, str) else f", architecture={_value(architecture)}"
+    kept = """\
+model.save("model.tae")
+
+from tensorae import load
+
+model = load("model.tae"GIVEN)""".replace("GIVEN", given)
+    if scaled:  # the scaler has to be kept with it
+        kept = """\
+import joblib
+
+joblib.dump(model, "model.joblib")
+model = joblib.load("model.joblib")"""
+    return (
+        kept
+        + """
+model.predict(X_new)        # cluster of each row
+model.transform(X_new)      # its code
+model.score_samples(X_new)  # low where a row fits no cluster"""
+    )
 
 
 def _versions() -> dict[str, str]:
