@@ -104,14 +104,17 @@ def test_columns_that_are_named_must_be_numbers():
 def test_gaps_and_infinities_are_counted_by_column_and_rows_marked():
     table = data(a=[1.0, None, 3.0], b=[np.inf, 2.0, 3.0])
     matrix = as_matrix(table, ["a", "b"])
-    words = r"missing in 2 of 3 rows of 't.csv': a \(1\), b \(1\)"
+    words = r"missing, infinite or too large in 2 of 3 rows of 't.csv': a \(1\), b \(1\)"
     with pytest.raises(InvalidInputError, match=words):
         complete_rows(table, matrix, ["a", "b"], drop=False)
     whole = complete_rows(table, matrix, ["a", "b"], drop=True)
     assert whole.tolist() == [False, False, True]
     assert table.take(whole).frame["b"].to_pylist() == [3.0]
+    small = table.take(np.array([True, True, False]))
     with pytest.raises(InvalidInputError, match="leave out the columns that lack most"):
-        complete_rows(table, matrix[:2], ["a", "b"], drop=True)
+        complete_rows(small, matrix[:2], ["a", "b"], drop=True)
+    with pytest.raises(InvalidInputError, match=r"are infinite or too large in 1 of 3 .*b \(1\)"):
+        complete_rows(table, matrix[:, 1:], ["b"], drop=False)
 
 
 # Labels ---------------------------------------------------------------------------------------

@@ -15,6 +15,7 @@ kinds.py          what a column holds: numbers, text, dates; how numbers are wri
 columns.py        columns of a table -> numbers and known labels
 scaling.py        columns on one scale, and back
 preparation.py    what was done to a table before the fit, remembered in the model file
+survey.py         a stream made ready for a fit, as a table is
 writing.py        results -> file, batch by batch
 """
 
@@ -45,6 +46,7 @@ from tensorae.data.files import (
 from tensorae.data.images import image_paths, read_images, write_images
 from tensorae.data.preparation import Preparation, PreparedTable
 from tensorae.data.scaling import SCALES, Scaling
+from tensorae.data.survey import PreparedStream, prepare_stream
 from tensorae.data.table import Table, read_table
 from tensorae.data.writing import (
     safe_text,
@@ -61,6 +63,7 @@ __all__ = [
     "ColumnChoice",
     "File",
     "Preparation",
+    "PreparedStream",
     "PreparedTable",
     "ReadOptions",
     "Scaling",
@@ -79,6 +82,7 @@ __all__ = [
     "known_labels",
     "listed",
     "output_format",
+    "prepare_stream",
     "read_images",
     "read_table",
     "safe_text",

@@ -9,18 +9,17 @@ import re
 import stat
 import sys
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path, PurePath
 from typing import Any
 
 from tensorae._optional import import_optional
-from tensorae.data.parts import Part
+from tensorae.data.parts import Part, as_input_errors, reason
 from tensorae.exceptions import (
     InvalidInputError,
     InvalidParameterError,
-    TensoraeError,
     unknown_choice,
 )
 
@@ -33,16 +32,13 @@ __all__ = [
     "FilePart",
     "ReadOptions",
     "arrow",
-    "as_input_errors",
     "counted",
     "find_files",
     "format_of",
     "listed",
-    "named_errors",
     "natural_order",
     "nearest",
     "output_format",
-    "reason",
     "refuse_twice",
 ]
 
@@ -188,6 +184,10 @@ class FilePart(Part):
 
     def frame(self) -> Any:
         """All rows and columns as a pyarrow Table."""
+        raise InvalidInputError("it holds no named columns.")
+
+    def head(self) -> Any:
+        """The first rows of all columns as a pyarrow Table."""
         raise InvalidInputError("it holds no named columns.")
 
     def _state_now(self) -> tuple[int, int]:
@@ -382,28 +382,3 @@ def nearest(name: str, names: Iterable[str]) -> str | None:
     folded = {known.casefold(): known for known in reversed(list(names))}
     close = difflib.get_close_matches(name.casefold(), folded, n=1, cutoff=0.7)
     return folded[close[0]] if close else None
-
-
-@contextmanager
-def named_errors(name: str) -> Iterator[None]:
-    """Put the name of a file or another part before what is wrong with it."""
-    try:
-        yield
-    except InvalidInputError as error:
-        raise InvalidInputError(f"{name}: {error}") from error
-
-
-@contextmanager
-def as_input_errors(explain: Callable[[Exception], str]) -> Iterator[None]:
-    """Say in one sentence what a reader stumbled over."""
-    try:
-        yield
-    except TensoraeError:
-        raise
-    except Exception as error:  # a damaged file makes a reader stumble over anything
-        raise InvalidInputError(explain(error)) from error
-
-
-def reason(error: Exception) -> str:
-    """What an error says, for a part of a sentence."""
-    return " ".join(str(error).split())[:200].rstrip(".")

@@ -28,11 +28,11 @@ from tensorae.data.columns import (
 )
 from tensorae.data.files import listed
 from tensorae.data.parts import Array
-from tensorae.data.scaling import SCALES, Scaling, widest_and_narrowest
+from tensorae.data.scaling import SCALES, Scaling, Spread, widest_and_narrowest
 from tensorae.data.table import Table
 from tensorae.exceptions import InvalidInputError, ModelFileError
 
-__all__ = ["Preparation", "PreparedTable"]
+__all__ = ["Preparation", "PreparedTable", "note_on_units"]
 
 VERSION = 1
 
@@ -150,7 +150,7 @@ class Preparation:
         rows = preparation._scaled(table, matrix, chosen, whole)
         notes += rows.notes
         if scale == "auto" and chosen is not None:
-            notes.append(_note_on_units(rows.values, chosen))
+            notes.append(note_on_units(Spread.of(rows.values), chosen))
         return preparation, replace(rows, known=known, notes=tuple(filter(None, notes)))
 
     @classmethod
@@ -273,7 +273,7 @@ class Preparation:
         if self.shape is not None and table.shape is not None and table.shape != self.shape:
             raise InvalidInputError(
                 f"the model takes images of shape {self.shape}, got {table.shape} in "
-                f"{table.name!r}; resize them."
+                f"{table.name!r}; --resize {self.shape[-1]}x{self.shape[-2]} brings them to it."
             )
 
 
@@ -281,15 +281,15 @@ def _scale_of(scale: str, table: Table) -> str:
     return "none" if scale == "auto" and table.samples is not None else scale
 
 
-def _note_on_units(X: Array, columns: Sequence[str]) -> str:
+def note_on_units(spread: Spread, columns: Sequence[str]) -> str:
     """Say that columns were standardised, and why."""
-    uneven = widest_and_narrowest(X)
+    uneven = widest_and_narrowest(spread)
     if uneven is None:
         return ""
     wide, narrow = uneven
     return (
-        f"{shown(columns[wide])} spans {_size(np.ptp(X[:, wide]))} and {shown(columns[narrow])} "
-        f"{_size(np.ptp(X[:, narrow]))}, so that the first would count for more: columns are "
+        f"{shown(columns[wide])} spans {_size(spread.ranges[wide])} and {shown(columns[narrow])} "
+        f"{_size(spread.ranges[narrow])}, so that the first would count for more: columns are "
         "standardised, to mean 0 and variance 1; --scale none leaves them as they are."
     )
 

@@ -13,7 +13,7 @@ import numpy as np
 from tensorae.data.parts import Array
 from tensorae.exceptions import InvalidParameterError, unknown_choice
 
-__all__ = ["SCALES", "Scaling", "widest_and_narrowest"]
+__all__ = ["SCALES", "Scaling", "Spread", "widest_and_narrowest"]
 
 SCALES = ("none", "standard", "max")
 # Ranges that differ by more than this factor are of different units, as a rule; but one column in
@@ -24,6 +24,39 @@ SCALERS = {
     "standard": "sklearn.preprocessing.StandardScaler()",
     "max": "sklearn.preprocessing.MaxAbsScaler()",
 }
+
+
+@dataclass(frozen=True, eq=False)
+class Spread:
+    """Where the numbers of d columns lie: all that a scaling is learnt from.
+
+    Attributes
+    ----------
+    lowest, highest, mean, deviation : ndarray of shape (d,)
+        In double precision; the last one is the standard deviation.
+    dtype : numpy dtype
+        Of the numbers.
+    """
+
+    lowest: Array
+    highest: Array
+    mean: Array
+    deviation: Array
+    dtype: np.dtype[Any]
+
+    @classmethod
+    def of(cls, X: Array) -> Spread:
+        """That of rows (n, d)."""
+        mean = X.mean(0, dtype=np.float64)
+        deviation = np.sqrt(np.mean((X - mean) ** 2, 0))
+        ends = X.min(0).astype(np.float64), X.max(0).astype(np.float64)
+        return cls(*ends, mean, deviation, X.dtype)
+
+    @property
+    def ranges(self) -> Array:
+        """From the lowest to the highest number, (d,)."""
+        ranges: Array = self.highest - self.lowest
+        return ranges
 
 
 @dataclass(frozen=True, eq=False)
@@ -57,8 +90,8 @@ class Scaling:
     unit: Array
 
     @classmethod
-    def of(cls, X: Array, name: str) -> Scaling:
-        """Learn a scaling from rows (n, d).
+    def of(cls, X: Array | Spread, name: str) -> Scaling:
+        """Learn a scaling from rows (n, d), or from what is known of them.
 
         "standard" gives every column mean 0 and variance 1, "max" divides it by its largest
         absolute value. A column that never changes, or is zero, keeps its unit. "auto" is
@@ -66,18 +99,21 @@ class Scaling:
         """
         if name not in ("auto", *SCALES):
             raise unknown_choice("scale", name, ("auto", *SCALES))
-        if name == "auto":
-            name = "none" if widest_and_narrowest(X) is None else "standard"
-        if name == "none":
+        if name == "none" and not isinstance(X, Spread):
             return cls.none(X.shape[1])
+        spread = X if isinstance(X, Spread) else Spread.of(X)
+        d = len(spread.mean)
+        if name == "auto":
+            name = "none" if widest_and_narrowest(spread) is None else "standard"
+        if name == "none":
+            return cls.none(d)
         if name == "max":
-            largest = np.abs(X).max(0).astype(np.float64)
-            return cls(name, np.zeros(X.shape[1]), np.where(largest > 0, largest, 1.0))
-        shift = X.mean(0, dtype=np.float64)
-        unit = np.sqrt(np.mean((X - shift) ** 2, 0))
+            largest = np.maximum(np.abs(spread.lowest), np.abs(spread.highest))
+            return cls(name, np.zeros(d), np.where(largest > 0, largest, 1.0))
         # What rounding makes of a column that never changes is no spread.
-        rounding = 10 * np.finfo(X.dtype).eps * np.abs(shift)
-        return cls(name, shift, np.where(unit > rounding, unit, 1.0))
+        rounding = 10 * np.finfo(spread.dtype).eps * np.abs(spread.mean)
+        unit = np.where(spread.deviation > rounding, spread.deviation, 1.0)
+        return cls(name, spread.mean, unit)
 
     @classmethod
     def none(cls, d: int) -> Scaling:
@@ -128,9 +164,9 @@ class Scaling:
         return restored
 
 
-def widest_and_narrowest(X: Array) -> tuple[int, int] | None:
-    """Two columns of rows (n, d) that tell of different units; None where nothing does."""
-    ranges = X.max(0).astype(np.float64) - X.min(0)
+def widest_and_narrowest(spread: Spread) -> tuple[int, int] | None:
+    """Two columns that tell of different units; None where nothing does."""
+    ranges = spread.ranges
     varying = np.flatnonzero(ranges > 0)
     order = varying[np.argsort(ranges[varying], kind="stable")]
     if len(order) == 0:

@@ -16,17 +16,21 @@ from numpy.typing import NDArray
 from tensorae.data.binary_files import NpyPart
 from tensorae.data.files import (
     TEXT,
-    File,
     FilePart,
     ReadOptions,
     arrow,
     find_files,
-    listed,
-    named_errors,
 )
 from tensorae.data.frames import index_columns
 from tensorae.data.images import read_images
-from tensorae.data.sources import compare_names, file_part, no_rows, refuse_repeated
+from tensorae.data.parts import named_errors
+from tensorae.data.sources import (
+    common_format,
+    compare_names,
+    file_part,
+    no_rows,
+    refuse_repeated,
+)
 from tensorae.data.text_files import MISSING
 from tensorae.exceptions import InvalidInputError
 
@@ -123,11 +127,11 @@ def read_table(
     """
     options = options or ReadOptions()
     files = find_files(paths, options, once=True)
-    common = _common_format(files)
+    common = common_format(files, options)
     name = files[0].name if len(files) == 1 else f"{files[0].name} … {files[-1].name}"
     if common == "image":
         labels = arrow().table({"file": [file.label for file in files]})
-        return Table(name, len(files), labels, read_images(files))
+        return Table(name, len(files), labels, read_images(files, size=options.resize))
     if common == "npy":
         samples = _stacked([NpyPart(file) for file in files])
         return Table(name, len(samples), arrow().table({}), samples)
@@ -142,19 +146,6 @@ def read_table(
         from_text=text,
         decimal=options.decimal,
     )
-
-
-def _common_format(files: Sequence[File]) -> str:
-    """What all files are: images, arrays, or tables of any format."""
-    if not files:
-        raise InvalidInputError("no data was given; name a file, a folder or - for standard input.")
-    formats = sorted({file.format for file in files})
-    if len(formats) > 1 and {"image", "npy"} & set(formats):
-        raise InvalidInputError(
-            f"files must be of one kind, got {listed(formats)}; name the files that are meant, "
-            "such as 'folder/*.csv'."
-        )
-    return formats[0]
 
 
 def _joined(parts: Sequence[FilePart]) -> Any:

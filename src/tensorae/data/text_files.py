@@ -11,10 +11,10 @@ from dataclasses import replace
 from functools import cached_property
 from typing import Any
 
-from tensorae.data.files import File, FilePart, ReadOptions, arrow, reason
+from tensorae.data.files import File, FilePart, ReadOptions, arrow
 from tensorae.data.frames import RecordBatchPart, clip, layout_of
 from tensorae.data.kinds import TEXTS, Marks, as_numbers, is_number
-from tensorae.data.parts import Layout, number_type
+from tensorae.data.parts import Layout, number_type, reason
 from tensorae.exceptions import InvalidInputError, InvalidParameterError
 
 __all__ = ["MISSING", "TextPart"]
