@@ -151,14 +151,14 @@ def test_results_keep_the_table_and_every_row_of_it(
     ran, model_file, birds, birds_csv, tmp_path, command
 ):
     table, out, whole = tmp_path / "gaps.csv", tmp_path / "out.csv", tmp_path / "whole.csv"
-    frame = birds.assign(ring=np.arange(len(birds)) * 1.5)
+    frame = birds.assign(ring=[f"{row:04}" for row in range(len(birds))], when="2007-1-2")
     frame.loc[[0, 7], "body_mass_g"] = [np.nan, np.inf]
-    frame.to_csv(table, index=False)
+    frame.to_csv(table, index=False, na_rep="NA")
     options = ("--noise", 0.01) if command == "denoise" else ()
     said = ran(command, model_file, table, "-o", out, *options)
     result = exact(out)
-    # Those of pandas in its own precision; the gaps of the input stay gaps.
-    pd.testing.assert_frame_equal(result[list(frame.columns)], exact(table))
+    texts, before = (pd.read_csv(path, dtype=str, na_filter=False) for path in (out, table))
+    pd.testing.assert_frame_equal(texts[list(frame.columns)], before)
     assert list(result.columns[: len(frame.columns)]) == list(frame.columns)
     new = result[result.columns[len(frame.columns) :]]
     assert new.loc[[0, 7]].isna().all(axis=None)
@@ -182,7 +182,7 @@ def test_text_that_a_spreadsheet_would_compute_is_written_as_text(ran, model_fil
         "-2+3",
         "@SUM(A1)",
         "\t=1",
-        "-5.2",
+        "-5.2e-5",
         "+49 89 12",
         "-",
         "a=b",

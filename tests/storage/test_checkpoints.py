@@ -244,7 +244,6 @@ def test_an_identity_has_what_changes_a_fit():
     assert centres[0] == centres[1] != centres[2]
 
 
-
 # Damaged --------------------------------------------------------------------------------------
 
 

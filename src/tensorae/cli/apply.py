@@ -361,7 +361,9 @@ def _joined(inputs: ApplyInputs, output: OutputOptions, result: Result) -> Any:
 
     rows, names = inputs.rows, inputs.kept(output.keep)
     # An index that pandas wrote down must not become one again beside columns it does not fit.
-    along = rows.table.select(names).replace_schema_metadata(None)
+    text = output.is_text and not inputs.messages.json
+    along = rows.table.as_written(names) if text else rows.table.select(names)
+    along = along.replace_schema_metadata(None)
     if result.chosen is None:
         new = {name: inputs.as_column(values) for name, values in result.columns.items()}
     else:

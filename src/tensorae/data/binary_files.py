@@ -85,11 +85,9 @@ class ParquetPart(_GroupedPart):
     def head(self) -> Any:
         """The first rows of all columns as a pyarrow Table."""
         with self._reading(), self._open() as opened:
-            first = next(opened.iter_batches(batch_size=HEAD_ROWS), None)
-            batches = [] if first is None else [first]
-            return arrow().Table.from_batches(
-                batches, first.schema if batches else opened.schema_arrow
-            )
+            for first in opened.iter_batches(batch_size=HEAD_ROWS):
+                return arrow().Table.from_batches([first])
+            return opened.schema_arrow.empty_table()
 
     def _sizes(self) -> list[int]:
         with self._open() as opened:

@@ -192,14 +192,14 @@ def _refuse_marked(table: Table, kinds: dict[str, Kind], ignorable: bool) -> Non
         votes.update(kind.marks)
     marks = max(votes, key=lambda marks: votes[marks])
     example = next(text for kind in kinds.values() for text in kind.odd)
-    what = "a decimal comma" if marks.decimal == "," else ""
-    if marks.thousands is not None:
-        what = " and ".join(filter(None, [what, f"marks between thousands ({example!r:.40})"]))
+    thousands = "marks between thousands" if marks.thousands is not None else ""
+    what = " and ".join(filter(None, ["a decimal comma" * (marks.decimal == ","), thousands]))
     remedy = f"add {marks.as_flags()}" if table.from_text else "convert them"
     if marks.as_flags() == "--thousands ','" and table.from_text:
         remedy += " (or --decimal ',' if the comma stands before decimals)"
     remedy += f", or {_ignoring(kinds)}" * ignorable
-    raise InvalidInputError(f"numbers in {listed(list(map(shown, kinds)))} have {what}; {remedy}.")
+    names = listed(list(map(shown, kinds)))
+    raise InvalidInputError(f"numbers in {names} have {what}, such as {example!r:.40}; {remedy}.")
 
 
 def _ignoring(names: Iterable[str]) -> str:

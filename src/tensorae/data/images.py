@@ -71,7 +71,7 @@ class ImagePart(Part):
         self.name = f"{files[0].name}{more}"
 
     @cached_property
-    def shape(self) -> tuple[int, ...]:  # type: ignore[override]
+    def shape(self) -> tuple[int, ...]:
         """Shape of an image, by the first bytes of all files."""
         looks = [_look(file) for file in self.files]
         sizes = [self.size or size for size, _ in looks]

@@ -15,14 +15,20 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tensorae.data.batches import Batches
-from tensorae.data.columns import Gaps, choose_columns, note_on_header
+from tensorae.data.columns import Gaps, choose_columns, note_on_header, split_names
 from tensorae.data.files import TEXT, FilePart, ReadOptions, arrow
 from tensorae.data.frames import index_columns, layout_of
 from tensorae.data.kinds import SHORTEST_COUNTER, Kind, kind_of
-from tensorae.data.parts import Array, CompletePart, Part, float_type
+from tensorae.data.parts import Array, CompletePart, Part, float_type, named_errors
 from tensorae.data.preparation import Preparation, note_on_units
 from tensorae.data.scaling import Scaling, Spread
-from tensorae.data.sources import ask_all, compare_names, find_parts, wanted_columns
+from tensorae.data.sources import (
+    ask_all,
+    compare_names,
+    find_parts,
+    refuse_repeated,
+    wanted_columns,
+)
 from tensorae.data.table import Table
 from tensorae.data.text_files import MISSING
 
@@ -78,6 +84,8 @@ def prepare_stream(
     head = _head(parts, options)
     chosen, notes = None, []  # type: tuple[str, ...] | None, list[str]
     if head is not None:
+        with named_errors(parts[0].name):
+            refuse_repeated(split_names(columns, head.columns) or head.columns, head.columns)
         if not columns:
             _compare(parts, head)
         chosen = choose_columns(head, columns=columns, ignore=ignore, kind=_by_head).columns
@@ -85,7 +93,8 @@ def prepare_stream(
     batches = _batches(parts, chosen)
     survey = _Survey.of(batches)
     if head is not None and chosen is not None and not columns:
-        kind = partial(_by_all_rows, seen=dict(zip(chosen, survey.columns(), strict=True)))
+        seen = dict(zip(chosen, survey.columns(), strict=True))
+        kind = partial(_by_all_rows, n_rows=survey.n_rows, seen=seen)
         choice = choose_columns(head, ignore=ignore, kind=kind)
         notes.append(choice.note)
         survey = survey.select([chosen.index(name) for name in choice.columns])
@@ -172,16 +181,15 @@ def _is_numeric(table: Table, name: str) -> bool:
     return name in layout_of(table.frame.schema).numbers
 
 
-def _by_all_rows(table: Table, name: str, seen: dict[str, _Column]) -> Kind:
+def _by_all_rows(table: Table, name: str, n_rows: int, seen: dict[str, _Column]) -> Kind:
     """What a column holds, when all of it has been gone through."""
     kind = _by_head(table, name)
     if name not in seen:
-        return kind
-    column = seen[name]
-    if column.n_missing == column.n_rows:
-        return Kind("empty", column.n_rows)
+        return replace(kind, count=n_rows) if kind.name == "counter" else kind
+    if seen[name].n_missing == n_rows:
+        return Kind("empty", n_rows)
     whole = arrow().types.is_integer(table.frame[name].type)
-    return Kind("counter" if whole and column.counts else "number", column.n_rows)
+    return Kind("counter" if whole and seen[name].counts else "number", n_rows)
 
 
 # All rows ---------------------------------------------------------------------------------------
@@ -191,7 +199,6 @@ def _by_all_rows(table: Table, name: str, seen: dict[str, _Column]) -> Kind:
 class _Column:
     """What was seen of one column."""
 
-    n_rows: int
     n_missing: int
     counts: bool  # whether it goes 0, 1, 2 … or 1, 2, 3 …
 
@@ -229,7 +236,7 @@ class _Survey:
     def columns(self) -> list[_Column]:
         """What was seen of each column."""
         pairs = zip(self.missing.tolist(), self.counts.tolist(), strict=True)
-        return [_Column(self.n_rows, missing, counts) for missing, counts in pairs]
+        return [_Column(missing, counts) for missing, counts in pairs]
 
     def select(self, places: Sequence[int]) -> _Survey:
         """What was seen of some of the columns."""

@@ -21,7 +21,7 @@ from tensorae.data.files import (
     arrow,
     find_files,
 )
-from tensorae.data.frames import index_columns
+from tensorae.data.frames import index_columns, layout_of
 from tensorae.data.images import read_images
 from tensorae.data.parts import named_errors
 from tensorae.data.sources import (
@@ -31,7 +31,7 @@ from tensorae.data.sources import (
     no_rows,
     refuse_repeated,
 )
-from tensorae.data.text_files import MISSING
+from tensorae.data.text_files import MISSING, TextPart
 from tensorae.exceptions import InvalidInputError
 
 __all__ = ["Table", "read_table"]
@@ -60,6 +60,8 @@ class Table:
         What stood before decimals there.
     is_head : bool
         Whether these are the first rows only.
+    parts : tuple of TextPart
+        The files, where all are text.
     """
 
     name: str
@@ -71,6 +73,7 @@ class Table:
     from_text: bool = False
     decimal: str = "."
     is_head: bool = False
+    parts: tuple[TextPart, ...] = ()
 
     @property
     def columns(self) -> list[str]:
@@ -96,6 +99,19 @@ class Table:
     def select(self, columns: Sequence[str]) -> Any:
         """These columns as a pyarrow Table."""
         return self.frame.select(list(columns))
+
+    def as_written(self, columns: Sequence[str]) -> Any:
+        """The same, of text letter for letter: 007 stays 007, and 1.50 is not 1.5.
+
+        Numbers with marks of their own are given as numbers, since such marks are not usual.
+        """
+        frame = self.select(columns)
+        if not self.parts or not columns:
+            return frame
+        texts = arrow().concat_tables([part.texts().select(list(columns)) for part in self.parts])
+        marked = set(layout_of(frame.schema).numbers) if self.parts[0].has_marks else set()
+        kept = [(frame if name in marked else texts)[name] for name in columns]
+        return arrow().table(kept, names=list(columns))
 
 
 def read_table(
@@ -135,7 +151,9 @@ def read_table(
     if common == "npy":
         samples = _stacked([NpyPart(file) for file in files])
         return Table(name, len(samples), arrow().table({}), samples)
-    frame = _joined([file_part(file, options) for file in files])
+    parts = [file_part(file, options) for file in files]
+    frame = _joined(parts)
+    texts = tuple(part for part in parts if isinstance(part, TextPart))
     text = files[0].format in TEXT
     return Table(
         name,
@@ -145,6 +163,7 @@ def read_table(
         missing=frozenset([*MISSING, *options.missing]),
         from_text=text,
         decimal=options.decimal,
+        parts=texts if len(texts) == len(parts) else (),
     )
 
 

@@ -13,7 +13,7 @@ from typing import Any
 
 from tensorae.data.files import File, FilePart, ReadOptions, arrow
 from tensorae.data.frames import RecordBatchPart, clip, layout_of
-from tensorae.data.kinds import TEXTS, Marks, as_numbers, is_number
+from tensorae.data.kinds import PLAIN, TEXTS, Marks, as_numbers, is_number
 from tensorae.data.parts import Layout, number_type, reason
 from tensorae.exceptions import InvalidInputError, InvalidParameterError
 
@@ -77,6 +77,22 @@ class TextPart(FilePart, RecordBatchPart):
                 table = csv.read_csv(stream, read_options=reading, **settings)
             self._check_encoding(table.schema)
             return self._without_marks(table)
+
+    def texts(self) -> Any:
+        """All rows and columns as a pyarrow Table of texts; what is empty is missing."""
+        pa, csv = arrow(), arrow("csv")
+        types = dict.fromkeys(self._first_rows.column_names, pa.string())
+        with self._reading(), self.file.open() as stream:
+            settings, reading = self._settings(), self._read_options(MEMORY_BLOCK)
+            settings["convert_options"] = csv.ConvertOptions(
+                column_types=types, null_values=[""], strings_can_be_null=True
+            )
+            return csv.read_csv(stream, read_options=reading, **settings)
+
+    @property
+    def has_marks(self) -> bool:
+        """Whether numbers are written in another way than with a decimal point."""
+        return self._marks != PLAIN
 
     def head(self) -> Any:
         """The first rows of all columns as a pyarrow Table."""

@@ -20,7 +20,7 @@ from numpy.typing import NDArray
 
 from tensorae._files import open_atomically
 from tensorae.data.files import arrow, output_format
-from tensorae.data.kinds import TEXTS
+from tensorae.data.kinds import PLAIN, TEXTS, is_number, numbers_pattern
 from tensorae.exceptions import InvalidInputError, InvalidParameterError
 
 __all__ = ["safe_text", "stream_to_file", "write_array", "write_csv", "write_table"]
@@ -120,7 +120,7 @@ def safe_text(text: str) -> str:
     >>> [safe_text(text) for text in ("=1+1", "-5.2", "a=b", "@SUM(A1)", "+49 89 1234")]
     ["'=1+1", '-5.2', 'a=b', "'@SUM(A1)", '+49 89 1234']
     """
-    return f"'{text}" if re.match(FORMULA, text) else text
+    return f"'{text}" if re.match(FORMULA, text) and not is_number(text) else text
 
 
 # Chunks ---------------------------------------------------------------------------------------
@@ -278,7 +278,9 @@ def _without_formulas(frame: Any) -> Any:
     for place, field in enumerate(frame.schema):
         if str(field.type) in TEXTS:
             column = frame.column(place)
-            found = compute.match_substring_regex(column, FORMULA)
+            numbers = compute.match_substring_regex(column, f"^(?:{numbers_pattern(PLAIN)})$")
+            formulas = compute.match_substring_regex(column, FORMULA)
+            found = compute.and_(formulas, compute.invert(numbers))
             if compute.any(found).as_py():
                 marked = compute.binary_join_element_wise("'", column, "")
                 column = compute.if_else(found, marked, column)
