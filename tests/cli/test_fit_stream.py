@@ -273,7 +273,7 @@ def test_parts_are_read_in_the_order_of_their_numbers(fitted_twice, ran, tmp_pat
 def test_a_stream_is_told_about_like_a_table(ran, birds, tmp_path):
     path, model = tmp_path / "birds.csv", tmp_path / "m.tae"
     birds[COLUMNS].to_csv(path, index=False)
-    fit = ("fit", path, "-k", 3, "-l", 1, "-o", model)
+    fit = ("fit", path, "-k", 3, "-l", 1, "--scale", "none", "-o", model)
     for flags in ((), ("--stream",)):
         said = ran(*fit, *flags).out
         assert said.startswith("LinearTAE: 3 clusters, 333 rows by 4 columns")

@@ -80,7 +80,7 @@ def test_numbers_with_some_text_are_refused_with_a_remedy_that_fits_the_file():
         choose_columns(data(a=column))
     with pytest.raises(InvalidInputError, match=r"written as text in a \(2 of 2\)"):
         choose_columns(data(a=["1", "2"]))
-    with pytest.raises(InvalidInputError, match="decimal comma; add --decimal ','"):
+    with pytest.raises(InvalidInputError, match="decimal comma, such as '1,5'; add --decimal ','"):
         choose_columns(data(a=["1,5", "2,5"], from_text=True))
     assert "a (4 texts)" in choose_columns(data(a=["1", "b", "c", "d"], x=[1, 5, 2, 3])).note
 

@@ -8,13 +8,18 @@ from hypothesis.extra.numpy import array_shapes, arrays
 from sklearn.datasets import load_breast_cancer, load_digits, load_iris, load_wine
 from sklearn.preprocessing import MaxAbsScaler, StandardScaler
 
-from tensorae.data import Scaling
+from tensorae.data import Extent, Scaling
 from tensorae.exceptions import InvalidParameterError
 
 NUMBERS = arrays(
     np.float64,
     array_shapes(min_dims=2, max_dims=2, max_side=6),
     elements=st.floats(-1e6, 1e6, allow_subnormal=False),
+)
+WHOLE = arrays(
+    np.float64,
+    array_shapes(min_dims=2, max_dims=2, max_side=6),
+    elements=st.integers(-1000, 1000).map(float),
 )
 
 
@@ -97,3 +102,23 @@ def test_a_scaler_of_scikit_learn_does_the_same(name, scaler, rng):
     assert other.call == own.call == f"sklearn.preprocessing.{scaler.__name__}()"
     assert Scaling.like(own, 3) is own
     assert Scaling.like(None, 3).name == "none"
+
+
+# Blocks -----------------------------------------------------------------------------------------
+
+
+@given(WHOLE, WHOLE, st.sampled_from(["auto", "standard", "max"]))
+def test_what_is_seen_in_blocks_is_what_is_seen_at_once(X, Y, name):
+    d = min(X.shape[1], Y.shape[1])
+    X, Y = X[:, :d], Y[:, :d]
+    at_once = Scaling.of(np.vstack([X, Y]), name)
+    in_blocks = Scaling.of(Extent.of(X) + Extent.of(Y), name)
+    assert at_once.name == in_blocks.name
+    np.testing.assert_allclose(in_blocks.shift, at_once.shift, atol=1e-9)
+    np.testing.assert_allclose(in_blocks.unit, at_once.unit, rtol=1e-6)
+
+
+@pytest.mark.parametrize("unit", [1e-200, 1e200])
+def test_no_size_of_numbers_is_too_small_or_too_large(unit, rng):
+    X = unit * rng.normal(size=(50, 2))
+    np.testing.assert_allclose(Scaling.of(X, "standard").apply(X).std(0), 1)

@@ -45,7 +45,7 @@ from tensorae.data.files import (
 )
 from tensorae.data.images import image_paths, read_images, write_images
 from tensorae.data.preparation import Preparation, PreparedTable
-from tensorae.data.scaling import SCALES, Scaling
+from tensorae.data.scaling import SCALES, Extent, Scaling
 from tensorae.data.survey import PreparedStream, prepare_stream
 from tensorae.data.table import Table, read_table
 from tensorae.data.writing import (
@@ -61,6 +61,7 @@ __all__ = [
     "SCALES",
     "Batches",
     "ColumnChoice",
+    "Extent",
     "File",
     "Preparation",
     "PreparedStream",

@@ -28,11 +28,11 @@ from tensorae.data.columns import (
 )
 from tensorae.data.files import listed
 from tensorae.data.parts import Array
-from tensorae.data.scaling import SCALES, Scaling, Spread, widest_and_narrowest
+from tensorae.data.scaling import SCALES, Extent, Scaling
 from tensorae.data.table import Table
 from tensorae.exceptions import InvalidInputError, ModelFileError
 
-__all__ = ["Preparation", "PreparedTable", "note_on_units"]
+__all__ = ["Preparation", "PreparedTable"]
 
 VERSION = 1
 
@@ -140,17 +140,20 @@ class Preparation:
         known, names = None, ()  # type: Array | None, tuple[str, ...]
         if labels is not None:
             known, names = known_labels(table.take(whole), labels, n_clusters)
+        seen = Extent.of(matrix[whole])
+        if scale == "auto" and chosen is not None:
+            notes.append(seen.note([shown(name) for name in chosen]))
+        elif scale == "auto":
+            scale = "none"
         preparation = cls(
             columns=chosen,
-            scaling=Scaling.of(matrix[whole], _scale_of(scale, table)),
+            scaling=Scaling.of(seen, scale),
             shape=table.shape,
             names=cluster_names(names, n_clusters) if names else (),
             labels=labels,
         )
         rows = preparation._scaled(table, matrix, chosen, whole)
         notes += rows.notes
-        if scale == "auto" and chosen is not None:
-            notes.append(note_on_units(Spread.of(rows.values), chosen))
         return preparation, replace(rows, known=known, notes=tuple(filter(None, notes)))
 
     @classmethod
@@ -275,27 +278,6 @@ class Preparation:
                 f"the model takes images of shape {self.shape}, got {table.shape} in "
                 f"{table.name!r}; --resize {self.shape[-1]}x{self.shape[-2]} brings them to it."
             )
-
-
-def _scale_of(scale: str, table: Table) -> str:
-    return "none" if scale == "auto" and table.samples is not None else scale
-
-
-def note_on_units(spread: Spread, columns: Sequence[str]) -> str:
-    """Say that columns were standardised, and why."""
-    uneven = widest_and_narrowest(spread)
-    if uneven is None:
-        return ""
-    wide, narrow = uneven
-    return (
-        f"{shown(columns[wide])} spans {_size(spread.ranges[wide])} and {shown(columns[narrow])} "
-        f"{_size(spread.ranges[narrow])}, so that the first would count for more: columns are "
-        "standardised, to mean 0 and variance 1; --scale none leaves them as they are."
-    )
-
-
-def _size(value: float) -> str:
-    return f"{value:,.0f}" if 100 <= value < 1e9 else f"{value:.3g}"
 
 
 def _checked(stored: Mapping[str, Any], d: Any) -> Preparation:

@@ -5,6 +5,9 @@ Shapes: n rows, d features.
 
 from __future__ import annotations
 
+import functools
+import operator
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -13,12 +16,13 @@ import numpy as np
 from tensorae.data.parts import Array
 from tensorae.exceptions import InvalidParameterError, unknown_choice
 
-__all__ = ["SCALES", "Scaling", "Spread", "widest_and_narrowest"]
+__all__ = ["SCALES", "Extent", "Scaling"]
 
 SCALES = ("none", "standard", "max")
 # Ranges that differ by more than this factor are of different units, as a rule; but one column in
 # ten may be narrow for another reason, as pixels at the edge of images are.
 UNEVEN, NARROW = 10.0, 0.1
+BLOCK_ROWS = 1 << 16
 # What scikit-learn calls them.
 SCALERS = {
     "standard": "sklearn.preprocessing.StandardScaler()",
@@ -27,35 +31,89 @@ SCALERS = {
 
 
 @dataclass(frozen=True, eq=False)
-class Spread:
-    """Where the numbers of d columns lie: all that a scaling is learnt from.
+class Extent:
+    """Where columns lie and how far they reach; those of two blocks of rows add up.
 
     Attributes
     ----------
-    lowest, highest, mean, deviation : ndarray of shape (d,)
-        In double precision; the last one is the standard deviation.
-    dtype : numpy dtype
-        Of the numbers.
+    n : int
+        Rows seen.
+    mean, deviation, low, high : ndarray of shape (d,)
+    rounding : float
+        Of the numbers, as a share of the largest.
     """
 
-    lowest: Array
-    highest: Array
+    n: int
     mean: Array
     deviation: Array
-    dtype: np.dtype[Any]
+    low: Array
+    high: Array
+    rounding: float
 
     @classmethod
-    def of(cls, X: Array) -> Spread:
-        """That of rows (n, d)."""
-        mean = X.mean(0, dtype=np.float64)
-        deviation = np.sqrt(np.mean((X - mean) ** 2, 0))
-        ends = X.min(0).astype(np.float64), X.max(0).astype(np.float64)
-        return cls(*ends, mean, deviation, X.dtype)
+    def of(cls, X: Array) -> Extent:
+        """Of rows (n, d), a block at a time, so that it takes little memory."""
+        starts = range(0, len(X), BLOCK_ROWS)
+        blocks = (cls._of_block(X[start : start + BLOCK_ROWS]) for start in starts)
+        return functools.reduce(operator.add, blocks)
+
+    @classmethod
+    def _of_block(cls, X: Array) -> Extent:
+        low, high = X.min(0).astype(np.float64), X.max(0).astype(np.float64)
+        # In units of the largest entry no square is too large or too small for its type.
+        unit = np.maximum(np.abs(low), np.abs(high))
+        unit = np.where(unit > 0, unit, 1.0)
+        parts = X / unit
+        mean = parts.mean(0)
+        deviation = np.sqrt(np.mean((parts - mean) ** 2, 0))
+        rounding = 10 * float(np.finfo(X.dtype).eps)
+        return cls(len(X), mean * unit, deviation * unit, low, high, rounding)
+
+    def __add__(self, other: Extent) -> Extent:
+        n = self.n + other.n
+        own, others = self.n / n, other.n / n
+        inside = np.hypot(own**0.5 * self.deviation, others**0.5 * other.deviation)
+        return Extent(
+            n,
+            own * self.mean + others * other.mean,
+            np.hypot(inside, (own * others) ** 0.5 * (self.mean - other.mean)),
+            np.minimum(self.low, other.low),
+            np.maximum(self.high, other.high),
+            max(self.rounding, other.rounding),
+        )
+
+    def select(self, places: Sequence[int]) -> Extent:
+        """Of some of the columns."""
+        own = list(places)
+        mean, deviation = self.mean[own], self.deviation[own]
+        return Extent(self.n, mean, deviation, self.low[own], self.high[own], self.rounding)
 
     @property
-    def ranges(self) -> Array:
-        """From the lowest to the highest number, (d,)."""
-        ranges: Array = self.highest - self.lowest
+    def uneven(self) -> tuple[int, int] | None:
+        """A wide and a narrow column that tell of different units; None where nothing does."""
+        ranges = self._ranges
+        varying = np.flatnonzero(ranges > 0)
+        order = varying[np.argsort(ranges[varying], kind="stable")]
+        if len(order) == 0:
+            return None
+        wide, narrow = int(order[-1]), int(order[int(NARROW * (len(order) - 1))])
+        return (wide, narrow) if ranges[wide] > UNEVEN * ranges[narrow] else None
+
+    def note(self, columns: Sequence[str]) -> str:
+        """Say that columns were standardised, and why; nothing where they were not."""
+        if self.uneven is None:
+            return ""
+        (wide, far), (narrow, near) = ((columns[i], _size(self._ranges[i])) for i in self.uneven)
+        return (
+            f"{wide} spans {far} and {narrow} {near}, so that the first would count for more: "
+            "columns are standardised, to mean 0 and variance 1; --scale none leaves them as "
+            "they are."
+        )
+
+    @property
+    def _ranges(self) -> Array:
+        with np.errstate(over="ignore"):
+            ranges: Array = self.high - self.low
         return ranges
 
 
@@ -90,8 +148,8 @@ class Scaling:
     unit: Array
 
     @classmethod
-    def of(cls, X: Array | Spread, name: str) -> Scaling:
-        """Learn a scaling from rows (n, d), or from what is known of them.
+    def of(cls, X: Array | Extent, name: str) -> Scaling:
+        """Learn a scaling from rows (n, d), or from what was seen of them.
 
         "standard" gives every column mean 0 and variance 1, "max" divides it by its largest
         absolute value. A column that never changes, or is zero, keeps its unit. "auto" is
@@ -99,21 +157,18 @@ class Scaling:
         """
         if name not in ("auto", *SCALES):
             raise unknown_choice("scale", name, ("auto", *SCALES))
-        if name == "none" and not isinstance(X, Spread):
-            return cls.none(X.shape[1])
-        spread = X if isinstance(X, Spread) else Spread.of(X)
-        d = len(spread.mean)
+        seen = X if isinstance(X, Extent) else Extent.of(X)
+        d = len(seen.mean)
         if name == "auto":
-            name = "none" if widest_and_narrowest(spread) is None else "standard"
+            name = "none" if seen.uneven is None else "standard"
         if name == "none":
             return cls.none(d)
         if name == "max":
-            largest = np.maximum(np.abs(spread.lowest), np.abs(spread.highest))
+            largest = np.maximum(np.abs(seen.low), np.abs(seen.high))
             return cls(name, np.zeros(d), np.where(largest > 0, largest, 1.0))
         # What rounding makes of a column that never changes is no spread.
-        rounding = 10 * np.finfo(spread.dtype).eps * np.abs(spread.mean)
-        unit = np.where(spread.deviation > rounding, spread.deviation, 1.0)
-        return cls(name, spread.mean, unit)
+        varies = seen.deviation > seen.rounding * np.abs(seen.mean)
+        return cls(name, seen.mean, np.where(varies, seen.deviation, 1.0))
 
     @classmethod
     def none(cls, d: int) -> Scaling:
@@ -134,14 +189,15 @@ class Scaling:
         """
         if scaler is None:
             return cls.none(d)
+        scaling: Scaling = scaler
         if not isinstance(scaler, cls):
-            scaler = cls(_call_of(scaler), *_shift_and_unit(scaler, d))
-        if len(scaler.unit) != d:
+            scaling = cls(_call_of(scaler), *_shift_and_unit(scaler, d))
+        if len(scaling.unit) != d:
             raise InvalidParameterError(
                 f"scaler must be that of the {d} columns of the model, got one of "
-                f"{len(scaler.unit)}; give the one that made the rows of the fit."
+                f"{len(scaling.unit)}; give the one that made the rows of the fit."
             )
-        return scaler
+        return scaling
 
     @property
     def call(self) -> str:
@@ -164,15 +220,8 @@ class Scaling:
         return restored
 
 
-def widest_and_narrowest(spread: Spread) -> tuple[int, int] | None:
-    """Two columns that tell of different units; None where nothing does."""
-    ranges = spread.ranges
-    varying = np.flatnonzero(ranges > 0)
-    order = varying[np.argsort(ranges[varying], kind="stable")]
-    if len(order) == 0:
-        return None
-    wide, narrow = int(order[-1]), int(order[int(NARROW * (len(order) - 1))])
-    return (wide, narrow) if ranges[wide] > UNEVEN * ranges[narrow] else None
+def _size(value: float) -> str:
+    return f"{value:,.0f}" if 100 <= value < 1e9 else f"{value:.3g}"
 
 
 def _call_of(scaler: Any) -> str:

@@ -15,13 +15,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tensorae.data.batches import Batches
-from tensorae.data.columns import Gaps, choose_columns, note_on_header, split_names
+from tensorae.data.columns import Gaps, choose_columns, note_on_header, shown, split_names
 from tensorae.data.files import TEXT, FilePart, ReadOptions, arrow
 from tensorae.data.frames import index_columns, layout_of
 from tensorae.data.kinds import SHORTEST_COUNTER, Kind, kind_of
 from tensorae.data.parts import Array, CompletePart, Part, float_type, named_errors
-from tensorae.data.preparation import Preparation, note_on_units
-from tensorae.data.scaling import Scaling, Spread
+from tensorae.data.preparation import Preparation
+from tensorae.data.scaling import Extent, Scaling
 from tensorae.data.sources import (
     ask_all,
     compare_names,
@@ -81,42 +81,55 @@ def prepare_stream(
     """
     options = options or ReadOptions()
     parts = find_parts(list(paths), options)
-    head = _head(parts, options)
-    chosen, notes = None, []  # type: tuple[str, ...] | None, list[str]
-    if head is not None:
-        with named_errors(parts[0].name):
-            refuse_repeated(split_names(columns, head.columns) or head.columns, head.columns)
-        if not columns:
-            _compare(parts, head)
-        chosen = choose_columns(head, columns=columns, ignore=ignore, kind=_by_head).columns
-        notes.append(note_on_header(head))
+    chosen, survey, notes = _choose(parts, _head(parts, options), columns, ignore)
+    parts, left_out = _without_gaps(parts, chosen, survey, drop=drop_missing)
     batches = _batches(parts, chosen)
-    survey = _Survey.of(batches)
-    if head is not None and chosen is not None and not columns:
-        seen = dict(zip(chosen, survey.columns(), strict=True))
-        kind = partial(_by_all_rows, n_rows=survey.n_rows, seen=seen)
-        choice = choose_columns(head, ignore=ignore, kind=kind)
-        notes.append(choice.note)
-        survey = survey.select([chosen.index(name) for name in choice.columns])
-        chosen, batches = choice.columns, _batches(parts, choice.columns)
-    if survey.lacks:
-        parts = [CompletePart(part, batches.feature_names, batches.dtype) for part in parts]
-        lacking = survey.n_rows - sum(ask_all(parts, lambda part: part.count()))
-        gaps = Gaps(lacking, survey.missing, survey.infinite)
-        if not drop_missing or lacking == survey.n_rows:
-            whole = Table(_name(parts), survey.n_rows, None)
-            gaps.refuse(whole, chosen, fitting=True)
-        notes.append(gaps.note())
-        batches = _batches(parts, chosen)
-        survey = _Survey.of(batches)
-    spread = survey.spread(batches.dtype)
+    extent = survey.extent or _Survey.of(batches).extent
+    assert extent is not None
     if scale == "auto" and chosen is not None:
-        notes.append(note_on_units(spread, chosen))
-    scaling = Scaling.of(spread, "none" if scale == "auto" and chosen is None else scale)
-    preparation = Preparation(chosen, scaling, shape=batches.sample_shape)
+        notes.append(extent.note([shown(name) for name in chosen]))
+    scaling = Scaling.of(extent, "none" if scale == "auto" and chosen is None else scale)
     if scaling.name != "none":
         batches = batches.scaled(scaling)
-    return PreparedStream(batches, preparation, tuple(filter(None, notes)))
+    preparation = Preparation(chosen, scaling, shape=batches.sample_shape)
+    return PreparedStream(batches, preparation, tuple(filter(None, [*notes, left_out])))
+
+
+def _choose(
+    parts: Sequence[Part], head: Table | None, columns: Sequence[str], ignore: Sequence[str]
+) -> tuple[tuple[str, ...] | None, _Survey, list[str]]:
+    """Columns to fit, what one pass tells of them, and notes."""
+    if head is None:
+        return None, _Survey.of(_batches(parts, None)), []
+    with named_errors(parts[0].name):
+        refuse_repeated(split_names(columns, head.columns) or head.columns, head.columns)
+    if not columns:
+        _compare(parts, head)
+    # By the first rows, then by all of them: a column may count rows, or be empty.
+    chosen = choose_columns(head, columns=columns, ignore=ignore, kind=_by_head).columns
+    survey = _Survey.of(_batches(parts, chosen))
+    if columns:
+        return chosen, survey, [note_on_header(head)]
+    seen = dict(zip(chosen, survey.columns(), strict=True))
+    kind = partial(_by_all_rows, n_rows=survey.n_rows, seen=seen)
+    choice = choose_columns(head, ignore=ignore, kind=kind)
+    survey = survey.select([chosen.index(name) for name in choice.columns])
+    return choice.columns, survey, [note_on_header(head), choice.note]
+
+
+def _without_gaps(
+    parts: list[Part], columns: Sequence[str] | None, survey: _Survey, *, drop: bool
+) -> tuple[list[Part], str]:
+    """Parts without the rows that lack something, and a note on these; or an error."""
+    if not survey.missing.any() and not survey.infinite.any():
+        return parts, ""
+    dtype = _batches(parts, columns).dtype
+    whole: list[Part] = [CompletePart(part, columns, dtype) for part in parts]
+    lacking = survey.n_rows - sum(ask_all(whole, lambda part: part.count()))
+    gaps = Gaps(lacking, survey.missing, survey.infinite)
+    if not drop or lacking == survey.n_rows:
+        gaps.refuse(Table(_name(parts), survey.n_rows, None), columns, fitting=True)
+    return whole, gaps.note()
 
 
 def _batches(parts: Sequence[Part], columns: Sequence[str] | None) -> Batches:
@@ -211,27 +224,19 @@ class _Survey:
     missing: NDArray[Any]  # cells, (d,)
     infinite: NDArray[Any]
     counts: NDArray[np.bool_]
-    lowest: Array
-    highest: Array
-    mean: Array
-    squares: Array  # summed squared distances from the mean
+    extent: Extent | None  # None where something is missing
 
     @classmethod
     def of(cls, batches: Batches) -> _Survey:
-        """Go through all batches; sums are of rows without gaps only."""
+        """Go through all batches."""
         d = batches.n_features
-        none, far = np.zeros(d, np.int64), np.full(d, np.inf)
-        survey = cls(0, none, none, np.ones(d, bool), far, -far, np.zeros(d), np.zeros(d))
+        survey = cls(0, np.zeros(d, np.int64), np.zeros(d, np.int64), np.ones(d, bool), None)
         first: Array | None = None
         for batch in batches.unchecked():
             first = batch[0].copy() if first is None else first
             survey = survey._after(batch, first)
+        batches.check()  # there is a row at least
         return replace(survey, counts=survey.counts & (survey.n_rows >= SHORTEST_COUNTER))
-
-    @property
-    def lacks(self) -> bool:
-        """Whether anything is missing or infinite."""
-        return bool(self.missing.any() or self.infinite.any())
 
     def columns(self) -> list[_Column]:
         """What was seen of each column."""
@@ -240,38 +245,21 @@ class _Survey:
 
     def select(self, places: Sequence[int]) -> _Survey:
         """What was seen of some of the columns."""
-        chosen = {
-            name: value[list(places)] for name, value in vars(self).items() if name != "n_rows"
-        }
-        return replace(self, **chosen)
-
-    def spread(self, dtype: np.dtype[Any]) -> Spread:
-        """Where the numbers lie."""
-        deviation = np.sqrt(self.squares / max(self.n_rows, 1))
-        return Spread(self.lowest, self.highest, self.mean, deviation, dtype)
+        missing, infinite, counts = (
+            counted[list(places)] for counted in (self.missing, self.infinite, self.counts)
+        )
+        extent = None if self.extent is None else self.extent.select(places)
+        return _Survey(self.n_rows, missing, infinite, counts, extent)
 
     def _after(self, batch: Array, first: Array) -> _Survey:
         """The same and m rows more."""
-        m, n = len(batch), self.n_rows + len(batch)
-        missing, infinite = np.isnan(batch).sum(0), np.isinf(batch).sum(0)
+        n = self.n_rows + len(batch)
+        missing = self.missing + np.isnan(batch).sum(0)
+        infinite = self.infinite + np.isinf(batch).sum(0)
         numbers = np.arange(self.n_rows, n)[:, None]
         counts = self.counts & np.isin(first, (0, 1)) & (batch == first + numbers).all(0)
-        seen = replace(
-            self,
-            n_rows=n,
-            missing=self.missing + missing,
-            infinite=self.infinite + infinite,
-            counts=counts,
-        )
-        if missing.any() or infinite.any():  # then another pass has to be made, without these rows
-            return seen
-        mean = batch.mean(0, dtype=np.float64)
-        squares = ((batch - mean) ** 2).sum(0)
-        off = mean - self.mean
-        return replace(
-            seen,
-            lowest=np.minimum(self.lowest, batch.min(0)),
-            highest=np.maximum(self.highest, batch.max(0)),
-            mean=self.mean + off * (m / n),
-            squares=self.squares + squares + off**2 * (self.n_rows * m / n),
-        )
+        extent = None
+        if not missing.any() and not infinite.any():
+            own = Extent.of(batch)
+            extent = own if self.extent is None else self.extent + own
+        return _Survey(n, missing, infinite, counts, extent)
