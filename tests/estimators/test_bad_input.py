@@ -487,3 +487,10 @@ def test_messages_are_one_line_that_ends_like_a_sentence(estimator, fit, argumen
     message = str(caught.value)
     assert "\n" not in message
     assert re.search(r"[.?]$", message)
+
+
+@pytest.mark.parametrize(("scale", "dtype"), [(1e-200, np.float64), (1e-30, np.float32)])
+def test_values_whose_squares_vanish_are_refused(fit, assert_refused, estimator, X, scale, dtype):
+    """They would end in one cluster, with a loss of zero."""
+    call = fit(estimator, (scale * X).astype(dtype))
+    assert_refused(call, InvalidInputError, "squares of smaller ones vanish", "multiply it by")

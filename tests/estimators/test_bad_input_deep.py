@@ -35,7 +35,7 @@ def test_large_and_small_values_are_no_problem(X, scale, dtype):
     assert (model.costs(data) > 0).all()
 
 
-@pytest.mark.parametrize(("scale", "dtype"), [(1e-50, float), (1e50, float), (1e-20, np.float32)])
+@pytest.mark.parametrize(("scale", "dtype"), [(1e-50, float), (1e50, float)])
 def test_values_that_single_precision_cannot_measure_are_refused(
     fit, assert_refused, X, scale, dtype
 ):

@@ -47,6 +47,20 @@ def test_noise_must_not_be_negative(model, assert_refused, X, value):
     assert_refused(call, InvalidParameterError, kind, f"got {value!r}")
 
 
+def test_a_warning_about_parameters_names_the_line_of_the_fit(X):
+    with pytest.warns(RuntimeWarning, match="n_init=5") as warned:
+        LinearTAE(2, 1, init=X[:2], n_init=5).fit(X)
+    assert warned[0].filename == __file__
+
+
+@pytest.mark.parametrize("value", [-1, 0, 2.5, "all"])
+def test_a_batch_size_that_is_set_after_the_fit_is_checked(assert_refused, X, value):
+    model = LinearTAE(2, 1, random_state=0).fit(X).set_params(batch_size=value)
+    call = partial(model.predict, X)
+    kind = "batch_size must be a whole number of at least 1"
+    assert_refused(call, InvalidParameterError, kind, f"got {value!r}")
+
+
 def test_a_misspelt_option_of_denoise_gets_a_suggestion(model, assert_refused, X):
     call = partial(model.denoise, X, "atuo")
     assert_refused(call, InvalidParameterError, "noise must be", "did you mean 'auto'?")

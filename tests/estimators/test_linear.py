@@ -98,3 +98,28 @@ def test_partial_fit_goes_on_from_sums_in_the_order_of_old_model_files():
     old.partial_fit(X)
     np.testing.assert_allclose(old.components_, model.components_, atol=1e-9)
     assert old.loss_ == pytest.approx(model.loss_)
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+@pytest.mark.parametrize("offset", [0, 1, 1000])
+def test_centers_that_differ_by_rounding_do_not_exchange_clusters_in_partial_fit(offset, dtype):
+    line = np.array([[sign * i, 0.0] for i in range(1, 5) for sign in (-1, 1)])
+    cross = np.vstack([line, line[:, ::-1]])
+    for seed in range(8):
+        rng = np.random.RandomState(seed)
+        turned = cross @ np.linalg.qr(rng.randn(2, 2))[0] + offset * rng.randn(2)
+        model = LinearTAE(2, 1, random_state=0).fit(turned.astype(dtype))
+        loss = model.loss_
+        model.partial_fit(turned.astype(dtype))
+        assert -len(cross) * model.score(turned) == pytest.approx(loss, rel=1e-2)
+
+
+@pytest.mark.parametrize(("dtype", "tiny"), [(np.float32, 1e-17), (np.float64, 1e-150)])
+def test_rows_and_codes_next_to_zero_are_taken_after_the_fit(two_lines, dtype, tiny):
+    """Rounding leaves such codes of samples at a centre, and such rows of scaled tables."""
+    X = two_lines[0]
+    model = LinearTAE(2, 1, random_state=0).fit(X.astype(dtype))
+    row, code = (np.full((1, m), tiny, dtype) for m in (X.shape[1], 1))
+    assert model.predict(row) == model.predict(0 * row)
+    points = model.inverse_transform(code, [1])
+    np.testing.assert_allclose(points[0], model.cluster_centers_[1], rtol=1e-5)

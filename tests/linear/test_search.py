@@ -1,5 +1,7 @@
 """Starts -> runs -> the best one, closed."""
 
+import copy
+
 import numpy as np
 import pytest
 import torch
@@ -91,6 +93,23 @@ def test_a_run_leaves_its_first_labels_alone_and_tells_its_story(name):
         assert len(run.course.loss) >= run.n_iter
         assert run.labels.shape == (200,)
     assert (labels == before).all()
+
+
+@pytest.mark.parametrize("max_iter", [3, 300])
+@pytest.mark.parametrize("name", list(RULES))
+def test_a_run_goes_on_from_any_of_its_states_to_the_same_end(name, max_iter):
+    x, kept = lumps(0, n=400), []
+    given = options(rule=RULES[name], init=x[:5].clone(), max_iter=max_iter, tol=1e-2)
+
+    def solution(**observer):
+        return search.solve(Rows(x), given, np.random.RandomState(0), **observer)
+
+    whole = solution(observe=lambda state: kept.append(copy.deepcopy(state.state_dict())))
+    for state in kept:
+        again = solution(resume=lambda restored, device, state=state: restored(state))
+        assert (again.run.n_iter, again.run.converged) == (whole.run.n_iter, whole.run.converged)
+        assert again.run.course == whole.run.course
+        torch.testing.assert_close(again.model.centers, whole.model.centers, atol=0, rtol=0)
 
 
 def test_restarts_on_a_sample_end_as_low_as_restarts_on_all_rows(monkeypatch):
@@ -185,6 +204,18 @@ def test_clusters_are_numbered_from_the_largest_unless_the_user_numbered_them():
     start = free.model.centers.flip(0)
     given = solve(x, options(init=start), np.random.RandomState(0))
     torch.testing.assert_close(given.model.centers, start, atol=1e-3, rtol=0)
+
+
+@pytest.mark.parametrize("first", [0, 1])
+def test_clusters_with_one_center_keep_the_labels_that_are_known(first):
+    """Their means alone cannot tell them apart, and end as low with the numbers exchanged."""
+    line = torch.tensor([[float(sign * i), 0] for i in range(1, 5) for sign in (-1, 1)])
+    labels = torch.tensor([first, 1 - first]).repeat_interleave(8)
+    x = torch.cat([line, line.flip(1)]).double()
+    found = search.solve(
+        Rows(x), options(n_clusters=2), np.random.RandomState(0), known_labels=labels
+    )
+    assert found.run.labels.tolist() == labels.tolist()
 
 
 @pytest.mark.parametrize("d", [3, 60, 300])

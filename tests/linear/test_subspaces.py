@@ -74,7 +74,7 @@ def assert_same_span(components, others, tolerance=1e-6):
 def test_exact_subspaces_are_the_top_eigenvectors(seed, d, data):
     h = data.draw(st.integers(1, d), label="h")
     moments, directions, _ = random_moments(seed, d=d)
-    found = estimation(h, directions).exact(moments)
+    found = estimation(h, directions).exact(moments.scatters())
     assert_orthonormal(found.components)
     for j in range(2):
         values = np.linalg.eigvalsh(moments.scatters()[0, j].numpy())[::-1][:h]
@@ -108,7 +108,7 @@ def test_an_improvement_never_lowers_the_explained_variance(seed, d, data):
 @given(seed=seeds, d=st.integers(7, 40), h=st.integers(1, 2))
 def test_a_random_start_improves_at_every_step_until_it_is_exact(seed, d, h):
     moments, directions, rng = random_moments(seed, d=d)
-    best = estimation(h, directions).exact(moments).variances.sum(-1)
+    best = estimation(h, directions).exact(moments.scatters()).variances.sum(-1)
     components = frames(rng, 2, h, d)
     first = improved(moments, components, directions).variances.sum(-1)
     assert (first > explained(moments.scatters(), components)).all()
@@ -121,7 +121,7 @@ def test_a_random_start_improves_at_every_step_until_it_is_exact(seed, d, h):
 
 def test_what_is_exact_stays_exact():
     moments, directions, _ = random_moments(0, d=30)
-    exact = estimation(3, directions).exact(moments)
+    exact = estimation(3, directions).exact(moments.scatters())
     again = improved(moments, exact.components, directions)
     assert_same_span(again.components, exact.components)
     torch.testing.assert_close(again.variances, exact.variances)
@@ -149,7 +149,7 @@ def test_components_of_a_round_cluster_stay_orthonormal():
 @pytest.mark.parametrize("h", [1, 3])
 def test_converged_subspaces_are_exact_where_an_eigendecomposition_would_be_slow(h):
     moments, directions, rng = random_moments(1, n=400, d=300, k=2)
-    exact = estimation(h, directions).exact(moments)
+    exact = estimation(h, directions).exact(moments.scatters())
     found = converged(moments, frames(rng, 2, h, 300), directions)
     assert_orthonormal(found.components)
     torch.testing.assert_close(found.variances, exact.variances, rtol=1e-8, atol=0)
@@ -160,7 +160,7 @@ def test_converged_subspaces_are_exact_where_the_spectrum_falls_slowly():
     """Pure noise: neighbouring eigenvalues differ by a percent or less."""
     rng = np.random.RandomState(2)
     moments, directions = moments_of(rng.randn(600, 300), np.arange(600) % 2)
-    exact = estimation(2, directions).exact(moments)
+    exact = estimation(2, directions).exact(moments.scatters())
     found = converged(moments, frames(rng, 2, 2, 300), directions)
     torch.testing.assert_close(found.variances, exact.variances, rtol=1e-6, atol=0)
     assert_orthonormal(found.components)
@@ -199,7 +199,7 @@ def test_directions_without_variance_are_filled_from_the_whole_data(step, spectr
     moments, directions = diagonal_moments(spectrum, wide), directions_along_axes(d)
     previous = frames(np.random.RandomState(0), 2, h, d)
     if step == "exact":
-        found = estimation(h, directions).exact(moments)
+        found = estimation(h, directions).exact(moments.scatters())
     elif step == "improved":
         # Repeated steps end where U is invariant and what is left is pure rounding.
         for _ in range(5):
@@ -225,8 +225,8 @@ def test_equal_inputs_get_equal_components_in_a_null_space():
     rotated = diagonal_moments([5.0, 0, 0, 0], [1.0, 1, 1, 1])
     noise = 1e-16 * torch.randn(1, 2, 4, 4, generator=torch.Generator().manual_seed(0)).double()
     rotated.seconds += noise + noise.mT
-    found = estimation(3, directions).exact(moments).components[0, 0]
-    other = estimation(3, directions).exact(rotated).components[0, 0]
+    found = estimation(3, directions).exact(moments.scatters()).components[0, 0]
+    other = estimation(3, directions).exact(rotated.scatters()).components[0, 0]
     torch.testing.assert_close(fix_signs(found), fix_signs(other), atol=1e-7, rtol=0)
 
 
@@ -234,7 +234,7 @@ def test_a_cluster_without_members_gets_the_directions_of_the_whole_data():
     rng = np.random.RandomState(0)
     data = rng.randn(40, 5) * [1, 5, 2, 1, 1]
     moments, directions = moments_of(data, np.r_[np.zeros(39), 2].astype(int))
-    components = estimation(2, directions).exact(moments).components[0, 1]
+    components = estimation(2, directions).exact(moments.scatters()).components[0, 1]
     assert_orthonormal(components[None])
     torch.testing.assert_close(components, directions.main[:2])
 

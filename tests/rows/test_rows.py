@@ -72,6 +72,14 @@ def test_the_most_expensive_row_comes_with_the_rows_of_the_same_values():
     assert rows.most_expensive(torch.tensor([0.0, 1, 2, 9, 3]), 10.0) is None
 
 
+def test_weights_keep_their_precision_where_small_data_gets_more():
+    weights = torch.tensor([0.1, 0.2, 1e-50], dtype=torch.float64)
+    rows = Rows(torch.eye(3)).weighted(weights)
+    assert rows.data.dtype == torch.float32
+    torch.testing.assert_close(rows.centered().weights, weights, atol=0, rtol=0)
+    assert Rows(torch.eye(3), weights).moved(torch.zeros(3)).weights.dtype == torch.float32
+
+
 def test_results_come_back_as_the_data_came():
     data = torch.arange(12.0).view(6, 2)
     halves = Rows(data, chunk_rows=4).results(lambda x: x.double() / 2)

@@ -4,6 +4,7 @@ import json
 
 import numpy as np
 import pytest
+from sklearn.metrics import adjusted_rand_score
 
 
 @pytest.fixture(scope="module")
@@ -43,10 +44,9 @@ def test_linear_fits_of_several_processes_equal_that_of_one(results, name, size)
 @pytest.mark.parametrize("size", [2, 4])
 def test_deep_fits_of_several_processes_reach_the_loss_of_one(results, size):
     assert results[size]["deep"]["loss"] == pytest.approx(results[1]["deep"]["loss"], rel=0.01)
-    agreement = np.mean(
-        np.array(results[size]["deep"]["labels"]) == np.array(results[1]["deep"]["labels"])
-    )
-    assert agreement > 0.97
+    # Clusters of nearly the same size may change places.
+    labels = (results[many]["deep"]["labels"] for many in (size, 1))
+    assert adjusted_rand_score(*labels) > 0.95
 
 
 @pytest.mark.parametrize("size", [2, 4])

@@ -215,20 +215,7 @@ class ConvAutoencoder(_WithLinearPath):
 def built_in(
     name: object, input_shape: tuple[int, ...], latent_dim: int
 ) -> Callable[[], nn.Module]:
-    """Return the factory of a built-in autoencoder for samples of ``input_shape``.
-
-    Parameters
-    ----------
-    name : {"linear", "mlp", "conv"}
-    input_shape : tuple of int
-        (d,), or (channels, height, width) for "conv".
-    latent_dim : int
-
-    Returns
-    -------
-    callable
-        Makes a new autoencoder each time.
-    """
+    """Return what makes built-in autoencoders for samples (d,); "conv" takes (c, height, width)."""
     if name == "linear":
         return lambda: LinearAutoencoder(math.prod(input_shape), latent_dim)
     if name == "mlp":

@@ -125,7 +125,19 @@ class Assigner:
         With ``settling`` labels are those of the cheapest autoencoders, whatever the rule says, and
         clusters without members are left alone. With ``everyone`` rows are scored by all clusters.
         """
-        rows = self.data.rows
+        after, costs = self._reassigned(now, settling=settling, everyone=everyone)
+        revived: list[tuple[int, int]] = []
+        if not settling:
+            after, revived = self._revived(replace(after, refreshes=now.refreshes + 1), costs)
+        changed = self._share_that_differs(after.labels, now.labels)
+        loss = self._mean(costs) * self.data.unit**2
+        return Refresh(replace(after, changed=changed), loss, revived)
+
+    def _reassigned(
+        self, now: Assignments, *, settling: bool, everyone: bool
+    ) -> tuple[Assignments, Tensor]:
+        """Score and assign all rows, whose costs (n,) come too; units of codes, centres follow."""
+        rows, copies = self.data.rows, self.copies
         labels, soft = torch.empty_like(now.labels), now.soft
         lowest = torch.empty(rows.n, dtype=torch.float32, device=rows.device)
         centers, own = self._no_sums()
@@ -133,33 +145,38 @@ class Assigner:
             x = chunk.float()
             weights = self.data.weights_of(place, x)
             candidates = self._candidates(now, place, everyone=everyone)
-            parts = self.copies.parts(x, candidates)
+            parts = copies.parts(x, candidates)
             # A stream would have to be read twice to be scored in the units of its present codes.
             if not rows.streamed:
-                sums = self.copies.own_sums(parts, candidates, now.labels, weights)
-                self.copies.measure(sums, self.options)
-            costs = self.copies.costs(parts, candidates)
-            best = costs.min(1)
-            new, lowest[place] = candidates.gather(1, best.indices[:, None])[:, 0], best.values
-            if now.soft is not None:  # of rows in memory, which are one chunk
-                soft = self.options.rule.function(costs, now.soft, self._context(now, costs))
-                if not settling:
-                    new, lowest = soft.argmax(1), (soft * costs).sum(1)
+                sums = copies.own_sums(parts, candidates, now.labels, weights)
+                copies.measure(sums, self.options)
+            costs = copies.costs(parts, candidates)
+            new, lowest[place], soft = self._assign(now, costs, candidates, settling=settling)
             labels[place] = new
             centers += _center_sums(x, new if soft is None else soft, weights, len(centers))
             if rows.streamed:
-                own += self.copies.own_sums(parts, candidates, new, weights)
+                own += copies.own_sums(parts, candidates, new, weights)
         if rows.streamed:
             rows.add_up(centers, own)
-            self.copies.measure(own, self.options)
-        self.copies.place(centers)
-        after = replace(now, labels=labels, soft=soft)
-        revived: list[tuple[int, int]] = []
-        if not settling:
-            after, revived = self._revived(replace(after, refreshes=now.refreshes + 1), lowest)
-        changed = self._share_that_differs(after.labels, now.labels)
-        loss = self._mean(lowest) * self.data.unit**2
-        return Refresh(replace(after, changed=changed), loss, revived)
+            copies.measure(own, self.options)
+        copies.place(centers)
+        return replace(now, labels=labels, soft=soft), lowest
+
+    def _assign(
+        self, now: Assignments, costs: Tensor, candidates: Tensor, *, settling: bool
+    ) -> tuple[Tensor, Tensor, Tensor | None]:
+        """Labels and costs (m,) from the costs of all candidates (m, ...), and S where it is soft.
+
+        Soft assignments are kept for rows in memory only, which come at once.
+        """
+        best = costs.min(1)
+        labels = candidates.gather(1, best.indices[:, None])[:, 0]
+        if now.soft is None:
+            return labels, best.values, None
+        soft = self.options.rule.function(costs, now.soft, self._context(now, costs))
+        if settling:
+            return labels, best.values, soft
+        return soft.argmax(1), (soft * costs).sum(1), soft
 
     def measure(self, now: Assignments) -> None:
         """Set the units of codes, and λ where it is estimated, by one pass."""

@@ -40,24 +40,13 @@ BLEND_FIELDS = ("weights", "noise_variance", "unit", "origin")
 
 @dataclass(frozen=True, eq=False)
 class Blend:
-    """Weights of the predictors, and the Gaussian one.
+    """Weights of the predictors, and the Gaussian one, which lives in (x - origin) / unit."""
 
-    Attributes
-    ----------
-    weights : Tensor of shape (q, d)
-        Of the output and, where there is one, of the Gaussian estimate.
-    denoiser : Denoiser or None
-    noise_variance : float
-    unit : float
-    origin : Tensor of shape (d,)
-        The Gaussians live in (x - origin) / unit.
-    """
-
-    weights: Tensor
+    weights: Tensor  # (q, d) of the output and, where there is one, of the Gaussian estimate
     denoiser: Denoiser | None
     noise_variance: float
     unit: float
-    origin: Tensor
+    origin: Tensor  # (d,)
 
     def state_dict(self) -> dict[str, Any]:
         """Return it as tensors and numbers with names."""
@@ -94,18 +83,7 @@ def fit_blend(
 ) -> Blend:
     """Fit a blend on the training pairs, at the end of learning.
 
-    Parameters
-    ----------
-    data : TrainingData
-        In memory.
-    copies : Copies
-    noise : float
-        Standard deviation of the noise to draw where there are no noisy samples.
-    generator : Generator
-
-    Returns
-    -------
-    Blend
+    ``noise`` is the standard deviation of what is drawn where there are no noisy samples.
     """
     x, weights, target = data.rows.data, data.weights, data.target
     assert weights is not None

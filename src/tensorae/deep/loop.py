@@ -103,17 +103,8 @@ class State:
 class DeepLoop:
     """Training of k autoencoders together with who belongs to which, in place.
 
-    Parameters
-    ----------
-    module : TensorizedAutoencoder
-        New for rows in memory, trained on a sample for streamed ones.
-    data : TrainingData
-    options : TrainingOptions
-    schedule : Schedule
-    generator : Generator
-        On the device of the data.
-    cross_fit : bool
-        Whether rows are scored by autoencoders that did not train on them.
+    The module is new for rows in memory, and trained on a sample for streamed ones. With
+    ``cross_fit`` rows are scored by autoencoders that did not train on them.
     """
 
     def __init__(
@@ -353,7 +344,8 @@ def run(loop: DeepLoop, state: State, observe: Callable[[State], bool | None]) -
     while not loop.finished(state):
         training = state.phase in ("learn", "close")
         try:
-            state = loop.step(state)
+            with loop.data.rows.reading():  # observers are the user's, with all threads
+                state = loop.step(state)
             if observe(state):
                 state = loop.stopped(state, "callback")
         except KeyboardInterrupt:

@@ -125,14 +125,7 @@ class TensorizedAutoencoder(nn.Module):
         In the linear model a code is as long as what it decodes to: ``|U(x-C)| = |x̂-C|``. Here
         the penalty is on ``|x̂-C|²``, which no scaling of encoder and decoder changes. Summed over a
         cluster it is the penalty of the costs, because that is how ``code_scales`` are set.
-
-        Parameters
-        ----------
-        j : int
-        u, t : Tensor of shape (m, ...)
-            Inputs and targets as the autoencoder sees them, about C_j.
-        latent_penalty : float
-            λ.
+        Inputs u and targets t (m, ...) are as the autoencoder sees them, about C_j.
         """
         autoencoder: Any = self.autoencoders[j]
         own_loss = getattr(autoencoder, "loss", None)

@@ -66,19 +66,8 @@ def first_labels(
 ) -> Start:
     """Find first labels for rows x (n, d) with weights (n,).
 
-    Parameters
-    ----------
-    x : Tensor of shape (n, d)
-    weights : Tensor of shape (n,)
-    options : TrainingOptions
-        Its ``init``, where it is centres, in the coordinates of ``x``.
-    rng : RandomState
-    known_labels : Tensor of shape (n,), optional
-        Cluster of the rows where it is known, -1 elsewhere; they seed a linear start.
-
-    Returns
-    -------
-    Start
+    ``options.init``, where it is centres, is in the coordinates of x. Labels (n,) that are known,
+    -1 elsewhere, seed a linear start.
     """
     if isinstance(options.init, str) and (options.init == "linear" or known_labels is not None):
         costs = _linear_costs(x, weights, options, rng, known_labels)

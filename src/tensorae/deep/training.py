@@ -91,9 +91,10 @@ def train(
     -------
     Trained
     """
-    with _own_randomness(rng, rows.device) as generator, rows.reading():
-        rows = rows.collected(_sample_rows(rows.d))
-        few = _sample(rows, rng) if rows.streamed else rows
+    with _own_randomness(rng, rows.device) as generator:
+        with rows.reading():
+            rows = rows.collected(_sample_rows(rows.d))
+            few = _sample(rows, rng) if rows.streamed else rows
         data, origin, known = _training_data(few, options, rng, generator, target, known_labels)
         module = _new_module(options, shape, data)
         epochs = None if rows.streamed else options.max_epochs

@@ -378,6 +378,7 @@ class BaseTAE(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMixin, B
 
     def _map(self, X: Any, step: Step) -> Any:
         """Apply ``step`` to chunks of checked rows and give back the kind that came in."""
+        check_fitted(self)
         rows = self._check_rows(X, reset=False)
         predictor = self._predictor(rows)
         with torch.no_grad(), rows.reading():

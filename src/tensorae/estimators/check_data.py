@@ -21,6 +21,12 @@ from torch import Tensor
 from tensorae.data import Batches
 from tensorae.exceptions import InvalidInputError, InvalidParameterError, NotFittedError
 from tensorae.rows import Rows, StreamedRows
+from tensorae.rows.arrays import (
+    complex_numbers,
+    is_numeric,
+    nothing_inside,
+    refuse_other_columns,
+)
 from tensorae.rows.processes import Processes, processes
 from tensorae.rows.rows import shared_tensor
 
@@ -67,8 +73,6 @@ def check_rows(estimator: Any, X: Any, *, reset: bool, device: Any = None) -> Ro
     -------
     Rows
     """
-    if not reset:
-        check_fitted(estimator)
     if isinstance(X, Batches):
         return _check_batches(estimator, X, reset=reset, device=device)
 
@@ -78,7 +82,7 @@ def check_rows(estimator: Any, X: Any, *, reset: bool, device: Any = None) -> Ro
             ensure_all_finite=False,
         )  # fmt: skip
 
-    rows = _check_table(X, "X", device, validated)
+    rows = _check_table(X, "X", device, validated, fitting=reset)
     if isinstance(X, Tensor):
         with _as_input_error():
             _check_n_features(estimator, X, reset=reset)
@@ -195,28 +199,6 @@ def _check_batches(estimator: Any, X: Batches, *, reset: bool, device: Any) -> S
     return StreamedRows(share, group, check_device(device, CPU))
 
 
-def check_device(device: Any, home: torch.device) -> torch.device:
-    """Return where to compute: ``device``, or ``home`` where none is given.
-
-    "auto" is a GPU where there is one.
-    """
-    if device is None:
-        return home
-    if isinstance(device, str) and device == "auto":
-        return torch.device("cuda") if torch.cuda.is_available() else home
-    try:
-        place = torch.device(device)
-        # Sums need double precision, and numbers that can be read back.
-        float(torch.zeros((), dtype=torch.float64, device=place))
-    except (RuntimeError, AssertionError, TypeError, NotImplementedError) as error:
-        reason = str(error).splitlines()[0][:80]
-        raise InvalidParameterError(
-            "device must be one that this machine has and that computes in double precision, "
-            f"such as 'cpu', got {device!r} ({reason}); change device."
-        ) from None
-    return place
-
-
 def _learn_names(estimator: Any, names: list[str] | None) -> None:
     if names is not None:
         estimator.feature_names_in_ = np.asarray(names, dtype=object)
@@ -247,16 +229,18 @@ def _refuse_with_batches(name: str, value: object, rows: Rows) -> None:
         )
 
 
-def _check_table(X: Any, name: str, device: Any, validated: Callable[[Any], Any]) -> Rows:
+def _check_table(
+    X: Any, name: str, device: Any, validated: Callable[[Any], Any], *, fitting: bool = False
+) -> Rows:
     """Check a table in memory; arrays go through scikit-learn's checks, ``validated``."""
     if isinstance(X, Tensor):
-        tensor = _check_tensor(X, name).to(check_device(device, X.device))
-        _refuse_what_is_not_finite(tensor, name, None)
+        tensor = _checked_tensor(X, name, check_device(device, X.device))
+        _refuse_what_is_not_finite(tensor, name, fitting=fitting)
         return Rows(tensor, home=X.device)
     _refuse_what_is_no_table(X, name)
     with _as_input_error():
         array = validated(X)
-    _refuse_what_is_not_finite(array, name, getattr(X, "columns", None))
+    _refuse_what_is_not_finite(array, name, getattr(X, "columns", None), fitting=fitting)
     place = check_device(device, CPU)
     return Rows(shared_tensor(array).to(place))
 
@@ -278,154 +262,6 @@ def _as_input_error() -> Iterator[None]:
 
 class _InvalidTypeError(InvalidInputError, TypeError):
     """Data of a kind that is no number; scikit-learn asks for a TypeError."""
-
-
-def _check_tensor(X: Tensor, name: str) -> Tensor:
-    if X.is_sparse or X.layout != torch.strided:
-        raise InvalidInputError(
-            f"{name} must be dense, got a sparse tensor; use {name}.to_dense()."
-        )
-    if X.is_complex():
-        raise _complex_numbers(X.dtype, name)
-    _check_two_dimensional(tuple(X.shape), name)
-    if X.shape[0] == 0 or X.shape[1] == 0:
-        raise _nothing_inside(tuple(X.shape), name)
-    tensor = X.detach()
-    if tensor.dtype not in (torch.float32, torch.float64):
-        # Half precision is too coarse for sums; whole numbers are kept exactly.
-        tensor = tensor.to(torch.float32 if tensor.is_floating_point() else torch.float64)
-    return tensor.contiguous()
-
-
-def _refuse_what_is_no_table(X: Any, name: str) -> None:
-    """Name what scikit-learn's checks would reject less clearly."""
-    if hasattr(X, "toarray") and hasattr(X, "nnz"):
-        raise InvalidInputError(
-            f"{name} must be dense, got a sparse {type(X).__name__}; use {name}.toarray(), "
-            "or reduce it first with TruncatedSVD."
-        )
-    if hasattr(X, "collect") and hasattr(X, "lazy"):
-        raise InvalidInputError(
-            f"{name} must be a table in memory, got a {type(X).__name__}; use {name}.collect()."
-        )
-    if hasattr(X, "columns") and hasattr(X, "dtypes"):
-        if X.shape[0] == 0:
-            raise _nothing_inside(X.shape, name)
-        _refuse_other_columns(X, name)
-        return
-    try:
-        array = np.asarray(X)
-    except (ValueError, TypeError):
-        return
-    if array.dtype.kind == "c":
-        raise _complex_numbers(array.dtype, name)
-    _refuse_text(array, name)
-    if array.dtype.kind in "fiubO":
-        _check_two_dimensional(array.shape, name)
-        if array.shape[0] == 0:
-            raise _nothing_inside(array.shape, name)
-
-
-def _refuse_text(array: np.ndarray, name: str) -> None:
-    if array.dtype.kind in "Mm":
-        raise InvalidInputError(
-            f"{name} must be numeric, got {array.dtype}; turn dates into numbers first, for "
-            "example days since the first one."
-        )
-    if array.dtype.kind not in "USO" or (array.dtype.kind == "O" and _is_numeric(array)):
-        return
-    text = next((entry for entry in array.flat if isinstance(entry, str | bytes)), None)
-    if text is not None:
-        raise InvalidInputError(
-            f"{name} must be numeric, got strings such as {str(text)[:40]!r}; "
-            "drop or encode the text columns."
-        )
-
-
-def _complex_numbers(kind: Any, name: str) -> InvalidInputError:
-    return InvalidInputError(
-        f"Complex data not supported: {name} must be real, got {kind}; "
-        "stack the real and imaginary parts as columns."
-    )
-
-
-def _nothing_inside(shape: tuple[int, ...], name: str) -> InvalidInputError:
-    return InvalidInputError(
-        f"{name} must have rows and columns, got shape {shape}; check how it was made."
-    )
-
-
-def _check_two_dimensional(shape: tuple[int, ...], name: str) -> None:
-    if len(shape) == 2:
-        return
-    remedy = (
-        f"{name}.reshape(-1, 1) for one feature, {name}.reshape(1, -1) for one sample"
-        if len(shape) < 2
-        else f"{name}.reshape(len({name}), -1) makes one row a sample"
-    )
-    raise InvalidInputError(
-        f"{name} must be 2-D (samples x features), got {len(shape)}-D of shape {shape}. "
-        f"Reshape your data: {remedy}."
-    )
-
-
-def _refuse_other_columns(X: Any, name: str) -> None:
-    """Name the columns of a table that hold text, dates or complex numbers."""
-    refused = [
-        str(column)
-        for column, kind in zip(X.columns, X.dtypes, strict=True)
-        if _may_be_no_number(kind) and not _is_numeric(X[column])
-    ]
-    if refused:
-        listed = ", ".join(repr(column) for column in refused[:5])
-        raise InvalidInputError(
-            f"{name} must be numeric, but these of its columns are not: {listed}"
-            f"{' …' if len(refused) > 5 else ''}; drop or encode them."
-        )
-
-
-def _may_be_no_number(kind: Any) -> bool:
-    label = str(kind).lower()
-    return label.startswith("interval") or not label.startswith(
-        ("float", "int", "uint", "bool", "decimal")
-    )
-
-
-def _is_numeric(column: Any) -> bool:
-    array = np.asarray(column)
-    if array.dtype.kind in "cMm":
-        return False
-    try:
-        array.astype(np.float64)
-    except (ValueError, TypeError):
-        return False
-    return True
-
-
-def _refuse_what_is_not_finite(values: Any, name: str, columns: Any) -> None:
-    """Refuse an array or a tensor (n, d) with NaN or infinity, or whose squares would overflow."""
-    # The extremes are NaN or infinite if any entry is, and need no second copy of the data.
-    low, high = float(values.min()), float(values.max())
-    if math.isfinite(low) and math.isfinite(high):
-        largest, limit = max(-low, high), LARGEST[str(values.dtype).removeprefix("torch.")]
-        if largest > limit:
-            raise InvalidInputError(
-                f"{name} must stay below {limit:.0e} in {values.dtype}, because its squares are "
-                f"summed, got {largest:.3g}; divide it by a constant first."
-            )
-        return
-    for column in range(values.shape[1]):
-        entries = values[:, column]
-        entries = entries.cpu().numpy() if isinstance(entries, Tensor) else entries
-        bad = np.flatnonzero(~np.isfinite(entries))
-        if len(bad):
-            value = "NaN" if np.isnan(entries[bad]).any() else "infinity (inf)"
-            label = repr(str(columns[column])) if columns is not None else str(column)
-            raise InvalidInputError(
-                f"{name} contains {value} in column {label} ({len(bad)} "
-                f"row{'s' * (len(bad) > 1)}, the first is row {bad[0]}); "
-                "NaN and inf must be dropped or imputed first."
-            )
 
 
 def _as_vector(values: Any, name: str, rows: Rows) -> Tensor:
@@ -451,3 +287,140 @@ def _as_whole_numbers(labels: Tensor, meaning: str, remedy: str) -> Tensor:
             f"labels must be whole numbers, {meaning}, got fractions or NaN; {remedy}."
         )
     return labels.to(torch.int64)
+
+
+def _checked_tensor(X: Tensor, name: str, device: torch.device) -> Tensor:
+    """Check a tensor (n, d) and bring it to a device, in single or double precision."""
+    if X.is_sparse or X.layout != torch.strided:
+        raise InvalidInputError(
+            f"{name} must be dense, got a sparse tensor; use {name}.to_dense()."
+        )
+    if X.is_complex():
+        raise complex_numbers(X.dtype, name)
+    _check_two_dimensional(tuple(X.shape), name)
+    if X.shape[0] == 0 or X.shape[1] == 0:
+        raise nothing_inside(tuple(X.shape), name)
+    tensor = X.detach().to(device)
+    if tensor.dtype not in (torch.float32, torch.float64):
+        # Half precision is too coarse for sums; whole numbers are kept exactly.
+        tensor = tensor.to(torch.float32 if tensor.is_floating_point() else torch.float64)
+    return tensor.contiguous()
+
+
+def _refuse_what_is_no_table(X: Any, name: str) -> None:
+    """Name what scikit-learn's checks would reject less clearly."""
+    if hasattr(X, "toarray") and hasattr(X, "nnz"):
+        raise InvalidInputError(
+            f"{name} must be dense, got a sparse {type(X).__name__}; use {name}.toarray(), "
+            "or reduce it first with TruncatedSVD."
+        )
+    if hasattr(X, "collect") and hasattr(X, "lazy"):
+        raise InvalidInputError(
+            f"{name} must be a table in memory, got a {type(X).__name__}; use {name}.collect()."
+        )
+    if hasattr(X, "columns") and hasattr(X, "dtypes"):
+        if X.shape[0] == 0:
+            raise nothing_inside(X.shape, name)
+        refuse_other_columns(X, name)
+        return
+    try:
+        array = np.asarray(X)
+    except (ValueError, TypeError):
+        return
+    if array.dtype.kind == "c":
+        raise complex_numbers(array.dtype, name)
+    _refuse_text(array, name)
+    if array.dtype.kind in "fiubO":
+        _check_two_dimensional(array.shape, name)
+        if array.shape[0] == 0:
+            raise nothing_inside(array.shape, name)
+
+
+def _refuse_text(array: np.ndarray, name: str) -> None:
+    if array.dtype.kind in "Mm":
+        raise InvalidInputError(
+            f"{name} must be numeric, got {array.dtype}; turn dates into numbers first, for "
+            "example days since the first one."
+        )
+    if array.dtype.kind not in "USO" or (array.dtype.kind == "O" and is_numeric(array)):
+        return
+    text = next((entry for entry in array.flat if isinstance(entry, str | bytes)), None)
+    if text is not None:
+        raise InvalidInputError(
+            f"{name} must be numeric, got strings such as {str(text)[:40]!r}; "
+            "drop or encode the text columns."
+        )
+
+
+def _check_two_dimensional(shape: tuple[int, ...], name: str) -> None:
+    if len(shape) == 2:
+        return
+    remedy = (
+        f"{name}.reshape(-1, 1) for one feature, {name}.reshape(1, -1) for one sample"
+        if len(shape) < 2
+        else f"{name}.reshape(len({name}), -1) makes one row a sample"
+    )
+    raise InvalidInputError(
+        f"{name} must be 2-D (samples x features), got {len(shape)}-D of shape {shape}. "
+        f"Reshape your data: {remedy}."
+    )
+
+
+def _refuse_what_is_not_finite(
+    values: Any, name: str, columns: Any = None, *, fitting: bool
+) -> None:
+    """Refuse an array or a tensor (n, d) with NaN or infinity, or that cannot be squared."""
+    # The extremes are NaN or infinite if any entry is, and need no second copy of the data.
+    low, high = float(values.min()), float(values.max())
+    if math.isfinite(low) and math.isfinite(high):
+        _refuse_what_cannot_be_squared(max(-low, high), str(values.dtype), name, fitting=fitting)
+        return
+    for column in range(values.shape[1]):
+        entries = values[:, column]
+        entries = entries.cpu().numpy() if isinstance(entries, Tensor) else entries
+        bad = np.flatnonzero(~np.isfinite(entries))
+        if len(bad):
+            value = "NaN" if np.isnan(entries).any() else "infinity (inf)"
+            label = repr(str(columns[column])) if columns is not None else str(column)
+            raise InvalidInputError(
+                f"{name} contains {value} in column {label} ({len(bad)} row{'s' * (len(bad) > 1)}, "
+                f"the first is row {bad[0]}); NaN and inf must be dropped or imputed first."
+            )
+
+
+def _refuse_what_cannot_be_squared(largest: float, dtype: str, name: str, *, fitting: bool) -> None:
+    kind = dtype.removeprefix("torch.")
+    limit = LARGEST[kind]
+    if largest > limit:
+        raise InvalidInputError(
+            f"{name} must stay below {limit:.0e} in {kind}, because its squares are summed, got "
+            f"{largest:.3g}; divide it by a constant first."
+        )
+    # A fitted model has a scale of its own, on which such rows or codes are zero.
+    if fitting and 0 < largest < 1 / limit:
+        raise InvalidInputError(
+            f"{name} must have entries above {1 / limit:.0e} in {kind}, because squares of smaller "
+            f"ones vanish, got at most {largest:.3g}; multiply it by a constant first."
+        )
+
+
+def check_device(device: Any, home: torch.device) -> torch.device:
+    """Return where to compute: ``device``, or ``home`` where none is given.
+
+    "auto" is a GPU where there is one.
+    """
+    if device is None:
+        return home
+    if isinstance(device, str) and device == "auto":
+        return torch.device("cuda") if torch.cuda.is_available() else home
+    try:
+        place = torch.device(device)
+        # Sums need double precision, and numbers that can be read back.
+        float(torch.zeros((), dtype=torch.float64, device=place))
+    except (RuntimeError, AssertionError, TypeError, NotImplementedError) as error:
+        reason = str(error).splitlines()[0][:80]
+        raise InvalidParameterError(
+            "device must be one that this machine has and that computes in double precision, "
+            f"such as 'cpu', got {device!r} ({reason}); change device."
+        ) from None
+    return place

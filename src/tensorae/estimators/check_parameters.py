@@ -30,6 +30,7 @@ __all__ = [
     "check_callbacks",
     "check_input_shape",
     "check_integer",
+    "check_integer_or_none",
     "check_number",
     "check_penalty",
     "check_seed",
@@ -54,7 +55,7 @@ def linear_options(parameters: dict[str, Any], rows: Rows) -> SolverOptions:
         n_init=_check_n_init(parameters["n_init"], init),
         max_iter=check_integer("max_iter", parameters["max_iter"], low=1),
         tol=check_number("tol", parameters["tol"], low=0),
-        chunk_rows=_check_or_none("batch_size", parameters["batch_size"], low=1),
+        chunk_rows=check_integer_or_none("batch_size", parameters["batch_size"], low=1),
     )
     if rows.streamed:
         _check_streamed_linear(options.rule, rows)
@@ -76,8 +77,8 @@ def deep_options(
         rule=_check_rule(parameters["assignment"]),
         init=init,
         n_init=_check_n_init(parameters["n_init"], init),
-        max_epochs=_check_or_none("max_epochs", parameters["max_epochs"], low=1),
-        batch_size=_check_or_none("batch_size", parameters["batch_size"], low=2),
+        max_epochs=check_integer_or_none("max_epochs", parameters["max_epochs"], low=1),
+        batch_size=check_integer_or_none("batch_size", parameters["batch_size"], low=2),
         lr=check_number("lr", parameters["lr"], low=0, low_allowed=False),
         noise=check_number("noise", parameters["noise"], low=0),
         validation_fraction=_check_fraction(parameters["validation_fraction"]),
@@ -131,7 +132,7 @@ def _check_n_init(n_init: Any, init: str | Tensor) -> int | None:
             f"init gives the centres of one start, so n_init={starts} makes no further ones; "
             "leave n_init out.",
             RuntimeWarning,
-            stacklevel=5,
+            stacklevel=4,
         )
     return starts
 
@@ -238,6 +239,11 @@ def check_integer(name: str, value: Any, *, low: int) -> int:
     return int(value)
 
 
+def check_integer_or_none(name: str, value: Any, *, low: int) -> int | None:
+    """Return a whole number of at least ``low``, or None where none is given."""
+    return None if value is None else check_integer(name, value, low=low)
+
+
 def check_number(
     name: str, value: Any, *, low: float, high: float = float("inf"), low_allowed: bool = True
 ) -> float:
@@ -287,10 +293,6 @@ def _check_architecture(
             "lambda: MyAutoencoder(4, 2)."
         )
     return built_in(architecture, input_shape, latent_dim)
-
-
-def _check_or_none(name: str, value: Any, *, low: int) -> int | None:
-    return None if value is None else check_integer(name, value, low=low)
 
 
 def _check_fraction(value: Any) -> float:

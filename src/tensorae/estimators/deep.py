@@ -36,7 +36,7 @@ from tensorae.estimators.check_parameters import (
 )
 from tensorae.exceptions import InvalidParameterError
 from tensorae.rows import Rows
-from tensorae.rows.images import as_rows, sample_shape, with_channels
+from tensorae.rows.arrays import as_rows, sample_shape, with_channels
 from tensorae.storage import register
 
 __all__ = ["TAE"]

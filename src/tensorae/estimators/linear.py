@@ -5,6 +5,7 @@ Shapes: n samples, k clusters, d features, h latent.
 
 from __future__ import annotations
 
+import functools
 import logging
 import warnings
 from os import PathLike
@@ -24,6 +25,7 @@ from tensorae.estimators.check_data import (
 )
 from tensorae.estimators.check_parameters import (
     check_auto,
+    check_integer,
     check_number,
     check_penalty,
     check_seed,
@@ -31,7 +33,7 @@ from tensorae.estimators.check_parameters import (
 )
 from tensorae.exceptions import InvalidInputError, InvalidParameterError, unknown_choice
 from tensorae.linear.denoising import Denoiser
-from tensorae.linear.incremental import absorb
+from tensorae.linear.incremental import absorb, in_order_of
 from tensorae.linear.model import LinearModel, LinearPredictor
 from tensorae.linear.moments import Moments
 from tensorae.linear.search import Solution, solve
@@ -43,6 +45,7 @@ from tensorae.storage import register
 
 __all__ = ["LinearTAE"]
 
+CPU = torch.device("cpu")
 FITTED_ON = ("noisy", "clean")
 # Numbers in the clusters' scatters up to which they are kept as they are.
 LARGEST_MOMENTS = 1 << 24
@@ -213,6 +216,8 @@ class LinearTAE(BaseTAE):
         checkpoint : path-like, optional
             File to keep the state of a long fit in. If it is there, the fit goes on from it and
             ends with the same model as one that was not interrupted; at the end it is removed.
+            What is kept is the run over all rows: starts that run side by side (``labels``, more
+            than one ``n_init``, or so few rows that all starts do) take short and begin anew.
         checkpoint_every : float, default=60
             Seconds between two writes of it.
 
@@ -230,8 +235,9 @@ class LinearTAE(BaseTAE):
         if labels is not None:
             known = check_known_labels(labels, rows, options.n_clusters, options.init)
         if checkpoint is not None:
+            self._warn_of_starts(known, options.n_init)
             kept, rng = self._checkpoint(rows, checkpoint, checkpoint_every, rng, known)
-        with torch.no_grad():
+        with torch.no_grad(), rows.reading():
             resume = None if kept is None else kept.resume
             solution = solve(rows, options, rng, known_labels=known, observe=kept, resume=resume)
         self._publish(solution, rows)
@@ -294,7 +300,7 @@ class LinearTAE(BaseTAE):
         if not hasattr(self, "cluster_centers_"):
             self.fit(X, sample_weight=sample_weight)
             self.n_iter_ = 1
-            self._kept_sums(torch.device("cpu"))  # says at once where it cannot go on
+            self._kept_sums(CPU)  # says at once where it cannot go on
             return self
         rows = check_rows(self, X, reset=False, device=self.device)
         if rows.streamed:
@@ -314,12 +320,7 @@ class LinearTAE(BaseTAE):
         )
         self._publish_parameters(parameters[0], parameters.model[0], rows)
         self._assign_once_more(rows)
-        self._moments = {
-            "counts": _as_array(moments.counts[0]),
-            "centers": _as_array(moments.references[0]),
-            "scatters": _as_array(moments.seconds[0]).astype(self.components_.dtype),
-        }
-        self._denoiser = None
+        self._moments, self._denoiser = moments.arrays(self.components_.dtype), None
         self.n_iter_, self.converged_ = self.n_iter_ + 1, True
         self.loss_path_ = self.objective_path_ = np.array([self.loss_])
         self.entropy_path_ = np.array([])
@@ -363,30 +364,14 @@ class LinearTAE(BaseTAE):
         check_fitted(self)
         if fitted_on not in FITTED_ON:
             raise unknown_choice("fitted_on", fitted_on, FITTED_ON)
-        clean = fitted_on == "clean"
-        denoiser = self._fitted_denoiser()
-        if isinstance(noise, str):
-            variance = self._estimated_noise(denoiser, noise, clean=clean)
-        else:
-            variance = min(check_number("noise", noise, low=0), 1e100) ** 2
-        located: dict[torch.device, Denoiser] = {denoiser.centers.device: denoiser}
+        denoiser, clean = self._fitted_denoiser(), fitted_on == "clean"
+        variance = _noise_variance(noise, denoiser, clean=clean)
+        on_device = functools.cache(denoiser.to)
 
         def shrink(predictor: Predictor, x: Tensor) -> Tensor:  # noqa: ARG001
-            if x.device not in located:
-                located[x.device] = denoiser.to(x.device)
-            return located[x.device].denoise(x, variance, fitted_on_noisy=not clean)
+            return on_device(x.device).denoise(x, variance, fitted_on_noisy=not clean)
 
         return self._map(X, shrink)
-
-    @staticmethod
-    def _estimated_noise(denoiser: Denoiser, noise: str, *, clean: bool) -> float:
-        check_auto("noise", noise, "a number")
-        if clean:
-            raise InvalidParameterError(
-                'noise="auto" is estimated from the fitted samples, but fitted_on="clean" says '
-                "that they have none; give the noise as a number."
-            )
-        return denoiser.noise_variance()
 
     # Results ----------------------------------------------------------------------------------
 
@@ -424,19 +409,13 @@ class LinearTAE(BaseTAE):
         kind = self.cluster_centers_.dtype
         self._denoiser = self._moments = self._frame = None
         if moments.seconds.numel() > LARGEST_MOMENTS:
-            self._denoiser = Denoiser.from_moments(moments, solution.shift, span=span).to("cpu")
+            self._denoiser = Denoiser.from_moments(moments, solution.shift, span=span).to(CPU)
             return
         if span is not None:
             self._frame = _as_array(span.origin).astype(kind), _as_array(span.axes).astype(kind)
-        centers = moments.centers()[0] + solution.shift.to(moments.sums.dtype)
         # Weights that sum to less than the rows they stand for say nothing about their number.
         rows_per_weight = max(1.0, rows.n / float(moments.counts.sum()))
-        scatters = moments.scaled_scatters(rows_per_weight)
-        self._moments = {
-            "counts": rows_per_weight * _as_array(moments.counts[0]),
-            "centers": _as_array(centers),
-            "scatters": _as_array(scatters[0]).astype(kind, copy=False),
-        }
+        self._moments = moments.arrays(kind, solution.shift, rows_per_weight)
 
     def _kept_sums(self, device: torch.device) -> Moments:
         """Sums of all rows so far, to go on from."""
@@ -446,37 +425,28 @@ class LinearTAE(BaseTAE):
                 "make too large, or which the first batch had too few rows for; reduce the "
                 "features first, or give a first batch of more rows than features."
             )
-        moments = self._kept_moments(device)
-        centers = torch.as_tensor(self.cluster_centers_, dtype=ACCURATE, device=device)
-        distances = torch.cdist(centers, moments.references[0])
-        if bool((distances.diagonal() > distances.amin(1) + 1e-6 * distances.amax()).any()):
-            # Files of 0.1.0 have the sums in another order than the clusters.
-            return moments.reordered(distances.argmin(1))
-        return moments
+        centers = torch.as_tensor(self.cluster_centers_, device=device)
+        return in_order_of(centers, Moments.of_arrays(self._moments, device))
 
     def _fitted_denoiser(self) -> Denoiser:
         if self._denoiser is None:
             span = None
             if self._frame is not None:
                 span = Span(*(torch.as_tensor(part, dtype=ACCURATE) for part in self._frame))
-            moments = self._kept_moments(torch.device("cpu"))
+            assert self._moments is not None  # one of the two is kept
+            moments = Moments.of_arrays(self._moments, CPU)
             origin = torch.zeros_like(moments.references[0, 0])
             self._denoiser = Denoiser.from_moments(moments, origin, span=span)
         return self._denoiser
-
-    def _kept_moments(self, device: torch.device) -> Moments:
-        """Sums of a fit about the clusters' means."""
-        assert self._moments is not None
-        parts = (self._moments[name] for name in ("counts", "centers", "scatters"))
-        return Moments.about_means(
-            *(torch.as_tensor(part, dtype=ACCURATE, device=device)[None] for part in parts)
-        )
 
     @property
     def _n_features_out(self) -> int:
         return int(self.components_.shape[1])
 
     def _predictor(self, rows: Rows) -> LinearPredictor:
+        size = self.batch_size
+        if size is not None:  # it may have been set after the fit
+            size = check_integer("batch_size", size, low=1)
         return LinearPredictor.of_published(
             rows.device,
             centers=self.cluster_centers_,
@@ -485,8 +455,19 @@ class LinearTAE(BaseTAE):
             explained_variance=self.explained_variance_,
             noise_variance=self.noise_variance_,
             latent_penalty=self.latent_penalty_,
-            chunk_rows=self.batch_size,
+            chunk_rows=size,
         )
+
+    @staticmethod
+    def _warn_of_starts(known: Tensor | None, n_init: int | None) -> None:
+        cause = "labels" if known is not None else f"n_init={n_init}"
+        if known is not None or (n_init or 1) > 1:
+            warnings.warn(
+                f"checkpoint keeps no state of a fit with {cause}, whose starts run side by side; "
+                "leave it out, or give one start by init.",
+                RuntimeWarning,
+                stacklevel=3,
+            )
 
     def _warn_if_needed(self) -> None:
         if not self.converged_:
@@ -504,6 +485,19 @@ class LinearTAE(BaseTAE):
                 ConvergenceWarning,
                 stacklevel=3,
             )
+
+
+def _noise_variance(noise: float | str, denoiser: Denoiser, *, clean: bool) -> float:
+    """Variance of the noise: as given, or estimated from the fitted samples."""
+    if not isinstance(noise, str):
+        return min(check_number("noise", noise, low=0), 1e100) ** 2
+    check_auto("noise", noise, "a number")
+    if clean:
+        raise InvalidParameterError(
+            'noise="auto" is estimated from the fitted samples, but fitted_on="clean" says '
+            "that they have none; give the noise as a number."
+        )
+    return denoiser.noise_variance()
 
 
 def _as_array(tensor: Tensor) -> np.ndarray:

@@ -1,1 +1,1 @@
-"""The linear model of section 2, solved exactly: model -> passes -> solver."""
+"""The linear model of section 2, solved exactly: starts -> loop (sweep, update) -> the best run."""

@@ -19,7 +19,7 @@ from tensorae.linear.sweeps import cheapest
 from tensorae.linear.update import Directions, Estimation, Parameters, fix_signs
 from tensorae.rows.rows import ACCURATE, Rows
 
-__all__ = ["absorb"]
+__all__ = ["absorb", "in_order_of"]
 
 # Weight of a cluster below which decay stops; it can still be told from zero.
 SMALLEST_COUNT = 1e-6
@@ -77,6 +77,24 @@ def absorb(
     shaped = replace(found.model, components=signed).shifted(origin)
     new = Moments.about_means(moments.counts, shaped.centers, moments.scatters())
     return new, replace(found, model=shaped)
+
+
+def in_order_of(centers: Tensor, moments: Moments) -> Moments:
+    """Number the clusters of kept moments as the published centres (k, d) are numbered.
+
+    Files of 0.1.0 have the sums in another order. Centres that differ by no more than rounding
+    say nothing about it: clusters may have one centre and different components.
+    """
+    extent = (moments.traces().sum() / moments.counts.sum()).sqrt()
+    rounding = 1e-6 * extent + 8 * torch.finfo(centers.dtype).eps * centers.norm(dim=1).amax()
+    distances = torch.cdist(
+        centers.to(ACCURATE),
+        moments.references[0],
+        compute_mode="donot_use_mm_for_euclid_dist",  # products lose half of the digits
+    )
+    if bool((distances.diagonal() <= distances.amin(1) + rounding).all()):
+        return moments
+    return moments.reordered(distances.argmin(1))
 
 
 def _decayed(moments: Moments, centers: Tensor, decay: float) -> Moments:

@@ -71,6 +71,8 @@ class Run:
         The sums that the parameters were made from.
     labels : Tensor of shape (n,)
     course : Course
+    objective : float
+        At the end.
     n_iter : int
     converged : bool
     """
@@ -80,22 +82,9 @@ class Run:
     moments: Moments
     labels: Tensor
     course: Course
+    objective: float
     n_iter: int
     converged: bool
-
-    @property
-    def objective(self) -> float:
-        """The objective at the end."""
-        return self.course.objective[-1]
-
-    def reordered(self, order: Tensor) -> Run:
-        """Number the clusters anew: cluster ``order[j]`` becomes j, in all that there is."""
-        return replace(
-            self,
-            moments=self.moments.reordered(order),
-            parameters=self.parameters.reordered(order),
-            labels=order.argsort().to(self.labels.dtype)[self.labels.long()],
-        )
 
 
 @dataclass(frozen=True)
@@ -170,6 +159,7 @@ class State:
             moments=self.moments if len(self.starts) == 1 else self.moments[only],
             labels=members.clone() if members.ndim == 1 else members.argmax(-1).to(torch.int32),
             course=self.courses[position],
+            objective=self.courses[position].objective[-1],
             n_iter=self.n_iter,
             converged=converged,
         )

@@ -5,13 +5,17 @@ Shapes: k clusters, d features, r starts, m rows.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field
+from typing import Any
 
+import numpy as np
 import torch
+from numpy.typing import DTypeLike, NDArray
 from torch import Tensor
 
 from tensorae.exceptions import InvalidInputError
-from tensorae.rows.rows import LARGE_WIDTH, Rows
+from tensorae.rows.rows import ACCURATE, LARGE_WIDTH, Rows
 
 __all__ = ["Moments", "Movers", "positive"]
 
@@ -68,8 +72,36 @@ class Moments:
         squares = scatters.diagonal(dim1=-2, dim2=-1).sum(-1)
         return cls(means, counts, torch.zeros_like(means), squares, scatters)
 
+    @classmethod
+    def of_arrays(cls, kept: Mapping[str, NDArray[Any]], device: torch.device) -> Moments:
+        """Moments of one start about the clusters' means, from what ``arrays`` gave."""
+        parts = (kept[name] for name in ("counts", "centers", "scatters"))
+        tensors = (torch.as_tensor(part, dtype=ACCURATE, device=device) for part in parts)
+        return cls.about_means(*(tensor[None] for tensor in tensors))
+
+    def arrays(
+        self, kind: DTypeLike, shift: Tensor | float = 0.0, factor: float = 1.0
+    ) -> dict[str, NDArray[Any]]:
+        """All that there is to keep of one start: counts (k,), centers (k, d), scatters (k, d, d).
+
+        Scatters, the bulk, are of precision ``kind``; centres are moved by ``shift`` (d,), and
+        rows count ``factor`` times.
+        """
+        scatters = self.scaled_scatters(factor)[0].cpu().numpy()
+        return {
+            "counts": factor * self.counts[0].cpu().numpy(),
+            "centers": (self.centers()[0] + shift).cpu().numpy(),
+            "scatters": scatters.astype(kind, copy=False),
+        }
+
     def __getitem__(self, starts: Tensor) -> Moments:
         return Moments(*(part[starts] for part in (self.references, *self.tensors())))
+
+    def largest_first(self) -> Tensor:
+        """Order (k,) of the clusters of one start: falling weight, equal ones by their centres."""
+        counts, centers = self.counts[0].cpu().numpy(), self.centers()[0].cpu().numpy()
+        order = np.lexsort((*centers.T[::-1], -counts))
+        return torch.as_tensor(order, device=self.counts.device)
 
     def reordered(self, order: Tensor) -> Moments:
         """Number the clusters anew, in all starts: cluster ``order[j]`` becomes j."""

@@ -139,13 +139,10 @@ def solve(
         )
     # A start that is given leaves nothing to chance.
     chance = rng if isinstance(options.init, str) else np.random.RandomState(0)
-    with rows.reading():
-        search = _Search(rows, options, chance, span)
-        run = search.best_run(known_labels, observe, resume)
-        run = search.closed(run)
-    if known_labels is None and isinstance(options.init, str):
-        # Clusters that the user numbered keep their numbers.
-        run = run.reordered(run.parameters.largest_first())
+    # Clusters that the user numbered keep their numbers.
+    reorder = known_labels is None and isinstance(options.init, str)
+    search = _Search(rows, options, chance, span)
+    run = search.closed(search.best_run(known_labels, observe, resume), reorder=reorder)
     shift = search.rows.shift
     model = run.parameters.model[0]
     return Solution(model.shifted(shift.to(model.centers.dtype)), run, shift, search.n_starts)
@@ -223,12 +220,14 @@ class _Search:
     ) -> Run:
         """Run all starts, on a sample first where the data is large, and keep the best."""
         if known_labels is not None:
-            return self._run_all(self.rows, *self._labelled_starts(known_labels))[0]
+            return self._run_of_labels(known_labels)
         if isinstance(self.options.init, Tensor):
             centers = self.options.init.to(self.rows.dtype) - self.rows.shift
             return self._run_one(LinearModel.nearest(centers[None]), observe, resume)
         self.n_starts = self.options.n_init or AUTO_STARTS
-        starts = self._seeds(self.n_starts)
+        starts = [LinearModel.nearest(self._seeds(self.n_starts))]
+        if self.options.n_init == 1:
+            return self._run_one(starts[0], observe, resume)
         if self.options.n_init is not None:
             return self._run_all(self.rows, starts)[0]
         if not self.in_memory.streamed and self.in_memory.n <= 2 * self.sample.n:
@@ -249,7 +248,7 @@ class _Search:
         self.rows.same_in_all(run.labels, *parts)
         return replace(run, labels=self.rows.own(run.labels))
 
-    def _searched(self, rows: Rows, starts: Tensor, order: Tensor) -> Run:
+    def _searched(self, rows: Rows, starts: list[LinearModel], order: Tensor) -> Run:
         """Best start, improved by moving single clusters where the starts did not agree."""
         best, objectives = self._run_all(rows, starts)
         if self.options.n_clusters == 1 or self._agree(rows, np.array(objectives)):
@@ -276,11 +275,17 @@ class _Search:
         polished = n_starts if o.init == "k-means" else (n_starts + 1) // 2
         return torch.cat([short_k_means(x, weights, seeds[:polished]), seeds[polished:]])
 
-    def _labelled_starts(self, labels: Tensor) -> list[Tensor | LinearModel]:
-        """Centres, and a model, from the rows with a known label; cluster j keeps the label j.
+    def _run_of_labels(self, labels: Tensor) -> Run:
+        """Best run from known labels; of equal ones that whose clusters have these labels."""
+        runs = [self._run_all(self.rows, [start])[0] for start in self._labelled_starts(labels)]
+        known = labels >= 0
+        return min(runs, key=lambda run: (run.objective, int((run.labels != labels)[known].sum())))
 
-        Two starts are made from the same rows: their means alone, and with the directions in which
-        they vary, which is better where clusters are long and the labels not too few.
+    def _labelled_starts(self, labels: Tensor) -> list[LinearModel]:
+        """Starts from the rows with a known label; cluster j keeps the label j.
+
+        Two are made from the same rows: their means alone, and with the directions in which they
+        vary, which is better where clusters are long and the labels not too few.
         """
         k = self.options.n_clusters
         names = labels[labels >= 0].unique()
@@ -297,8 +302,8 @@ class _Search:
             missing = torch.ones(k, dtype=torch.bool, device=labels.device)
             missing[names] = False
             complete[:, missing] = seeds[:, names.numel() :]
-            return [complete]
-        return [centers, parameters.model.to(self.rows.dtype)]
+            return [LinearModel.nearest(complete)]
+        return [LinearModel.nearest(centers), parameters.model.to(self.rows.dtype)]
 
     # Runs -------------------------------------------------------------------------------------
 
@@ -310,17 +315,13 @@ class _Search:
             state = loop.init(cheapest(self.rows, model)[0])
         return loop.run(state, observe)[0]
 
-    def _run_all(self, rows: Rows, *starts: Tensor | LinearModel) -> tuple[Run, list[float]]:
-        """Run starts, models or centres (r, k, d) of such: the best run, all objectives.
-
-        They run in batches as large as memory allows.
-        """
+    def _run_all(self, rows: Rows, starts: list[LinearModel]) -> tuple[Run, list[float]]:
+        """Run all starts, in batches as large as memory allows: the best run, all objectives."""
         alternation = self.alternation(rows)
         size = max(1, BATCH_BYTES // self._bytes_per_start(rows))
         finalists: list[Run] = []
         objectives: list[float] = []
-        for start in starts:
-            models = start if isinstance(start, LinearModel) else LinearModel.nearest(start)
+        for models in starts:
             for batch in torch.arange(models.centers.shape[0]).split(size):
                 labels = cheapest(rows, models[batch.to(rows.device)])[0]
                 runs = alternation.run(alternation.init(labels))
@@ -338,14 +339,22 @@ class _Search:
 
     # The best one -----------------------------------------------------------------------------
 
-    def closed(self, run: Run) -> Run:
-        """Sums about the clusters' own means, components to full precision, signs fixed."""
+    def closed(self, run: Run, *, reorder: bool) -> Run:
+        """Sums about the clusters' own means, components to full precision, signs fixed.
+
+        With ``reorder`` the largest cluster comes first, in all that there is.
+        """
         if self._lacks_points(run):
             run = rescue(self.alternation(self.rows), run)
-        moments = self._exact_moments(run)
-        parameters = self.estimation.last(moments, run.parameters.model)
-        model = replace(parameters.model, components=fix_signs(parameters.model.components))
-        return replace(run, moments=moments, parameters=replace(parameters, model=model))
+        moments, model, labels = self._exact_moments(run), run.parameters.model, run.labels
+        if reorder:
+            order = moments.largest_first()
+            moments, model = moments.reordered(order), model.reordered(order)
+            labels = order.argsort().to(labels.dtype)[labels.long()]
+        parameters = self.estimation.last(moments, model)
+        signed = replace(parameters.model, components=fix_signs(parameters.model.components))
+        parameters = replace(parameters, model=signed)
+        return replace(run, moments=moments, parameters=parameters, labels=labels)
 
     def _lacks_points(self, run: Run) -> bool:
         """Tell whether a cluster has too few points for its subspace, and others have enough.

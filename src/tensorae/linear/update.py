@@ -6,11 +6,10 @@ Shapes: k clusters, d features, h latent, r starts.
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, fields, replace
+from dataclasses import dataclass, fields
 from functools import cached_property
 from typing import NamedTuple
 
-import numpy as np
 import torch
 from torch import Tensor
 
@@ -69,23 +68,6 @@ class Parameters:
     def __getitem__(self, start: int | Tensor) -> Parameters:
         rest = {name: part[start] for name, part in self._rest().items()}
         return Parameters(model=self.model[start], n_features=self.n_features, **rest)
-
-    def largest_first(self) -> Tensor:
-        """Order (k,) of the clusters of one start: falling weight, equal ones by their centres."""
-        counts = self.counts[0].cpu().numpy()
-        centers = self.model.centers[0].cpu().numpy()
-        order = np.lexsort((*centers.T[::-1], -counts))
-        return torch.as_tensor(order, device=self.counts.device)
-
-    def reordered(self, order: Tensor) -> Parameters:
-        """Number the clusters anew, in all starts: cluster ``order[j]`` becomes j."""
-        return replace(
-            self,
-            model=self.model.reordered(order),
-            variances=self.variances[:, order],
-            counts=self.counts[:, order],
-            traces=self.traces[:, order],
-        )
 
     def state_dict(self) -> dict[str, Tensor]:
         """All tensors by their names."""
@@ -189,7 +171,7 @@ class Estimation:
         main = self.directions.main[: self.latent_dim]
         found = _Means(moments.centers(), moments.traces())
         if r * k * d**3 <= EXACT_WORK or self.prefers_exact(d) or len(main) < self.latent_dim:
-            return self._assemble(moments, found, self.exact(moments))
+            return self._assemble(moments, found, self.exact(moments.scatters()))
         components = main.expand(r, k, -1, -1)
         for _ in range(FIRST_STEPS):
             subspaces = self.improved(moments, components)
@@ -200,7 +182,7 @@ class Estimation:
         """Parameters from moments and the previous model; the loss does not rise."""
         found = self._means(moments, previous)
         if self.prefers_exact(previous.centers.shape[-1]):
-            subspaces = self.exact(moments)
+            subspaces = self.exact(moments.scatters())
         else:
             subspaces = self.improved(moments, previous.components)
         return self._assemble(moments, found, subspaces)
@@ -210,7 +192,7 @@ class Estimation:
         found = self._means(moments, previous)
         d = previous.centers.shape[-1]
         if d < LARGE_WIDTH or not pays_to_converge(d, self.latent_dim):
-            subspaces = self.exact(moments)
+            subspaces = self.exact(moments.scatters())
         else:
             subspaces = self.converged(moments, previous.components)
         return self._assemble(moments, found, subspaces)
@@ -219,10 +201,10 @@ class Estimation:
         """Tell whether a full eigendecomposition is cheaper than an improvement step."""
         return d <= 24 or 3 * self.latent_dim >= d
 
-    def exact(self, moments: Moments) -> Subspaces:
-        """Top-h eigenvectors of every scatter by full eigendecomposition (Theorem 2.2)."""
+    def exact(self, scatters: Tensor) -> Subspaces:
+        """Top-h eigenvectors of scatters (r, k, d, d) by full eigendecomposition (Theorem 2.2)."""
         h = self.latent_dim
-        values, vectors = torch.linalg.eigh(moments.scatters())
+        values, vectors = torch.linalg.eigh(scatters)
         components = vectors[..., -h:].flip(-1).mT.contiguous()
         return self._completed(Subspaces(components, values[..., -h:].flip(-1).clamp(min=0)))
 

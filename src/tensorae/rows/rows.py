@@ -58,7 +58,7 @@ class Rows:
     total : float
         Weight of all of them.
     weights : Tensor of shape (n,) or None
-        None where all rows count once.
+        As given until the rows are moved, then in their precision; None where all count once.
     shift : Tensor of shape (d,)
     unit : float
     dtype : torch.dtype
@@ -91,7 +91,7 @@ class Rows:
     def _set_weights(self, weights: Tensor | None) -> None:
         # Sums of rows that all count once need fewer products.
         counted = weights is None or bool((weights == 1).all())
-        self.weights = None if counted or weights is None else weights.to(self.dtype)
+        self.weights = None if counted else weights
         self.total = float(self.count) if weights is None else float(weights.double().sum())
 
     # The same rows, seen otherwise ----------------------------------------------------------------
@@ -254,13 +254,21 @@ class Rows:
 
     def add_up(self, *sums: Tensor) -> None:
         """Add the sums of all processes that share the rows, in place."""
+        if self.shared:
+            self.processes.all_sums(*sums)
 
     def same_in_all(self, *tensors: Tensor) -> None:
         """Take over the first process's values, in place: rounding may differ between machines."""
+        if self.shared:
+            self.processes.from_first(*tensors)
 
     def own(self, values: Tensor) -> Tensor:
-        """Of numbers (count, ...) for the rows of all processes those of this one."""
-        return values
+        """Of numbers (count, ...) for the rows of all processes, in their order, those of this."""
+        if not self.shared:
+            return values
+        sizes = self.processes.of_each(self.n, self.device).long()
+        first = int(sizes[: self.processes.rank].sum())
+        return values[first : first + self.n]
 
     def fingerprint(self) -> str:
         """Tell these rows from all others, weights included."""
@@ -271,6 +279,9 @@ class Rows:
             content.update(self.weights.cpu().numpy().data)
         return content.hexdigest()[:32]
 
+    def _unmoved(self) -> bool:
+        return self.unit == 1.0 and not bool(self.shift.any())
+
     def _as_moved(self, x: Tensor) -> Tensor:
         x = x.to(self.dtype) - self.shift
         return x if self.unit == 1.0 else x.div_(self.unit)
@@ -279,8 +290,7 @@ class Rows:
         """All rows as they are handed out, where that is no copy or a small one."""
         if self.n * self.d <= SMALL_DATA:
             return self._as_moved(self.data)
-        unmoved = self.unit == 1.0 and not bool(self.shift.any())
-        return self.data if unmoved and self.data.dtype == self.dtype else None
+        return self.data if self._unmoved() and self.data.dtype == self.dtype else None
 
 
 def cached_rows(d: int, scores: int = 1, itemsize: int = 8) -> int:

@@ -76,21 +76,23 @@ class StreamedRows(Rows):
 
     def chunks(self) -> Iterator[tuple[slice, Tensor]]:
         """Yield ``(slice, x (m, d))``."""
-        start = 0
-        unmoved = self.unit == 1.0 and not bool(self.shift.any())
+        stop = 0
+        unmoved = self._unmoved()
         for batch in self.source:
             for part in shared_tensor(batch).split(self.chunk_rows):
-                x = part.to(self.device, self.dtype)
-                stop = start + part.shape[0]
+                start, stop = stop, stop + part.shape[0]
                 if stop > self.n:
-                    break
+                    raise self._other_rows("more")
+                x = part.to(self.device, self.dtype)
                 yield slice(start, stop), x if unmoved else self._as_moved(x)
-                start = stop
-        if start != self.n:
-            raise InvalidInputError(
-                f"batches must give the same rows in every pass: expected {self.n}, got "
-                f"{'more' if start > self.n else start}; do not change the data during a fit."
-            )
+        if stop < self.n:
+            raise self._other_rows(stop)
+
+    def _other_rows(self, found: int | str) -> InvalidInputError:
+        return InvalidInputError(
+            f"batches must give the same rows in every pass: expected {self.n}, got {found}; "
+            "do not change the data during a fit."
+        )
 
     def select(self, indices: Tensor) -> Tensor:
         """Some rows (m, d); takes a pass."""
@@ -143,20 +145,6 @@ class StreamedRows(Rows):
             mine[place] = part
         self.add_up(x)
         return Rows(x, chunk_rows=self.chunk_rows)
-
-    def own(self, values: Tensor) -> Tensor:
-        """Of numbers for the rows of all processes, one after another, those of this one."""
-        sizes = self.processes.of_each(self.n, self.device).long()
-        first = int(sizes[: self.processes.rank].sum())
-        return values[first : first + self.n]
-
-    def add_up(self, *sums: Tensor) -> None:
-        """Add the sums of all processes, in place."""
-        self.processes.all_sums(*sums)
-
-    def same_in_all(self, *tensors: Tensor) -> None:
-        """Take over the first process's values, in place."""
-        self.processes.from_first(*tensors)
 
     def fingerprint(self) -> str:
         """Tell these rows from all others."""
