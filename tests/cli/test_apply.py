@@ -239,6 +239,56 @@ def test_dates_categories_and_gaps_come_along_unchanged(ran, model_file, birds, 
     assert (pd.read_csv(tmp_path / "out.csv")["kind"] == frame["species"]).all()
 
 
+# How the input is written ---------------------------------------------------------------------
+
+
+def test_text_without_a_header_goes_in_and_comes_out_with_names(ran, birds, tmp_path):
+    path, model, out = tmp_path / "t.csv", tmp_path / "m.tae", tmp_path / "out.csv"
+    birds.to_csv(path, index=False, header=False)
+    said = ran("fit", path, "-k", 3, "-l", 1, "-o", model, "--no-header")
+    assert f"predict {model} {path} --no-header -o" in said.out
+    said = ran("predict", model, path, "-o", out, "--no-header")
+    result = pd.read_csv(out)
+    assert list(result.columns) == [*(f"x{j}" for j in range(6)), "cluster"]
+    assert (result["x0"] == birds["name"]).all()
+    numbers = tmp_path / "numbers.csv"
+    birds[COLUMNS].head(50).to_csv(numbers, index=False, header=False)
+    said = ran("fit", numbers, "-k", 2, "-l", 1, "-o", model)
+    assert "holds numbers only and was taken for the names" in said.err
+    assert "--no-header takes it for a row" in ran("predict", model, numbers).err
+
+
+def test_marks_between_thousands_are_read_and_numbers_written_plainly(ran, birds, tmp_path):
+    path, model, out = tmp_path / "t.csv", tmp_path / "m.tae", tmp_path / "out.csv"
+    marked = birds.assign(body_mass_g=[f"{mass:,.1f}" for mass in birds["body_mass_g"]])
+    marked.to_csv(path, index=False)
+    ran("fit", path, "-k", 3, "-l", 1, "-o", model, "--thousands", ",")
+    ran("predict", model, path, "-o", out, "--thousands", ",")
+    result = pd.read_csv(out)
+    assert (result["body_mass_g"] == birds["body_mass_g"]).all()
+    assert (result["name"] == birds["name"]).all()  # though each has a comma
+
+
+@pytest.mark.parametrize("command", ["predict", "report"])
+def test_no_option_is_advised_that_a_command_lacks(run, model_file, birds, tmp_path, command):
+    path = tmp_path / "t.csv"
+    cases = (
+        birds["body_mass_g"].astype(object).where(birds.index != 3, "?"),
+        birds["body_mass_g"].map("{:,.0f}".format),
+        "heavy",
+    )
+    for values in cases:
+        birds.assign(body_mass_g=values).to_csv(path, index=False)
+        outcome = run(command, model_file, path, "-o", tmp_path / "out.csv")
+        assert outcome.code == 1
+        assert "body_mass_g" in outcome.err
+        assert "--ignore" not in outcome.err
+    birds.assign(body_mass_g=np.nan).to_csv(path, index=False)
+    outcome = run(command, model_file, path, "-o", tmp_path / "out.csv")
+    assert outcome.code == 1
+    assert "--ignore" not in outcome.err
+
+
 # Columns of the model -------------------------------------------------------------------------
 
 

@@ -322,6 +322,22 @@ def test_warnings_of_the_library_become_notes(fitted, tmp_path):
     assert "tensorae: note: only 2 of n_clusters=3 clusters have members" in said.err
 
 
+@pytest.mark.parametrize("stream", [(), ("--stream",)])
+def test_a_name_of_two_lines_is_shown_in_one_way(fitted, run, birds, tmp_path, stream):
+    path = tmp_path / "table.csv"
+    names = {"body_mass_g": "mass\nin g", "species": "kind\nof bird"}
+    birds.rename(columns=names).to_csv(path, index=False)
+    _, _, said = fitted(path, *stream)
+    assert "'kind\\nof bird' (" in said.err
+    assert "'mass\\nin g' spans" in said.err
+    assert "mass\\nin g +" in said.out
+    outcome = run("fit", path, "-k", 3, "-o", tmp_path / "m.tae", "--columns", "mass", *stream)
+    assert "'mass\\nin g'" in outcome.err
+    for text in (said.err, said.out, outcome.err):
+        assert "mass in g" not in text
+        assert "mass?in g" not in text
+
+
 def test_names_of_columns_cannot_steer_a_terminal(fitted, run, birds, tmp_path):
     path = tmp_path / "table.csv"
     odd = {"body_mass_g": "mass\x1b[31m\ntensorae: all is lost", "species": "kind\x1b]0;x\x07"}
