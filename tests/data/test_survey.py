@@ -64,9 +64,22 @@ def test_a_column_that_is_empty_or_counts_late_is_judged_by_all_rows(tmp_path):
     assert path.stat().st_size > 1_000_000
     with pytest.raises(InvalidInputError, match=rf"missing in {n - 1} of {n} rows .*late"):
         prepare_stream([path])
+    stream = prepare_stream([path], columns=["late", "counter"], drop_missing=True)
+    assert len(stream.batches) == 1
     stream = prepare_stream([path], ignore=["late"])
     assert stream.preparation.columns == ("x", "almost")
     assert f"counter ({n} row numbers)" in stream.notes[0]
+
+
+def test_a_file_without_rows_may_come_first(tmp_path):
+    (tmp_path / "0.csv").write_text("name,a,b\n")
+    (tmp_path / "1.csv").write_text("name,a,b\nx,1,2\ny,3,5\nz,4,9\n")
+    stream = prepare_stream([tmp_path])
+    assert stream.preparation.columns == ("a", "b")
+    assert "name (texts)" in stream.notes[0]
+    (tmp_path / "1.csv").unlink()
+    with pytest.raises(InvalidInputError, match="no rows in"):
+        prepare_stream([tmp_path])
 
 
 def test_ignored_columns_need_not_be_numbers_all_the_way_down(tmp_path):

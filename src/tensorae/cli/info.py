@@ -41,9 +41,10 @@ def info(model_file: MODEL_FILE, messages: Messages) -> None:
     preparation = Preparation.of_header(header, str(model_file))
     for name, value in _facts(header, preparation).items():
         messages.say(f"{name:<{WIDTH}}{value}")
-    # A network needs samples to say more than sizes, which are known without it.
-    model = load(model_file) if header["class"] == "LinearTAE" else None
-    lines, entries = clusters_without_rows(model, header["training"]["cluster_sizes"], preparation)
+    linear = header["class"] == "LinearTAE"
+    model = load(model_file) if linear else None
+    sizes = None if linear else header["training"]["cluster_sizes"]
+    lines, entries = clusters_without_rows(model, sizes, preparation)
     messages.say("", *lines)
     messages.give({**header, "clusters": entries})
 
@@ -70,13 +71,13 @@ def _facts(header: dict[str, Any], preparation: Preparation) -> dict[str, str]:
 
 
 def clusters_without_rows(
-    model: Any, sizes: Sequence[int], preparation: Preparation
+    model: Any, sizes: Sequence[int] | None, preparation: Preparation
 ) -> tuple[list[str], list[dict[str, Any]]]:
-    """Lines for people and facts for scripts, by what a model knows itself; None knows nothing."""
+    """Lines for people and facts for scripts, by what a model knows itself, and sizes."""
     from tensorae.explain import describe
 
-    if not hasattr(model, "components_"):
-        entries, total = size_entries(sizes, preparation), max(sum(sizes), 1)
+    if not hasattr(model, "components_"):  # a network needs samples to say more
+        entries, total = size_entries(sizes or (), preparation), max(sum(sizes or ()), 1)
         lines = [
             f"{_title(entry['label'], preparation)}: {entry['size']} rows "
             f"({100 * entry['size'] / total:.1f} %)"
@@ -89,10 +90,10 @@ def clusters_without_rows(
         scaler=preparation.scaling,
         n_features=N_FEATURES,
     )
-    # Where several processes have the rows, the model has the labels of one of them.
-    pairs = zip(found, sizes, strict=True)
-    clusters = tuple(replace(cluster, size=int(size)) for cluster, size in pairs)
-    found = replace(found, clusters=clusters)
+    if sizes is not None:  # where several processes have the rows, a model has the labels of one
+        pairs = zip(found, sizes, strict=True)
+        clusters = tuple(replace(cluster, size=size) for cluster, size in pairs)
+        found = replace(found, clusters=clusters)
     return cluster_lines(found, preparation), cluster_entries(found, preparation)
 
 

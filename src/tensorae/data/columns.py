@@ -63,7 +63,7 @@ def choose_columns(
     columns: Sequence[str] = (),
     ignore: Sequence[str] = (),
     labels: str | None = None,
-    kind: Callable[[Table, str], Kind] = kind_of,
+    kind: Callable[..., Kind] = kind_of,
 ) -> ColumnChoice:
     """Columns of numbers to fit: those that were named, or all that are left.
 
@@ -80,7 +80,7 @@ def choose_columns(
     labels : str, optional
         Column of known labels, to be left out, too.
     kind : callable
-        What a column holds, where the table does not tell all of it.
+        As ``kind_of``, where the table does not tell all of it.
 
     Returns
     -------
@@ -88,7 +88,7 @@ def choose_columns(
     """
     if columns:
         columns = split_names(columns, table.columns)
-        check_numbers(table, columns)
+        check_numbers(table, columns, kind=kind)
         return ColumnChoice(tuple(columns))
     ignore = split_names(ignore, table.columns)
     find_columns(table, ignore, "--ignore")
@@ -129,10 +129,12 @@ def number_columns(table: Table) -> tuple[str, ...]:
     return tuple(name for name in table.columns if kind_of(table, name).name == "number")
 
 
-def check_numbers(table: Table, columns: Sequence[str]) -> None:
+def check_numbers(
+    table: Table, columns: Sequence[str], *, kind: Callable[..., Kind] = kind_of
+) -> None:
     """Refuse columns that are missing or hold no numbers."""
     find_columns(table, columns, "--columns")
-    kinds = {name: kind_of(table, name, counters=False) for name in columns}
+    kinds = {name: kind(table, name, counters=False) for name in columns}
     _refuse_disguised(table, kinds, ignorable=False)
     wrong = [_with_kind(name, kind) for name, kind in kinds.items() if kind.name != "number"]
     if wrong:

@@ -143,12 +143,13 @@ def _batches(parts: Sequence[Part], columns: Sequence[str] | None) -> Batches:
 
 
 def _head(parts: Sequence[Part], options: ReadOptions) -> Table | None:
-    """The first rows of the first file, as a table; None where columns have no names."""
-    first = parts[0]
-    if not isinstance(first, FilePart) or first.layout().names is None:
+    """The first rows of the first file that has some; None where columns have no names."""
+    files = [part for part in parts if isinstance(part, FilePart)]
+    if not files or files[0].layout().names is None:
         return None
-    frame = first.head()
-    text = first.file.format in TEXT
+    heads = (part.head() for part in files)
+    frame = next((head for head in heads if head.num_rows), None) or files[0].head()
+    text = files[0].file.format in TEXT
     return Table(
         _name(parts),
         frame.num_rows,
@@ -178,20 +179,16 @@ def _compare(parts: Sequence[Part], head: Table) -> None:
     ask_all(parts, compare)
 
 
-def _by_head(table: Table, name: str) -> Kind:
+def _by_head(table: Table, name: str, *, counters: bool = True) -> Kind:
     """What a column may hold, by the first rows: those of numbers have to be gone through."""
-    kind = kind_of(table, name)
-    column_type = table.frame[name].type
-    empty = kind.name == "empty" and (
-        arrow().types.is_null(column_type) or bool(_is_numeric(table, name))
-    )
-    if empty or (kind.name == "counter" and name not in table.index):
-        return Kind("number")
+    kind = kind_of(table, name, counters=counters)
+    if kind.name == "empty":
+        numbers = layout_of(table.frame.schema).numbers
+        empty = arrow().types.is_null(table.frame[name].type) or name in numbers
+        return Kind("number" if empty else "text", None)
+    if kind.name == "counter" and name not in table.index:
+        return Kind("number", None)
     return kind if kind.name in ("mixed", "marked") else replace(kind, count=None)
-
-
-def _is_numeric(table: Table, name: str) -> bool:
-    return name in layout_of(table.frame.schema).numbers
 
 
 def _by_all_rows(table: Table, name: str, n_rows: int, seen: dict[str, _Column]) -> Kind:

@@ -133,9 +133,9 @@ class TextPart(FilePart, RecordBatchPart):
             texts = str(column.type) in TEXTS
             found = as_numbers(column, self._missing, self._marks) if texts else column
             if str(found.type) in TEXTS:
-                known = (text for text in column.to_pylist() if text is not None)
-                odd = next(t for t in known if not is_number(t, self._marks) and t not in MISSING)
-                raise _no_number(name, odd)
+                known = (text.strip() for text in column.to_pylist() if text is not None)
+                odd = (text for text in known if text not in self._missing)
+                raise _no_number(name, next(t for t in odd if not is_number(t, self._marks)))
             columns.append(found)
         return arrow().RecordBatch.from_arrays(columns, batch.schema.names)
 
