@@ -10,7 +10,7 @@ import os
 import re
 import secrets
 import stat
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import BinaryIO
@@ -22,7 +22,7 @@ try:
 except ImportError:  # Windows has no such locks
     fcntl = None  # type: ignore[assignment]
 
-__all__ = ["check_writable", "open_atomically", "write_atomically"]
+__all__ = ["check_writable", "find_same", "open_atomically", "write_atomically"]
 
 # Characters of the final name in the temporary one; names of files may have 255 bytes.
 LONGEST_STEM, LONGEST_SUFFIX = 50, 16
@@ -119,6 +119,20 @@ def check_writable(path: str | os.PathLike[str]) -> None:
             file = _open_temporary(Path(os.path.realpath(path)), old)
             file.close()
             Path(file.name).unlink()
+
+
+def find_same(paths: Iterable[Path], others: Iterable[Path]) -> Path | None:
+    """The first path that leads to a file of the others, by whatever name or link; or None."""
+    there = {_identity(other) for other in others} - {None}
+    return next((path for path in paths if _identity(path) in there), None)
+
+
+def _identity(path: Path) -> tuple[int, int] | None:
+    try:
+        found = path.stat()
+    except (OSError, ValueError):
+        return None
+    return found.st_dev, found.st_ino
 
 
 def _finish(file: BinaryIO, target: Path, old: os.stat_result | None) -> None:

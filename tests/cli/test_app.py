@@ -110,6 +110,23 @@ def test_an_interrupt_ends_with_130_and_writes_nothing(run, birds_csv, tmp_path,
     assert [path.name for path in tmp_path.iterdir()] == ["birds.csv"]
 
 
+@pytest.mark.parametrize("name", ["SIGTERM", "SIGHUP"])
+def test_an_end_from_outside_leaves_no_file_behind(
+    run, model_file, birds_csv, tmp_path, monkeypatch, name
+):
+    number = getattr(signal, name)
+    out = tmp_path / "out.csv"
+    out.write_bytes(b"old")
+    # All is written by then, but not in its place.
+    monkeypatch.setattr("os.fsync", lambda _: os.kill(os.getpid(), number))
+    outcome = run("predict", model_file, birds_csv, "-o", out)
+    assert outcome.code == 128 + number
+    assert outcome.err == "tensorae: interrupted.\n"
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["birds.csv", "out.csv"]
+    assert out.read_bytes() == b"old"
+    assert signal.getsignal(number) is signal.SIG_DFL
+
+
 def test_an_interrupt_of_the_training_keeps_the_best_network_and_says_so(
     run, birds_csv, tmp_path, monkeypatch
 ):

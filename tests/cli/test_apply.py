@@ -30,7 +30,7 @@ def test_without_an_output_csv_goes_to_standard_output(ran, model_file, birds_cs
     for arguments in ((), ("-o", "-")):
         said = ran("predict", model_file, birds_csv, *arguments)
         result = pd.read_csv(io.StringIO(said.out))
-        assert list(result.columns) == ["name", "species", "cluster"]
+        assert list(result.columns) == [*birds.columns, "cluster"]
         assert (result["cluster"] == expected[0]).all()
         assert (result["name"] == birds["name"]).all()
         assert said.err == ""
@@ -73,11 +73,30 @@ def test_an_unknown_ending_is_refused_before_any_work(run, tmp_path):
 @pytest.mark.parametrize("command", ["predict", "denoise", "report"])
 def test_what_is_read_is_never_replaced(run, model_file, birds_csv, tmp_path, command):
     before = birds_csv.read_bytes(), model_file.read_bytes()
-    for output in (birds_csv, tmp_path / "." / birds_csv.name, model_file):
-        outcome = run(command, model_file, birds_csv, "-o", output)
-        assert outcome.code == 2
-        assert "must not replace" in " ".join(outcome.err.replace("│", " ").split())
+    links = tmp_path / "links"
+    links.mkdir()
+    (links / "hard.csv").hardlink_to(birds_csv)
+    (links / "soft.csv").symlink_to(birds_csv)
+    outputs = (birds_csv, tmp_path / "." / birds_csv.name, *links.iterdir(), model_file)
+    for data in (birds_csv, tmp_path, f"{tmp_path}/b*.csv"):
+        for output in outputs[: 5 if data == birds_csv else 2]:
+            outcome = run(command, model_file, data, "-o", output)
+            assert outcome.code == 2
+            assert "must not replace" in " ".join(outcome.err.replace("│", " ").split())
     assert (birds_csv.read_bytes(), model_file.read_bytes()) == before
+
+
+def test_images_that_are_read_are_never_replaced(ran, run, tmp_path, rng):
+    image = pytest.importorskip("PIL.Image")
+    for row in range(8):
+        image.fromarray((rng.rand(4, 4) * 255).astype(np.uint8)).save(tmp_path / f"{row}.png")
+    before = [path.read_bytes() for path in sorted(tmp_path.glob("*.png"))]
+    model = tmp_path / "m.tae"
+    ran("fit", tmp_path, "-k", 2, "-l", 1, "-o", model, "-q")
+    for data in (tmp_path, f"{tmp_path}/*.png"):
+        outcome = run("denoise", model, data, "--noise", 0.2, "-o", f"{tmp_path}/")
+        assert outcome.code == 2
+    assert [path.read_bytes() for path in sorted(tmp_path.glob("*.png"))] == before
 
 
 def test_a_pipe_is_read_like_a_file(ran, model_file, birds_csv, tmp_path, expected):
@@ -123,8 +142,62 @@ def test_columns_of_the_input_come_along_as_told(ran, model_file, birds_csv, bir
         return list(pd.read_csv(io.StringIO(out)).columns)
 
     assert columns("none") == ["cluster"]
-    assert columns("unused") == ["name", "species", "cluster"]
+    assert columns("unused") == columns("text") == ["name", "species", "cluster"]
     assert columns("all") == [*birds.columns, "cluster"]
+
+
+@pytest.mark.parametrize("command", ["predict", "transform", "denoise", "score"])
+def test_results_keep_the_table_and_every_row_of_it(
+    ran, model_file, birds, birds_csv, tmp_path, command
+):
+    table, out, whole = tmp_path / "gaps.csv", tmp_path / "out.csv", tmp_path / "whole.csv"
+    frame = birds.assign(ring=[f"{row:04}" for row in range(len(birds))], when="2007-1-2")
+    frame.loc[[0, 7], "body_mass_g"] = [np.nan, np.inf]
+    frame.to_csv(table, index=False, na_rep="NA")
+    options = ("--noise", 0.01) if command == "denoise" else ()
+    said = ran(command, model_file, table, "-o", out, *options)
+    result = exact(out)
+    texts, before = (pd.read_csv(path, dtype=str, na_filter=False) for path in (out, table))
+    pd.testing.assert_frame_equal(texts[list(frame.columns)], before)
+    assert list(result.columns[: len(frame.columns)]) == list(frame.columns)
+    new = result[result.columns[len(frame.columns) :]]
+    assert new.loc[[0, 7]].isna().all(axis=None)
+    assert "left without a result, because of missing, infinite or too large values: 2 rows" in (
+        said.err
+    )
+    ran(command, model_file, birds_csv, "-o", whole, *options)
+    expected = exact(whole)[new.columns].drop(index=[0, 7])
+    pd.testing.assert_frame_equal(new.drop(index=[0, 7]), expected, check_dtype=False)
+    array = tmp_path / "out.npy"
+    ran(command, model_file, table, "-o", array, *options)
+    values = np.load(array)
+    assert len(values) == len(frame)
+    assert (values[[0, 7]] == -1).all() or np.isnan(values[[0, 7]]).all()
+
+
+def test_text_that_a_spreadsheet_would_compute_is_written_as_text(ran, model_file, birds, tmp_path):
+    cells = [
+        "=1+1",
+        "+cmd|' /C calc'!A0",
+        "-2+3",
+        "@SUM(A1)",
+        "\t=1",
+        "-5.2e-5",
+        "+49 89 12",
+        "-",
+        "a=b",
+    ]
+    table, out = tmp_path / "t.csv", tmp_path / "out.csv"
+    frame = birds.head(len(cells)).assign(note=cells).rename(columns={"species": "=species"})
+    frame.to_csv(table, index=False)
+    said = ran("predict", model_file, table, "-o", out)
+    result = pd.read_csv(out, keep_default_na=False)
+    assert result["note"].tolist() == [f"'{cell}" for cell in cells[:5]] + cells[5:]
+    assert "=species is '=species" in said.err
+    ran("predict", model_file, table, "-o", out, "--raw-text")
+    assert pd.read_csv(out)["note"].tolist() == cells
+    ran("predict", model_file, table, "-o", tmp_path / "out.parquet")
+    assert pd.read_parquet(tmp_path / "out.parquet")["note"].tolist() == cells
 
 
 def test_no_two_columns_of_the_output_share_a_name(ran, model_file, birds, tmp_path):
@@ -133,7 +206,7 @@ def test_no_two_columns_of_the_output_share_a_name(ran, model_file, birds, tmp_p
     said = ran("predict", model_file, path)
     result = pd.read_csv(io.StringIO(said.out))
     assert list(result.columns) == [
-        "name", "species", "cluster_input_input", "cluster_input", "cluster",
+        *birds.columns, "cluster_input_input", "cluster_input", "cluster",
     ]  # fmt: skip
     assert (result["cluster_input_input"] == "mine").all()
     assert "cluster is cluster_input_input" in said.err
@@ -142,8 +215,12 @@ def test_no_two_columns_of_the_output_share_a_name(ran, model_file, birds, tmp_p
 def test_denoised_columns_can_stand_beside_the_originals(ran, model_file, birds_csv, birds):
     said = ran("denoise", model_file, birds_csv, "--keep", "all", "--noise", 0.01)
     result = exact(io.BytesIO(said.out.encode()))
-    assert (result["body_mass_g_input"] == birds["body_mass_g"]).all()
-    assert (result["body_mass_g"] != birds["body_mass_g"]).any()
+    assert (result["body_mass_g"] == birds["body_mass_g"]).all()
+    assert (result["body_mass_g_denoised"] != birds["body_mass_g"]).any()
+    said = ran("denoise", model_file, birds_csv, "--keep", "text", "--noise", 0.01)
+    alone = exact(io.BytesIO(said.out.encode()))
+    assert list(alone.columns) == ["name", "species", *COLUMNS]
+    assert (alone["body_mass_g"] == result["body_mass_g_denoised"]).all()
 
 
 def test_dates_categories_and_gaps_come_along_unchanged(ran, model_file, birds, tmp_path):
@@ -162,6 +239,56 @@ def test_dates_categories_and_gaps_come_along_unchanged(ran, model_file, birds, 
     assert (pd.read_csv(tmp_path / "out.csv")["kind"] == frame["species"]).all()
 
 
+# How the input is written ---------------------------------------------------------------------
+
+
+def test_text_without_a_header_goes_in_and_comes_out_with_names(ran, birds, tmp_path):
+    path, model, out = tmp_path / "t.csv", tmp_path / "m.tae", tmp_path / "out.csv"
+    birds.to_csv(path, index=False, header=False)
+    said = ran("fit", path, "-k", 3, "-l", 1, "-o", model, "--no-header")
+    assert f"predict {model} {path} --no-header -o" in said.out
+    said = ran("predict", model, path, "-o", out, "--no-header")
+    result = pd.read_csv(out)
+    assert list(result.columns) == [*(f"x{j}" for j in range(6)), "cluster"]
+    assert (result["x0"] == birds["name"]).all()
+    numbers = tmp_path / "numbers.csv"
+    birds[COLUMNS].head(50).to_csv(numbers, index=False, header=False)
+    said = ran("fit", numbers, "-k", 2, "-l", 1, "-o", model)
+    assert "holds numbers only and was taken for the names" in said.err
+    assert "--no-header takes it for a row" in ran("predict", model, numbers).err
+
+
+def test_marks_between_thousands_are_read_and_numbers_written_plainly(ran, birds, tmp_path):
+    path, model, out = tmp_path / "t.csv", tmp_path / "m.tae", tmp_path / "out.csv"
+    marked = birds.assign(body_mass_g=[f"{mass:,.1f}" for mass in birds["body_mass_g"]])
+    marked.to_csv(path, index=False)
+    ran("fit", path, "-k", 3, "-l", 1, "-o", model, "--thousands", ",")
+    ran("predict", model, path, "-o", out, "--thousands", ",")
+    result = pd.read_csv(out)
+    assert (result["body_mass_g"] == birds["body_mass_g"]).all()
+    assert (result["name"] == birds["name"]).all()  # though each has a comma
+
+
+@pytest.mark.parametrize("command", ["predict", "report"])
+def test_no_option_is_advised_that_a_command_lacks(run, model_file, birds, tmp_path, command):
+    path = tmp_path / "t.csv"
+    cases = (
+        birds["body_mass_g"].astype(object).where(birds.index != 3, "?"),
+        birds["body_mass_g"].map("{:,.0f}".format),
+        "heavy",
+    )
+    for values in cases:
+        birds.assign(body_mass_g=values).to_csv(path, index=False)
+        outcome = run(command, model_file, path, "-o", tmp_path / "out.csv")
+        assert outcome.code == 1
+        assert "body_mass_g" in outcome.err
+        assert "--ignore" not in outcome.err
+    birds.assign(body_mass_g=np.nan).to_csv(path, index=False)
+    outcome = run(command, model_file, path, "-o", tmp_path / "out.csv")
+    assert outcome.code == 1
+    assert "--ignore" not in outcome.err
+
+
 # Columns of the model -------------------------------------------------------------------------
 
 
@@ -175,16 +302,13 @@ def test_missing_columns_are_named_with_a_guess(run, model_file, birds, tmp_path
     assert "'body_mass_g' (did you mean 'Body_Mass_G'?)" in outcome.err
 
 
-def test_rows_with_gaps_are_refused_or_left_out_and_rows_keep_their_number(
-    run, ran, model_file, birds, tmp_path, expected
+def test_rows_with_gaps_are_among_no_worst_ones_and_rows_keep_their_number(
+    ran, model_file, birds, tmp_path, expected
 ):
     path = tmp_path / "table.csv"
     frame = birds.copy()
     frame.loc[[0, 1], "body_mass_g"] = np.nan
     frame.to_csv(path, index=False)
-    outcome = run("score", model_file, path)
-    assert outcome.code == 1
-    assert "body_mass_g (2)" in outcome.err
     said = ran("score", model_file, path, "--drop-missing", "--top", 500)
     result = pd.read_csv(io.StringIO(said.out))
     assert sorted(result["row"]) == list(range(2, 333))
@@ -256,7 +380,7 @@ def test_json_has_the_rows_where_no_file_takes_them(ran, model_file, birds_csv, 
 
 
 def test_denoising_that_finds_no_noise_says_so(ran, model_file, birds_csv, birds):
-    said = ran("denoise", model_file, birds_csv)
+    said = ran("denoise", model_file, birds_csv, "--keep", "none")
     result = pd.read_csv(io.StringIO(said.out))
     np.testing.assert_allclose(result[COLUMNS], birds[COLUMNS], rtol=1e-12)
     assert "no noise was found" in said.err
@@ -270,7 +394,8 @@ def test_a_network_takes_out_the_noise_it_was_trained_for(run, ran, birds, birds
     ran("denoise", path, birds_csv, "-o", out)
     unit = birds[COLUMNS].to_numpy().max(0)
     frame = pd.DataFrame(birds[COLUMNS].to_numpy() / unit, columns=COLUMNS)
-    clean = csv.read_csv(out).to_pandas()[COLUMNS].to_numpy()
+    names = [f"{name}_denoised" for name in COLUMNS]
+    clean = csv.read_csv(out).to_pandas()[names].to_numpy()
     assert (clean == load(path).denoise(frame) * unit).all()
     assert run("denoise", path, birds_csv, "--noise", "0.1").code == 2
     ran("fit", birds_csv, "-k", 2, "-l", 1, "--model", "mlp", "--epochs", 2, "-o", path, "-q")

@@ -49,10 +49,10 @@ def test_whole_path_gives_the_numbers_of_the_python_api(tables, birds, ran, tmp_
 
     ran("predict", model_file, shuffled, "-o", out, "--proba")
     result = table(out)
-    assert set(result.columns[:3]) == {"name", "species", "ring"}
-    assert list(result.columns[3:]) == ["cluster", *(f"probability_{j}" for j in range(3))]
+    assert set(result.columns[:7]) == {"name", "species", "ring", *COLUMNS}
+    assert list(result.columns[7:]) == ["cluster", *(f"probability_{j}" for j in range(3))]
     assert (result["cluster"] == model.labels_).all()
-    assert (result.iloc[:, 4:].to_numpy() == model.predict_proba(X)).all()
+    assert (result.iloc[:, 8:].to_numpy() == model.predict_proba(X)).all()
     assert (result["name"] == birds["name"]).all()
 
     ran("transform", model_file, shuffled, "-o", out)
@@ -63,8 +63,8 @@ def test_whole_path_gives_the_numbers_of_the_python_api(tables, birds, ran, tmp_
     ran("denoise", model_file, shuffled, "--noise", 0.01, "-o", out)
     clean = model.denoise(X, 0.01) * birds[COLUMNS].to_numpy().max(0)
     result = table(out)
-    assert list(result.columns[3:]) == COLUMNS
-    assert (result[COLUMNS].to_numpy() == clean).all()
+    assert list(result.columns[7:]) == [f"{name}_denoised" for name in COLUMNS]
+    assert (result[result.columns[7:]].to_numpy() == clean).all()
     assert 0 < np.abs(clean - birds[COLUMNS].to_numpy()).max() < 300  # still grams
 
     ran("score", model_file, shuffled, "-o", out, "--top", 7)

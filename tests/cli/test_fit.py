@@ -107,13 +107,13 @@ def test_missing_values_are_an_error_with_counts_until_the_rows_may_go(run, ran,
     frame.to_csv(path, index=False)
     outcome = run("fit", path, "-k", 3, "-o", model)
     assert outcome.code == 1
-    assert "missing in 3 of 333 rows" in outcome.err
+    assert "missing, infinite or too large in 3 of 333 rows" in outcome.err
     assert "bill_length_mm (3), body_mass_g (1)" in outcome.err
     assert "--drop-missing" in outcome.err
     assert not model.exists()
     said = ran("fit", path, "-k", 3, "-o", model, "--drop-missing")
-    assert "left out, because of missing values: 3 rows" in said.err
-    assert f"predict {model} {path} --drop-missing" in said.out
+    assert "left out, because of missing, infinite or too large values: 3 rows" in said.err
+    assert f"predict {model} {path} -o" in said.out
     assert read_header(model)["training"]["n_samples"] == 330
 
 
@@ -181,7 +181,7 @@ def test_known_names_become_the_names_of_the_clusters(fitted, ran, birds, tmp_pa
     ran("predict", tmp_path / "model.tae", unlabelled, "-o", tmp_path / "out.csv", "--proba")
     result = pd.read_csv(tmp_path / "out.csv")
     assert (result["cluster"] == birds["species"]).mean() > 0.9
-    assert list(result.columns[2:]) == [
+    assert list(result.columns[6:]) == [
         f"probability_{name}" for name in ("Adelie", "Chinstrap", "Gentoo")
     ]
     assert "Gentoo" in ran("info", tmp_path / "model.tae").out
@@ -269,12 +269,22 @@ def test_a_table_is_never_replaced_by_a_model(run, birds_csv, tmp_path):
     before = birds_csv.read_bytes()
     plain = tmp_path / "table"
     plain.write_bytes(before)
-    for data, output in ((birds_csv, birds_csv), (plain, plain), (birds_csv, "-")):
-        outcome = run("fit", data, "-k", 3, "--format", "csv", "-o", output)
-        assert outcome.code == 2
-        assert "a model file must not have the name of a table" in " ".join(
-            outcome.err.replace("│", " ").split()
-        )
+    hard = tmp_path / "other"
+    hard.hardlink_to(plain)
+    ways = (
+        (birds_csv, birds_csv, "a model file must not have the name of a table"),
+        (birds_csv, "-", "a model file must not have the name of a table"),
+        (plain, plain, "must not replace what is read"),
+        (plain, hard, "must not replace what is read"),
+        (f"{tmp_path}/tab*", plain, "must not replace what is read"),
+    )
+    for data, output, words in ways:
+        for flags in ((), ("--stream",)):
+            outcome = run("fit", data, "-k", 3, "--format", "csv", "-o", output, *flags)
+            assert outcome.code == 2
+            assert words in " ".join(outcome.err.replace("│", " ").split())
+    outcome = run("fit", birds_csv, "-k", 3, "-o", tmp_path / "m.tae", "--checkpoint", birds_csv)
+    assert outcome.code == 2
     assert birds_csv.read_bytes() == plain.read_bytes() == before
 
 
@@ -310,6 +320,22 @@ def test_warnings_of_the_library_become_notes(fitted, tmp_path):
     pd.DataFrame({"a": [1.0, 2.0] * 10, "b": [3.0, 5.0] * 10}).to_csv(path, index=False)
     _, _, said = fitted(path, k=3)
     assert "tensorae: note: only 2 of n_clusters=3 clusters have members" in said.err
+
+
+@pytest.mark.parametrize("stream", [(), ("--stream",)])
+def test_a_name_of_two_lines_is_shown_in_one_way(fitted, run, birds, tmp_path, stream):
+    path = tmp_path / "table.csv"
+    names = {"body_mass_g": "mass\nin g", "species": "kind\nof bird"}
+    birds.rename(columns=names).to_csv(path, index=False)
+    _, _, said = fitted(path, *stream)
+    assert "'kind\\nof bird' (" in said.err
+    assert "'mass\\nin g' spans" in said.err
+    assert "mass\\nin g +" in said.out
+    outcome = run("fit", path, "-k", 3, "-o", tmp_path / "m.tae", "--columns", "mass", *stream)
+    assert "'mass\\nin g'" in outcome.err
+    for text in (said.err, said.out, outcome.err):
+        assert "mass in g" not in text
+        assert "mass?in g" not in text
 
 
 def test_names_of_columns_cannot_steer_a_terminal(fitted, run, birds, tmp_path):

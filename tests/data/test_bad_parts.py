@@ -196,8 +196,8 @@ def test_no_columns_at_all_are_refused():
 
 
 def test_an_array_of_other_dimensions_in_a_file_is_named(tmp_path):
-    np.save(tmp_path / "a.npy", np.zeros((2, 2, 2)))
-    refused(tmp_path / "a.npy", "a.npy", "must hold a 2-D array", "(2, 2, 2)")
+    np.save(tmp_path / "a.npy", np.zeros(2))
+    refused(tmp_path / "a.npy", "a.npy", "must hold a 2-D array", "(2,)")
 
 
 def test_files_of_a_dataset_are_checked_as_well(X, tmp_path):

@@ -80,7 +80,7 @@ def test_numbers_with_some_text_are_refused_with_a_remedy_that_fits_the_file():
         choose_columns(data(a=column))
     with pytest.raises(InvalidInputError, match=r"written as text in a \(2 of 2\)"):
         choose_columns(data(a=["1", "2"]))
-    with pytest.raises(InvalidInputError, match="decimal comma; add --decimal ','"):
+    with pytest.raises(InvalidInputError, match="decimal comma, such as '1,5'; add --decimal ','"):
         choose_columns(data(a=["1,5", "2,5"], from_text=True))
     assert "a (4 texts)" in choose_columns(data(a=["1", "b", "c", "d"], x=[1, 5, 2, 3])).note
 
@@ -104,14 +104,17 @@ def test_columns_that_are_named_must_be_numbers():
 def test_gaps_and_infinities_are_counted_by_column_and_rows_marked():
     table = data(a=[1.0, None, 3.0], b=[np.inf, 2.0, 3.0])
     matrix = as_matrix(table, ["a", "b"])
-    words = r"missing in 2 of 3 rows of 't.csv': a \(1\), b \(1\)"
+    words = r"missing, infinite or too large in 2 of 3 rows of 't.csv': a \(1\), b \(1\)"
     with pytest.raises(InvalidInputError, match=words):
         complete_rows(table, matrix, ["a", "b"], drop=False)
     whole = complete_rows(table, matrix, ["a", "b"], drop=True)
     assert whole.tolist() == [False, False, True]
     assert table.take(whole).frame["b"].to_pylist() == [3.0]
+    small = table.take(np.array([True, True, False]))
     with pytest.raises(InvalidInputError, match="leave out the columns that lack most"):
-        complete_rows(table, matrix[:2], ["a", "b"], drop=True)
+        complete_rows(small, matrix[:2], ["a", "b"], drop=True)
+    with pytest.raises(InvalidInputError, match=r"are infinite or too large in 1 of 3 .*b \(1\)"):
+        complete_rows(table, matrix[:, 1:], ["b"], drop=False)
 
 
 # Labels ---------------------------------------------------------------------------------------

@@ -46,8 +46,9 @@ def test_dropped_rows_keep_their_numbers():
         preparation.prepare(gaps)
     rows = preparation.prepare(gaps, drop_missing=True)
     assert rows.numbers.tolist() == [1, 3]
-    assert rows.notes == ("left out, because of missing values: 2 rows.",)
-    assert rows.table.frame["id"].to_pylist() == ["x", "z"]
+    assert rows.X.tolist() == [[1.0], [2.0]]
+    assert rows.notes == ("left without a result, because of missing values: 2 rows.",)
+    assert rows.table.frame["id"].to_pylist() == ["w", "x", "y", "z"]
 
 
 def test_images_must_have_the_shape_of_the_fit(rng):

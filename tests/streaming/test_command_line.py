@@ -60,19 +60,6 @@ def test_a_streamed_fit_writes_the_model_of_the_fit_in_memory(files, tmp_path, c
     assert told["loss"] == pytest.approx(expected.loss_)
 
 
-@pytest.mark.parametrize(
-    "flags", [["--scale", "max"], ["--ignore", "x0"], ["--labels", "x0"], ["--drop-missing"]]
-)
-def test_options_that_need_the_whole_table_are_refused(files, tmp_path, flags, capsys):
-    folder, _ = files
-    output = tmp_path / "model.tae"
-    with pytest.raises(SystemExit) as end:
-        main(["fit", str(folder), "-k", "3", "-o", str(output), "--stream", *flags])
-    assert end.value.code == 2
-    assert flags[0] in capsys.readouterr().err
-    assert not output.exists()
-
-
 def test_two_processes_write_the_model_of_one(files, tmp_path):
     folder, X = files
     output = tmp_path / "model.tae"

@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import os
+import signal
 import sys
-from collections.abc import Sequence
+import threading
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from typing import Annotated, NoReturn
 
 import typer
@@ -20,7 +23,8 @@ from tensorae.exceptions import TensoraeError
 __all__ = ["app", "main"]
 
 FAILED = 1
-INTERRUPTED = 130  # what shells expect after Ctrl-C
+SIGNALLED = 128  # what shells expect: this and the number of the signal
+INTERRUPTED = SIGNALLED + signal.SIGINT  # Ctrl-C
 TRACEBACK = "TENSORAE_TRACEBACK"
 
 app = typer.Typer(
@@ -63,12 +67,13 @@ def main(arguments: Sequence[str] | None = None) -> None:
     ------
     SystemExit
         Always: 0 where all went well, 1 after an error, 2 where the command line makes no sense,
-        130 after Ctrl-C.
+        130 after Ctrl-C, 143 after SIGTERM.
     """
     try:
-        app(args=None if arguments is None else list(arguments))
+        with _ended_in_order():
+            app(args=None if arguments is None else list(arguments))
     except SystemExit as end:
-        if end.code == INTERRUPTED:
+        if isinstance(end.code, int) and end.code > SIGNALLED:
             _say("interrupted.")
         raise
     except KeyboardInterrupt:
@@ -83,6 +88,31 @@ def main(arguments: Sequence[str] | None = None) -> None:
         _fail(error, f"the system refused{what}: {error.strerror or error}.")
     except Exception as error:
         _fail(error, f"this should not happen ({type(error).__name__}: {error}); please report it.")
+
+
+@contextmanager
+def _ended_in_order() -> Iterator[None]:
+    """Let those who end the process from outside end it as an error would: no file is left over."""
+
+    def end(number: int, _frame: object) -> NoReturn:
+        sys.exit(SIGNALLED + number)
+
+    # Only the first thread may say what a signal does. Under torchrun, a process that waits for
+    # others could not end in order, so that it is ended at once.
+    free = (
+        threading.current_thread() is threading.main_thread()
+        and "TORCHELASTIC_RUN_ID" not in os.environ
+    )
+    wanted = [getattr(signal, name, None) for name in ("SIGTERM", "SIGHUP") if free]
+    # One that is ignored (nohup) stays so.
+    mine = [number for number in wanted if number and signal.getsignal(number) is signal.SIG_DFL]
+    for number in mine:
+        signal.signal(number, end)
+    try:
+        yield
+    finally:
+        for number in mine:
+            signal.signal(number, signal.SIG_DFL)
 
 
 def _fail(error: BaseException, sentence: str) -> NoReturn:

@@ -23,6 +23,7 @@ from tensorae.cli.options import (
     OutputOptions,
     ReadingOptions,
     number_or_auto,
+    refuse_replacing,
     with_options,
 )
 from tensorae.exceptions import InvalidParameterError
@@ -46,15 +47,13 @@ class ApplyOptions:
     data: DATA
     reading: ReadingOptions
     messages: Messages
+    drop_missing: Annotated[
+        bool, typer.Option("--drop-missing", hidden=True)  # always so; for commands of old
+    ] = False
 
-    def refuse_overwriting(self, output: Path) -> None:
+    def refuse_replacing(self, output: Path, *, folder: bool = False) -> None:
         """Refuse to write over what is read."""
-        inputs = [self.model_file, *map(Path, self.data)]
-        if output.resolve() in [entry.resolve() for entry in inputs]:
-            raise typer.BadParameter(
-                f"it must not replace what is read, got {str(output)!r}; give another name.",
-                param_hint="--output",
-            )
+        refuse_replacing(output, self.data, self.reading, self.model_file, folder=folder)
 
     def read(self) -> ApplyInputs:
         """Load the model, read the table and make it ready."""
@@ -70,7 +69,7 @@ class ApplyOptions:
             )
         model = load(self.model_file)
         table = read_table(self.data, self.reading.as_read_options())
-        rows = preparation.prepare(table, drop_missing=self.reading.drop_missing)
+        rows = preparation.prepare(table, drop_missing=True)
         for note in rows.notes:
             self.messages.note(note)
         return ApplyInputs(model, preparation, rows, self.messages)
@@ -105,6 +104,34 @@ class ApplyInputs:
         counts = np.bincount(labels, minlength=len(self.model.cluster_centers_))
         return size_entries(counts.tolist(), self.preparation)
 
+    def kept(self, keep: Keep) -> tuple[str, ...]:
+        """Columns of the input that come along, in their order."""
+        from tensorae.data import text_columns
+
+        table = self.rows.table
+        if keep is Keep.text:
+            return text_columns(table)
+        return {Keep.all: tuple(table.columns), Keep.unused: self.rows.unused, Keep.none: ()}[keep]
+
+    def as_column(self, values: NDArray[Any]) -> Any:
+        """An entry for each row of the input, empty where a row was left out: a pyarrow Array."""
+        import numpy as np
+
+        from tensorae.data import arrow
+
+        place = np.full(self.rows.table.n_rows, -1)
+        place[self.rows.numbers] = np.arange(len(self.rows.numbers))
+        return arrow().array(values).take(arrow().array(place, mask=place < 0))
+
+    def as_rows(self, values: NDArray[Any]) -> NDArray[Any]:
+        """The same as an array: NaN where a row was left out, or -1 in place of a cluster."""
+        import numpy as np
+
+        n, empty = self.rows.table.n_rows, -1 if values.dtype.kind in "iu" else np.nan
+        full = np.full((n, *values.shape[1:]), empty, values.dtype)
+        full[self.rows.numbers] = values
+        return full
+
     def shaped(self, X: NDArray[Any]) -> NDArray[Any]:
         """Rows (n, d) as images where the input was."""
         shape = self.preparation.shape or self.rows.table.shape
@@ -113,13 +140,13 @@ class ApplyInputs:
 
 @dataclass(frozen=True, eq=False)
 class Result:
-    """What a command found: new columns, one entry for each row, and the same as an array."""
+    """What a command found of m rows: new columns, and the same as an array."""
 
     columns: Mapping[str, NDArray[Any]]
-    array: NDArray[Any]  # (n, ...), for a .npy file
+    array: NDArray[Any]  # (m, ...), for a .npy file
     facts: dict[str, Any]  # for scripts
     images: bool = False  # whether the array holds images, which can be written as such
-    chosen: NDArray[np.intp] | None = None  # rows of the input, in this order; None means all
+    chosen: NDArray[np.intp] | None = None  # of the m rows, in this order; None means all
 
 
 @with_options
@@ -172,15 +199,19 @@ def denoise(
     output: OutputOptions,
     options: ApplyOptions,
 ) -> None:
-    """Take noise out of each row; columns keep their names and units.
+    """Take noise out of each row; columns keep their units.
 
+    Beside the originals clean columns are called …_denoised, without them (--keep) as they were.
     Images go to a .npy file, or to a folder: -o cleaned/
     """
     inputs = _read(options, output, folders=True)
     clean = _denoised(inputs, noise, fitted_on)
     values = inputs.preparation.undo(clean)
     names = inputs.preparation.columns or [f"x{j}" for j in range(values.shape[1])]
-    columns = {name: values[:, j] for j, name in enumerate(names)}
+    beside = set(inputs.kept(output.keep))
+    columns = {
+        f"{name}_denoised" if name in beside else name: values[:, j] for j, name in enumerate(names)
+    }
     images = inputs.shaped(values)
     facts = {"mean_change": float(((clean - inputs.rows.X) ** 2).mean()) ** 0.5}
     _write(inputs, output, Result(columns, images, facts, images=images.ndim > 2))
@@ -227,7 +258,7 @@ def report(
     """Write a page on the clusters: cards, an interactive plot, reversed trends, anomalies."""
     from tensorae._files import check_writable
 
-    options.refuse_overwriting(output)
+    options.refuse_replacing(output)
     check_writable(output)
     inputs, messages = options.read(), options.messages
     rows, preparation = inputs.rows, inputs.preparation
@@ -238,7 +269,7 @@ def report(
             output,
             title=title or f"{Path(rows.table.name).name}: {k} clusters",
             scaler=preparation.scaling,
-            identifiers=rows.table.select(rows.unused),
+            identifiers=rows.table.select(rows.unused).take(rows.numbers) if rows.unused else None,
             feature_names=preparation.columns,
             shape=preparation.shape,
             max_points=max_points,
@@ -280,8 +311,9 @@ def _read(options: ApplyOptions, output: OutputOptions, *, folders: bool = False
     from tensorae.data import output_format
 
     if output.path is not None:
-        options.refuse_overwriting(output.path)
-        if not (folders and output.is_folder):
+        folder = folders and output.is_folder
+        options.refuse_replacing(output.path, folder=folder)
+        if not folder:
             output_format(output.path)
             check_writable(output.path)
     return options.read()
@@ -291,22 +323,24 @@ def _write(inputs: ApplyInputs, output: OutputOptions, result: Result) -> None:
     """Write a result where it should go, and say so."""
     from tensorae.data import counted, output_format, write_array, write_csv, write_table
 
-    path, messages, facts = output.path, inputs.messages, {"n_rows": len(result.array)}
+    path, messages, n = output.path, inputs.messages, inputs.rows.table.n_rows
+    rows = n if result.chosen is None else len(result.chosen)
+    facts = {"n_rows": rows, "n_left_out": n - len(inputs.rows.numbers), **result.facts}
     if path is None and messages.json:
-        table = _joined(inputs, output.keep, result)
-        messages.give({**facts, **result.facts, "rows": table.to_pylist()})
+        messages.give({**facts, "rows": _joined(inputs, output, result).to_pylist()})
     elif path is None:
-        write_csv(sys.stdout.buffer, _joined(inputs, output.keep, result))
+        write_csv(sys.stdout.buffer, _joined(inputs, output, result), safe=output.safe)
         sys.stdout.buffer.flush()
     else:
         if output.is_folder:
             _write_images(path, inputs, result)
         elif output_format(path) == "npy":
-            write_array(path, result.array)
+            whole = inputs.as_rows(result.array) if result.chosen is None else result.array
+            write_array(path, whole)
         else:
-            write_table(path, _joined(inputs, output.keep, result))
-        messages.say(f"Wrote {output.output}: {counted(len(result.array), 'row')}.")
-        messages.give({"output": output.output, **facts, **result.facts})
+            write_table(path, _joined(inputs, output, result), safe=output.safe)
+        messages.say(f"Wrote {output.output}: {counted(rows, 'row')}.")
+        messages.give({"output": output.output, **facts})
 
 
 def _write_images(folder: Path, inputs: ApplyInputs, result: Result) -> None:
@@ -321,22 +355,30 @@ def _write_images(folder: Path, inputs: ApplyInputs, result: Result) -> None:
     write_images(folder, table.frame["file"].to_pylist(), result.array)
 
 
-def _joined(inputs: ApplyInputs, keep: Keep, result: Result) -> Any:
+def _joined(inputs: ApplyInputs, output: OutputOptions, result: Result) -> Any:
     """Columns that come along, in their order, and then the new ones: a pyarrow Table."""
     from tensorae.data import arrow
 
-    table, new = inputs.rows.table, result.columns
-    names = {Keep.unused: inputs.rows.unused, Keep.all: table.columns, Keep.none: ()}[keep]
+    rows, names = inputs.rows, inputs.kept(output.keep)
     # An index that pandas wrote down must not become one again beside columns it does not fit.
-    along = table.select(names).replace_schema_metadata(None)
-    if result.chosen is not None and names:
-        along = along.take(result.chosen)
-    columns = dict(zip(_renamed(names, new, inputs.messages), along.columns, strict=True))
-    return arrow().table(columns | {name: arrow().array(values) for name, values in new.items()})
+    text = output.is_text and not inputs.messages.json
+    along = rows.table.as_written(names) if text else rows.table.select(names)
+    along = along.replace_schema_metadata(None)
+    if result.chosen is None:
+        new = {name: inputs.as_column(values) for name, values in result.columns.items()}
+    else:
+        along = along.take(rows.numbers[result.chosen]) if names else along
+        new = {name: arrow().array(values) for name, values in result.columns.items()}
+    columns = [*along.columns, *new.values()]
+    return arrow().table(columns, names=_new_names(names, tuple(new), output, inputs.messages))
 
 
-def _renamed(names: Sequence[str], new: Mapping[str, Any], messages: Messages) -> list[str]:
-    """Names of columns that come along; no two columns of the output share one."""
+def _new_names(
+    names: Sequence[str], new: Sequence[str], output: OutputOptions, messages: Messages
+) -> list[str]:
+    """Names of columns that come along, and of new ones; no two columns share one."""
+    from tensorae.data import safe_text
+
     taken = {*names, *new}
     result = []
     for name in names:
@@ -345,9 +387,11 @@ def _renamed(names: Sequence[str], new: Mapping[str, Any], messages: Messages) -
             other = f"{other}_input"
         taken.add(other)
         result.append(other)
-    changed = [f"{old} is {now}" for old, now in zip(names, result, strict=True) if old != now]
+    result += new
+    if output.safe and output.is_text:
+        result = [safe_text(name) for name in result]
+    pairs = zip([*names, *new], result, strict=True)
+    changed = [f"{old} is {now}" for old, now in pairs if old != now]
     if changed:
-        messages.note(
-            f"columns of the input have another name in the output: {', '.join(changed)}."
-        )
+        messages.note(f"columns have another name in the output: {', '.join(changed)}.")
     return result

@@ -14,15 +14,20 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from tensorae.cli.info import N_FEATURES, cluster_entries, cluster_lines
+from tensorae.cli.info import (
+    N_FEATURES,
+    cluster_entries,
+    cluster_lines,
+    clusters_without_rows,
+)
 from tensorae.cli.messages import Messages
 from tensorae.cli.options import (
     DATA,
     ColumnOptions,
     ModelOptions,
     ReadingOptions,
-    Scale,
     StreamOptions,
+    refuse_replacing,
     with_options,
 )
 
@@ -59,18 +64,21 @@ def fit(
     messages: Messages,
 ) -> None:
     """Find clusters in a table, each with a representation of its own, and keep the model."""
-    _check_output(output, data)
+    _check_output(output)
+    for name, path in (("--output", output), ("--checkpoint", streaming.checkpoint)):
+        if path is not None:
+            refuse_replacing(path, data, reading, option=name)
     one_of_many = int(os.environ.get("WORLD_SIZE", "1")) > 1  # torchrun says so
+    if int(os.environ.get("RANK", "0")) > 0:
+        messages.mute()  # the first process speaks
     if streaming.stream or one_of_many:
-        inputs = _streamed(data, columns, reading)
+        inputs = _streamed(data, columns, reading, messages)
     else:
         inputs = _in_memory(data, columns, reading, model.clusters, messages)
     # Slow to import, and not needed to tell people what is wrong with a table.
     from tensorae.rows.processes import joined_by_torchrun
 
     with joined_by_torchrun() as processes:
-        if processes.rank > 0:
-            messages.mute()
         fitted = model.build(inputs.preparation.shape)
         _train(fitted, inputs, streaming, messages)
         if processes.rank == 0:
@@ -81,12 +89,11 @@ def fit(
         processes.wait()
 
 
-def _check_output(output: Path, data: Sequence[str]) -> None:
+def _check_output(output: Path) -> None:
     from tensorae._files import check_writable
     from tensorae.data import format_of
 
-    tables = {Path(entry).resolve() for entry in data}
-    if str(output) == "-" or format_of(output) is not None or output.resolve() in tables:
+    if str(output) == "-" or format_of(output) is not None:
         raise typer.BadParameter(
             f"a model file must not have the name of a table, got {str(output)!r}; "
             "give one such as model.tae.",
@@ -99,34 +106,36 @@ def _check_output(output: Path, data: Sequence[str]) -> None:
 
 
 def _streamed(
-    data: Sequence[str],
-    options: ColumnOptions,
-    reading: ReadingOptions,
+    data: Sequence[str], options: ColumnOptions, reading: ReadingOptions, messages: Messages
 ) -> FitInputs:
-    """Rows that stay in their files; options that need the whole table are refused."""
-    from tensorae.data import Batches, Preparation, Scaling, split_names
+    """Rows that stay in their files, prepared as the options say."""
+    from tensorae.data import prepare_stream
 
-    needs_table = {
-        "--scale": options.scale not in (Scale.auto, Scale.none),
-        "--labels": options.labels is not None,
-        "--ignore": bool(options.ignore),
-        "--drop-missing": reading.drop_missing,
-    }
-    for name, given in needs_table.items():
-        if given:
-            raise typer.BadParameter(
-                "needs the whole table in memory, which --stream and torchrun do not; prepare the "
-                "files before, and choose columns by --columns.",
-                param_hint=name,
-            )
-    columns = split_names(options.columns or (), known=()) or None
-    batches = Batches(list(data), columns=columns, read_options=reading.as_read_options())
-    batches.check()
-    names = batches.feature_names
-    preparation = Preparation(
-        columns=None if names is None else tuple(names), scaling=Scaling.none(batches.n_features)
+    if options.labels is not None:
+        raise typer.BadParameter(
+            "needs the whole table in memory, which --stream and torchrun do not read.",
+            param_hint="--labels",
+        )
+    stream = prepare_stream(
+        data,
+        reading.as_read_options(),
+        columns=options.columns or (),
+        ignore=options.ignore or (),
+        scale=options.scale.value,
+        drop_missing=options.drop_missing,
     )
-    return FitInputs(batches, preparation, streamed=True)
+    _refuse_names(options, named=stream.preparation.columns is not None)
+    for note in stream.notes:
+        messages.note(note)
+    return FitInputs(stream.batches, stream.preparation, streamed=True)
+
+
+def _refuse_names(options: ColumnOptions, *, named: bool) -> None:
+    if not named and (options.columns or options.ignore or options.labels):
+        raise typer.BadParameter(
+            "arrays and images have no named columns; leave out --columns, --ignore and --labels.",
+            param_hint="--columns",
+        )
 
 
 def _in_memory(
@@ -140,11 +149,7 @@ def _in_memory(
     from tensorae.data import Preparation, read_table
 
     table = read_table(data, reading.as_read_options())
-    if table.samples is not None and (options.columns or options.ignore or options.labels):
-        raise typer.BadParameter(
-            "arrays and images have no named columns; leave out --columns, --ignore and --labels.",
-            param_hint="--columns",
-        )
+    _refuse_names(options, named=table.samples is None)
     preparation, rows = Preparation.learn(
         table,
         n_clusters,
@@ -152,7 +157,7 @@ def _in_memory(
         ignore=options.ignore or (),
         labels=options.labels,
         scale=options.scale.value,
-        drop_missing=reading.drop_missing,
+        drop_missing=options.drop_missing,
     )
     for note in rows.notes:
         messages.note(note)
@@ -232,10 +237,11 @@ def _clusters(
 
     preparation = inputs.preparation
     if inputs.streamed:
-        shares = model.weights_.tolist()
-        lines = [f"cluster {label}: {share:.1%} of the rows" for label, share in enumerate(shares)]
         n, d = len(inputs.X), preparation.n_features
-        return lines, {"weights": shares, "rows": n, "features": d}
+        shares = model.weights_.tolist()
+        sizes = [round(share * n) for share in shares]
+        lines, entries = clusters_without_rows(model, sizes, preparation)
+        return lines, {"clusters": entries, "weights": shares, "rows": n, "features": d}
     with messages.warnings_as_notes():
         names = preparation.columns
         clusters = describe(

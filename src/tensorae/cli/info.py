@@ -6,6 +6,7 @@ Shapes: k clusters.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from tensorae.cli.messages import Messages
@@ -15,7 +16,14 @@ if TYPE_CHECKING:
     from tensorae.data import Preparation
     from tensorae.explain import ClusterSummary, Description
 
-__all__ = ["N_FEATURES", "cluster_entries", "cluster_lines", "info", "size_entries"]
+__all__ = [
+    "N_FEATURES",
+    "cluster_entries",
+    "cluster_lines",
+    "clusters_without_rows",
+    "info",
+    "size_entries",
+]
 
 WIDTH = 14
 MOST_CLUSTERS = 12
@@ -27,26 +35,16 @@ def info(model_file: MODEL_FILE, messages: Messages) -> None:
     """Show what is in a model file."""
     from tensorae import load
     from tensorae.data import Preparation
-    from tensorae.explain import describe
     from tensorae.storage import read_header
 
     header = read_header(model_file)
     preparation = Preparation.of_header(header, str(model_file))
     for name, value in _facts(header, preparation).items():
         messages.say(f"{name:<{WIDTH}}{value}")
-    if header["class"] == "LinearTAE":
-        model = load(model_file)
-        clusters = describe(
-            model,
-            feature_names=preparation.columns,
-            scaler=preparation.scaling,
-            n_features=N_FEATURES,
-        )
-        lines = cluster_lines(clusters, preparation)
-        entries = cluster_entries(clusters, preparation)
-    else:  # a network needs samples to say more
-        entries = size_entries(header["training"]["cluster_sizes"], preparation)
-        lines = [f"{_title(e['label'], preparation)}: {e['size']} rows" for e in entries]
+    linear = header["class"] == "LinearTAE"
+    model = load(model_file) if linear else None
+    sizes = None if linear else header["training"]["cluster_sizes"]
+    lines, entries = clusters_without_rows(model, sizes, preparation)
     messages.say("", *lines)
     messages.give({**header, "clusters": entries})
 
@@ -70,6 +68,33 @@ def _facts(header: dict[str, Any], preparation: Preparation) -> dict[str, str]:
     if preparation.labels is not None:
         facts["labels from"] = preparation.labels
     return facts
+
+
+def clusters_without_rows(
+    model: Any, sizes: Sequence[int] | None, preparation: Preparation
+) -> tuple[list[str], list[dict[str, Any]]]:
+    """Lines for people and facts for scripts, by what a model knows itself, and sizes."""
+    from tensorae.explain import describe
+
+    if not hasattr(model, "components_"):  # a network needs samples to say more
+        entries, total = size_entries(sizes or (), preparation), max(sum(sizes or ()), 1)
+        lines = [
+            f"{_title(entry['label'], preparation)}: {entry['size']} rows "
+            f"({100 * entry['size'] / total:.1f} %)"
+            for entry in entries
+        ]
+        return lines, entries
+    found = describe(
+        model,
+        feature_names=preparation.columns,
+        scaler=preparation.scaling,
+        n_features=N_FEATURES,
+    )
+    if sizes is not None:  # where several processes have the rows, a model has the labels of one
+        pairs = zip(found, sizes, strict=True)
+        clusters = tuple(replace(cluster, size=size) for cluster, size in pairs)
+        found = replace(found, clusters=clusters)
+    return cluster_lines(found, preparation), cluster_entries(found, preparation)
 
 
 def cluster_lines(description: Description, preparation: Preparation) -> list[str]:

@@ -94,8 +94,8 @@ def one_line(text: str) -> str:
 
 
 def _printable(line: str) -> str:
-    """The same without characters that would steer a terminal."""
-    return "".join(letter if letter.isprintable() else "?" for letter in line)
+    """The same with characters that would steer a terminal written out, as in names in quotes."""
+    return "".join(letter if letter.isprintable() else repr(letter)[1:-1] for letter in line)
 
 
 def _plain(value: Any) -> Any:

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import functools
 import inspect
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, is_dataclass
 from enum import StrEnum
 from pathlib import Path
@@ -29,6 +29,7 @@ __all__ = [
     "ReadingOptions",
     "StreamOptions",
     "number_or_auto",
+    "refuse_replacing",
     "with_options",
 ]
 
@@ -51,8 +52,8 @@ in_large_data = functools.partial(typer.Option, rich_help_panel="Large data")
 
 Format = StrEnum("Format", ["csv", "tsv", "parquet", "arrow", "npy", "image"])  # data.FORMATS
 Scale = StrEnum("Scale", ["auto", "none", "standard", "max"])  # data.SCALES
-# Which columns of the input come along.
-Keep = StrEnum("Keep", ["unused", "all", "none"])
+# Which columns of the input come along; the unused ones are those that the model does not take.
+Keep = StrEnum("Keep", ["all", "text", "unused", "none"])
 # LinearTAE, or TAE with one of its architectures.
 ModelName = StrEnum(
     "ModelName", {"linear_tae": "linear-tae", "linear": "linear", "mlp": "mlp", "conv": "conv"}
@@ -67,9 +68,6 @@ Assignment = StrEnum("Assignment", ["lloyd", "projected", "constrained", "em"])
 class ReadingOptions:
     """How to read the data."""
 
-    drop_missing: Annotated[
-        bool, in_reading("--drop-missing", help="Leave out rows with gaps.")
-    ] = False
     na: Annotated[
         list[str] | None, in_reading("--na", help="Text that means a gap, such as ?.")
     ] = None
@@ -78,13 +76,25 @@ class ReadingOptions:
         None
     )
     decimal: Annotated[str, in_reading("--decimal", help="Decimal point.")] = "."
+    thousands: Annotated[
+        str | None, in_reading("--thousands", help="Stands between thousands, as in 1,000.")
+    ] = None
     encoding: Annotated[str, in_reading("--encoding", help="Of text files.")] = "utf-8"
+    no_header: Annotated[
+        bool, in_reading("--no-header", help="The first line of text is a row: names are x0, x1 …")
+    ] = False
+    resize: Annotated[
+        str | None, in_reading("--resize", help="Bring images to width x height, as in 28x28.")
+    ] = None
+
+    def __post_init__(self) -> None:
+        self.as_read_options()  # before any work
 
     def as_flags(self) -> list[str]:
         """What was said on the command line, to be said again."""
-        flags = ["--drop-missing"] if self.drop_missing else []
+        flags = ["--no-header"] if self.no_header else []
         flags += [flag for text in self.na or () for flag in ("--na", text)]
-        for name in ("format", "delimiter", "decimal", "encoding"):
+        for name in ("format", "delimiter", "decimal", "thousands", "encoding", "resize"):
             value = getattr(self, name)
             if value != getattr(ReadingOptions, name):
                 flags += [f"--{name}", str(value)]
@@ -101,6 +111,9 @@ class ReadingOptions:
             decimal=self.decimal,
             encoding=self.encoding,
             missing=missing,
+            header=not self.no_header,
+            thousands=self.thousands,
+            resize=_parsed_size(self.resize),
         )
 
 
@@ -117,8 +130,15 @@ class OutputOptions:
         ),
     ] = None
     keep: Annotated[Keep, typer.Option("--keep", help="Columns of the input that come along.")] = (
-        Keep.unused
+        Keep.all
     )
+    safe: Annotated[
+        bool,
+        typer.Option(
+            "--safe-text/--raw-text",
+            help="In CSV, put ' before text that a spreadsheet would take for a formula.",
+        ),
+    ] = True
 
     @property
     def path(self) -> Path | None:
@@ -126,9 +146,43 @@ class OutputOptions:
         return None if self.output in (None, "-") else Path(str(self.output))
 
     @property
+    def is_text(self) -> bool:
+        """Whether it is CSV, as spreadsheets read it."""
+        from tensorae.data import format_of
+
+        return self.path is None or format_of(self.path) in ("csv", "tsv")
+
+    @property
     def is_folder(self) -> bool:
         """Whether it is a folder, or to become one."""
         return self.path is not None and (str(self.output).endswith("/") or self.path.is_dir())
+
+
+def refuse_replacing(
+    output: Path,
+    data: Sequence[str],
+    reading: ReadingOptions,
+    *others: Path,
+    option: str = "--output",
+    folder: bool = False,
+) -> None:
+    """Refuse to write over what is read: files that are named, in folders or behind patterns.
+
+    A folder is one that gets an image for each image that is read.
+    """
+    from tensorae._files import find_same
+    from tensorae.data import find_files, image_paths
+
+    named = [entry for entry in data if entry != "-"]
+    files = find_files(named, reading.as_read_options())
+    inputs = [*others, *map(Path, named), *(file.path for file in files if file.path is not None)]
+    written = image_paths(output, [file.label for file in files]) if folder else []
+    same = find_same([output, *written], inputs)
+    if same is not None:
+        raise typer.BadParameter(
+            f"it must not replace what is read, got {str(same)!r}; give another name.",
+            param_hint=option,
+        )
 
 
 # What to fit ------------------------------------------------------------------------------------
@@ -138,6 +192,9 @@ class OutputOptions:
 class ColumnOptions:
     """What to take from the table."""
 
+    drop_missing: Annotated[
+        bool, in_columns("--drop-missing", help="Leave out rows with gaps.")
+    ] = False
     columns: Annotated[list[str] | None, in_columns("--columns", help="Fit just these: a,b,c.")] = (
         None
     )
@@ -265,13 +322,20 @@ def number_or_auto(text: str, option: str) -> float | str:
         ) from None
 
 
-def _parsed_shape(text: str | None) -> tuple[int, ...] | None:
+def _parsed_shape(
+    text: str | None, option: str = "--shape", lengths: Sequence[int] = (2, 3)
+) -> tuple[int, ...] | None:
     if text is None:
         return None
     parts = text.lower().split("x")
-    if len(parts) not in (2, 3) or not all(part.isdecimal() and int(part) for part in parts):
-        raise typer.BadParameter(f"must be like 28x28, got {text!r}.", param_hint="--shape")
+    if len(parts) not in lengths or not all(part.isdecimal() and int(part) for part in parts):
+        raise typer.BadParameter(f"must be like 28x28, got {text!r}.", param_hint=option)
     return tuple(int(part) for part in parts)
+
+
+def _parsed_size(text: str | None) -> tuple[int, int] | None:
+    size = _parsed_shape(text, "--resize", (2,))
+    return None if size is None else (size[0], size[1])
 
 
 # How a command takes them -----------------------------------------------------------------------

@@ -11,9 +11,11 @@ sources.py        what the user hands over -> parts
 read_ahead.py     a thread that reads ahead
 batches.py        Batches: what a solver goes through, larger than memory
 table.py          all rows of files in memory
+kinds.py          what a column holds: numbers, text, dates; how numbers are written
 columns.py        columns of a table -> numbers and known labels
 scaling.py        columns on one scale, and back
 preparation.py    what was done to a table before the fit, remembered in the model file
+survey.py         a stream made ready for a fit, as a table is
 writing.py        results -> file, batch by batch
 """
 
@@ -28,6 +30,7 @@ from tensorae.data.columns import (
     find_columns,
     known_labels,
     split_names,
+    text_columns,
 )
 from tensorae.data.files import (
     FORMATS,
@@ -40,11 +43,18 @@ from tensorae.data.files import (
     listed,
     output_format,
 )
-from tensorae.data.images import read_images, write_images
+from tensorae.data.images import image_paths, read_images, write_images
 from tensorae.data.preparation import Preparation, PreparedTable
 from tensorae.data.scaling import SCALES, Extent, Scaling
+from tensorae.data.survey import PreparedStream, prepare_stream
 from tensorae.data.table import Table, read_table
-from tensorae.data.writing import stream_to_file, write_array, write_csv, write_table
+from tensorae.data.writing import (
+    safe_text,
+    stream_to_file,
+    write_array,
+    write_csv,
+    write_table,
+)
 
 __all__ = [
     "FORMATS",
@@ -54,6 +64,7 @@ __all__ = [
     "Extent",
     "File",
     "Preparation",
+    "PreparedStream",
     "PreparedTable",
     "ReadOptions",
     "Scaling",
@@ -68,13 +79,17 @@ __all__ = [
     "find_columns",
     "find_files",
     "format_of",
+    "image_paths",
     "known_labels",
     "listed",
     "output_format",
+    "prepare_stream",
     "read_images",
     "read_table",
+    "safe_text",
     "split_names",
     "stream_to_file",
+    "text_columns",
     "write_array",
     "write_csv",
     "write_images",

@@ -17,7 +17,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import DTypeLike, NDArray
 
-from tensorae.data.files import ReadOptions, named_errors
+from tensorae.data.files import ReadOptions
 from tensorae.data.parts import (
     Array,
     Block,
@@ -26,8 +26,10 @@ from tensorae.data.parts import (
     Selection,
     cut_into_batches,
     float_type,
+    named_errors,
 )
 from tensorae.data.read_ahead import ReadAhead
+from tensorae.data.scaling import Scaling
 from tensorae.data.sources import (
     ask_all,
     check_columns,
@@ -57,9 +59,9 @@ class Batches:
     source : array, path, frame, table, dataset, loader, function, or list of some
         - NumPy array or memory map (n, d), torch tensor;
         - path or pattern of paths (``"data/*.parquet"``), or a list of them: .npy, .parquet,
-          .arrow, .feather, .csv and .tsv files (text also as .gz), or folders of such, in natural
-          order (``part-2`` before ``part-10``); in folders, names that begin with a dot or an
-          underscore are passed over;
+          .arrow, .feather, .csv and .tsv files (text also as .gz), images, or folders of such,
+          in natural order (``part-2`` before ``part-10``); in folders, names that begin with a
+          dot or an underscore are passed over;
         - pandas or polars DataFrame, pyarrow Table or Dataset;
         - torch map-style Dataset of samples or of (sample, target) pairs, or a DataLoader that
           does not shuffle; samples of other shapes become rows;
@@ -113,6 +115,7 @@ class Batches:
         self._dtype = check_dtype(dtype)
         self._parts = find_parts(source, read_options)
         self._start, self._stop = 0, None  # type: tuple[int, int | None]
+        self._scaling: Scaling | None = None
 
     @property
     def n_rows(self) -> int:
@@ -145,6 +148,17 @@ class Batches:
             return self._batch_rows
         fitting = BATCH_BYTES // (self.n_features * self.dtype.itemsize)
         return min(max(fitting, 1), MOST_ROWS)
+
+    @property
+    def sample_shape(self) -> tuple[int, ...] | None:
+        """Shape of one sample where it is an image, None where it is a row."""
+        shapes = {part.shape for part in self._parts}
+        if len(shapes) > 1:
+            raise InvalidInputError(
+                f"all parts must have samples of one shape, got {sorted(map(str, shapes))}; read "
+                "them one by one."
+            )
+        return next(iter(shapes))
 
     @property
     def prefetch(self) -> int:
@@ -207,6 +221,17 @@ class Batches:
         shard._stop = self._start + (rank + 1) * n // size
         return shard
 
+    def scaled(self, scaling: Scaling) -> Batches:
+        """The same rows on another scale; checks come before."""
+        batches = copy.copy(self)
+        batches._scaling = scaling
+        return batches
+
+    def unchecked(self) -> Iterator[NDArray[Any]]:
+        """Batches in which NaN stands for what is missing; nothing is refused or scaled."""
+        blocks = (block for _, _, block in self._blocks(self.batch_rows))
+        return cut_into_batches(blocks, self.batch_rows, self.n_features, self.dtype)
+
     def check(self) -> None:
         """Look at all parts before the work begins.
 
@@ -235,6 +260,8 @@ class Batches:
             self.dtype.name,
             [self._start, self._start + self.n_rows],
         ]
+        if self._scaling is not None:
+            facts.append([self._scaling.shift.tolist(), self._scaling.unit.tolist()])
         return hashlib.sha256(json.dumps(facts).encode()).hexdigest()[:32]
 
     def __repr__(self) -> str:
@@ -302,7 +329,7 @@ class Batches:
         blocks = origins.note(self._blocks(rows))
         for batch in cut_into_batches(blocks, rows, width, dtype):
             origins.refuse_what_is_not_finite(batch)
-            yield batch
+            yield batch if self._scaling is None else self._scaling.apply(batch)
 
 
 class _Origins:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from abc import abstractmethod
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -22,6 +23,8 @@ __all__ = ["ArrowPart", "NpyPart", "ParquetPart"]
 BUFFER = 1 << 16
 # Reads of a mapped file before it is mapped anew.
 MAPPED_READS = 8
+# Rows that are looked at to see what columns hold.
+HEAD_ROWS = 1024
 MAGIC_ARROW, MAGIC_FEATHER = b"ARROW1", b"FEA1"  # the latter is that of 2016
 
 
@@ -79,6 +82,13 @@ class ParquetPart(_GroupedPart):
         with self._reading(), self._open() as opened:
             return opened.read()
 
+    def head(self) -> Any:
+        """The first rows of all columns as a pyarrow Table."""
+        with self._reading(), self._open() as opened:
+            for first in opened.iter_batches(batch_size=HEAD_ROWS):
+                return arrow().Table.from_batches([first])
+            return opened.schema_arrow.empty_table()
+
     def _sizes(self) -> list[int]:
         with self._open() as opened:
             metadata = opened.metadata
@@ -117,6 +127,19 @@ class ArrowPart(_GroupedPart):
             # It is taken as it lies in memory, so that lengths and offsets are checked here.
             table.validate(full=True)
             return table
+
+    def head(self) -> Any:
+        """The first rows of all columns as a pyarrow Table."""
+        with self._reading(), self.file.open_for_seeking() as stream:
+            reader = self._reader(stream)
+            size = next((place for place, size in enumerate(self.sizes) if size), None)
+            if size is None:
+                return reader.schema.empty_table()
+            if self._is_stream:
+                first = next(batch for batch in reader if batch.num_rows)
+            else:
+                first = reader.get_batch(size)
+            return arrow().Table.from_batches([first.slice(0, HEAD_ROWS)])
 
     def _sizes(self) -> list[int]:
         if self._is_stream:
@@ -196,7 +219,13 @@ class NpyPart(FilePart):
     def layout(self) -> Layout:
         """Columns without names, from the header of the file."""
         array = self._map()
-        return Layout(None, (array.dtype.name,) * array.shape[1])
+        return Layout(None, (array.dtype.name,) * math.prod(array.shape[1:]))
+
+    @property
+    def shape(self) -> tuple[int, ...] | None:
+        """Shape of one sample where it is an image, None where it is a row."""
+        array = self._map()
+        return array.shape[1:] if array.ndim > 2 else None
 
     def count(self) -> int:
         """Rows, from the header of the file."""
@@ -210,7 +239,8 @@ class NpyPart(FilePart):
         for first in range(start, last, rows):
             array = self._map()
             # Copied, since a map would grow with every page that is looked at.
-            yield ArrayBlock(array[first : min(first + rows, last)], columns, lasting=False)
+            some = array[first : min(first + rows, last)]
+            yield ArrayBlock(some.reshape(len(some), -1), columns, lasting=False)
             del array
 
     def samples(self) -> Array:
@@ -231,10 +261,10 @@ class NpyPart(FilePart):
     def _map(self) -> Array:
         with self._reading():
             array = np.load(self.file.name, mmap_mode="r", allow_pickle=False)
-        if not isinstance(array, np.ndarray) or array.ndim != 2:
+        if not isinstance(array, np.ndarray) or array.ndim not in (2, 3, 4):
             shape = getattr(array, "shape", "no shape")
             raise InvalidInputError(
-                f"it must hold a 2-D array (samples x features), got {shape}; "
+                f"it must hold a 2-D array (samples x features) or images, got {shape}; "
                 "reshape it so that one row is a sample."
             )
         return array

@@ -6,21 +6,24 @@ Shapes: n rows, d columns, k clusters.
 from __future__ import annotations
 
 import shlex
-from collections.abc import Iterable, Sequence
+from collections import Counter
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NoReturn
 
 import numpy as np
 from numpy.typing import NDArray
 
-from tensorae.data.files import arrow, listed, nearest
-from tensorae.data.frames import to_matrix
+from tensorae.data.files import counted, listed, nearest
+from tensorae.data.frames import layout_of, to_matrix
+from tensorae.data.kinds import Kind, is_number, kind_of
 from tensorae.data.parts import Array, float_type
 from tensorae.data.table import Table
 from tensorae.exceptions import InvalidInputError
 
 __all__ = [
     "ColumnChoice",
+    "Gaps",
     "as_matrix",
     "check_numbers",
     "choose_columns",
@@ -29,21 +32,14 @@ __all__ = [
     "find_columns",
     "known_labels",
     "missing_column",
+    "note_on_header",
     "number_columns",
+    "shown",
     "split_names",
+    "text_columns",
 ]
 
-# Fewer rows than this that go 1, 2, 3 can be a measurement.
-SHORTEST_COUNTER = 10
 UNKNOWN = -1  # label
-TEXTS = ("string", "large_string", "string_view")
-PLURAL = {
-    "text": "texts",
-    "date": "dates",
-    "empty": "empty cells",
-    "counter": "row numbers",
-    "other": "values",
-}
 
 
 @dataclass(frozen=True)
@@ -61,24 +57,13 @@ class ColumnChoice:
     note: str = ""
 
 
-@dataclass(frozen=True)
-class _Kind:
-    """What a column holds: "number", "mixed", "comma", or a key of ``PLURAL``."""
-
-    name: str
-    count: int = 0
-    odd: tuple[str, ...] = ()  # of a column of numbers with some texts: those texts
-
-    def __str__(self) -> str:
-        return f"{self.count} {PLURAL[self.name]}"
-
-
 def choose_columns(
     table: Table,
     *,
     columns: Sequence[str] = (),
     ignore: Sequence[str] = (),
     labels: str | None = None,
+    kind: Callable[..., Kind] = kind_of,
 ) -> ColumnChoice:
     """Columns of numbers to fit: those that were named, or all that are left.
 
@@ -94,6 +79,8 @@ def choose_columns(
         All but these.
     labels : str, optional
         Column of known labels, to be left out, too.
+    kind : callable
+        As ``kind_of``, where the table does not tell all of it.
 
     Returns
     -------
@@ -101,13 +88,13 @@ def choose_columns(
     """
     if columns:
         columns = split_names(columns, table.columns)
-        check_numbers(table, columns)
+        check_numbers(table, columns, kind=kind)
         return ColumnChoice(tuple(columns))
     ignore = split_names(ignore, table.columns)
     find_columns(table, ignore, "--ignore")
     rest = [name for name in table.columns if name not in {*ignore, labels}]
-    kinds = {name: _kind(table, name) for name in rest}
-    _refuse_mixed(table, kinds)
+    kinds = {name: kind(table, name) for name in rest}
+    _refuse_disguised(table, kinds, ignorable=True)
     left_out = [_with_kind(name, kind) for name, kind in kinds.items() if kind.name != "number"]
     chosen = tuple(name for name in rest if kinds[name].name == "number")
     if not chosen:
@@ -131,16 +118,24 @@ def split_names(given: Sequence[str], known: Sequence[str]) -> list[str]:
     return list(dict.fromkeys(name for part in parts for name in part if name or name in known))
 
 
+def text_columns(table: Table) -> tuple[str, ...]:
+    """Columns that hold no numbers: names, ids, dates."""
+    numbers = set(layout_of(table.frame.schema).numbers)
+    return tuple(name for name in table.columns if name not in numbers)
+
+
 def number_columns(table: Table) -> tuple[str, ...]:
     """Columns of numbers, for models that know no names."""
-    return tuple(name for name in table.columns if _kind(table, name).name == "number")
+    return tuple(name for name in table.columns if kind_of(table, name).name == "number")
 
 
-def check_numbers(table: Table, columns: Sequence[str]) -> None:
+def check_numbers(
+    table: Table, columns: Sequence[str], *, kind: Callable[..., Kind] = kind_of
+) -> None:
     """Refuse columns that are missing or hold no numbers."""
     find_columns(table, columns, "--columns")
-    kinds = {name: _kind(table, name, counters=False) for name in columns}
-    _refuse_mixed(table, kinds)
+    kinds = {name: kind(table, name, counters=False) for name in columns}
+    _refuse_disguised(table, kinds, ignorable=False)
     wrong = [_with_kind(name, kind) for name, kind in kinds.items() if kind.name != "number"]
     if wrong:
         raise InvalidInputError(
@@ -166,33 +161,61 @@ def missing_column(name: str, columns: Sequence[str]) -> str:
     return repr(name) if close is None else f"{name!r} (did you mean {close!r}?)"
 
 
-def _refuse_mixed(table: Table, kinds: dict[str, _Kind]) -> None:
-    """Refuse columns that people would take for numbers."""
-    commas = [name for name, kind in kinds.items() if kind.name == "comma"]
-    if commas:
-        raise InvalidInputError(
-            f"numbers in {listed(commas)} have a decimal comma; add --decimal ',' or leave "
-            f"{'them' if len(commas) > 1 else 'it'} out with --ignore {_quoted(commas)}."
-        )
+def _refuse_disguised(table: Table, kinds: dict[str, Kind], *, ignorable: bool) -> None:
+    """Refuse columns that people would take for numbers; some commands can leave columns out."""
+    _refuse_marked(
+        table, {n: kind for n, kind in kinds.items() if kind.name == "marked"}, ignorable
+    )
     mixed = {name: kind for name, kind in kinds.items() if kind.name == "mixed"}
-    details = [f"{name} ({kind.count} of {table.n_rows})" for name, kind in mixed.items()]
+    of = f"of the first {table.n_rows}" if table.is_head else f"of {table.n_rows}"
+    details = [f"{shown(name)} ({kind.count} {of})" for name, kind in mixed.items()]
     odd = list(dict.fromkeys(text for kind in mixed.values() for text in kind.odd))
     if odd:
-        means = f"--na {_quoted(odd[:3])} says that they mean missing, " if table.from_text else ""
+        missing = f"--na {_quoted(odd[:3])} says that they mean missing" * table.from_text
+        remedies = [missing, _ignoring(mixed) if ignorable else "mend them"]
         raise InvalidInputError(
             f"some cells in columns of numbers are text, such as {odd[0]!r:.40}: "
-            f"{listed(details)}; {means}--ignore {_quoted(mixed)} leaves the "
-            f"column{'s' * (len(mixed) > 1)} out."
+            f"{listed(details)}; {', '.join(filter(None, remedies))}."
         )
     if mixed:
+        remedy = f", or {_ignoring(mixed)}" * ignorable
         raise InvalidInputError(
-            f"numbers are written as text in {listed(details)}; convert them, or leave them out "
-            f"with --ignore {_quoted(mixed)}."
+            f"numbers are written as text in {listed(details)}; convert them{remedy}."
         )
 
 
-def _with_kind(name: str, kind: _Kind) -> str:
-    return f"{name or repr(name)} ({kind})"
+def _refuse_marked(table: Table, kinds: dict[str, Kind], ignorable: bool) -> None:
+    """Refuse numbers with a decimal comma or marks between thousands, and say what reads them."""
+    if not kinds:
+        return
+    # One file, one way to write numbers: 1,000 beside 1,5 is one.
+    votes = Counter[Any]()
+    for kind in kinds.values():
+        votes.update(kind.marks)
+    marks = max(votes, key=lambda marks: votes[marks])
+    example = next(text for kind in kinds.values() for text in kind.odd)
+    thousands = "marks between thousands" if marks.thousands is not None else ""
+    what = " and ".join(filter(None, ["a decimal comma" * (marks.decimal == ","), thousands]))
+    remedy = f"add {marks.as_flags()}" if table.from_text else "convert them"
+    if marks.as_flags() == "--thousands ','" and table.from_text:
+        remedy += " (or --decimal ',' if the comma stands before decimals)"
+    remedy += f", or {_ignoring(kinds)}" * ignorable
+    names = listed(list(map(shown, kinds)))
+    raise InvalidInputError(f"numbers in {names} have {what}, such as {example!r:.40}; {remedy}.")
+
+
+def _ignoring(names: Iterable[str]) -> str:
+    names = list(names)
+    return f"--ignore {_quoted(names)} leaves the column{'s' * (len(names) > 1)} out"
+
+
+def shown(name: str) -> str:
+    """Name of a column for a sentence; with quotes where one would not see it as it is."""
+    return name if name.strip() and name.isprintable() else repr(name)
+
+
+def _with_kind(name: str, kind: Kind) -> str:
+    return f"{shown(name)} ({kind})"
 
 
 def _quoted(names: Iterable[str]) -> str:
@@ -224,7 +247,12 @@ def as_matrix(table: Table, columns: Sequence[str] | None) -> Array:
 
 
 def complete_rows(
-    table: Table, matrix: Array, columns: Sequence[str] | None, *, drop: bool
+    table: Table,
+    matrix: Array,
+    columns: Sequence[str] | None,
+    *,
+    drop: bool,
+    fitting: bool = True,
 ) -> NDArray[np.bool_]:
     """Mark the rows in which nothing is missing; refuse the others unless they may be dropped.
 
@@ -235,6 +263,8 @@ def complete_rows(
     columns : sequence of str or None
     drop : bool
         Whether rows may be left out.
+    fitting : bool
+        Whether it is still open which columns are taken.
 
     Returns
     -------
@@ -242,23 +272,61 @@ def complete_rows(
     """
     finite = np.isfinite(matrix)
     whole = np.asarray(finite.all(1))
-    if whole.all():
-        return whole
-    lacking = int((~whole).sum())
-    if not drop or not whole.any():
-        counts = (~finite).sum(0).tolist()
-        names = [f"column {place}" for place in range(len(counts))] if columns is None else columns
-        details = [f"{name} ({count})" for name, count in zip(names, counts, strict=True) if count]
-        remedy = (
-            "--drop-missing leaves these rows out, --ignore a column"
-            if whole.any()
-            else "leave out the columns that lack most, with --ignore"
-        )
+    if not whole.all() and not (drop and whole.any()):
+        Gaps.of(matrix).refuse(table, columns, fitting=fitting)
+    return whole
+
+
+@dataclass(frozen=True, eq=False)
+class Gaps:
+    """How many rows lack something, and how many cells of each of d columns do."""
+
+    n_rows: int
+    missing: NDArray[Any]
+    infinite: NDArray[Any]
+
+    @classmethod
+    def of(cls, matrix: Array) -> Gaps:
+        """Those of rows (n, d)."""
+        rows = int((~np.isfinite(matrix)).any(1).sum())
+        return cls(rows, np.isnan(matrix).sum(0), np.isinf(matrix).sum(0))
+
+    @property
+    def kinds(self) -> str:
+        """What they are, for a sentence."""
+        if not self.infinite.any():
+            return "missing"
+        return "missing, infinite or too large" if self.missing.any() else "infinite or too large"
+
+    def note(self, what: str = "left out") -> str:
+        """What to say where such rows are left out."""
+        rows = counted(self.n_rows, "row")
+        return f"{what}, because of {self.kinds} values: {rows}."
+
+    def refuse(self, table: Table, columns: Sequence[str] | None, *, fitting: bool) -> NoReturn:
+        """Say where they are and what to do."""
+        counts = (self.missing + self.infinite).tolist()
+        names = [f"column {j}" for j in range(len(counts))] if columns is None else columns
+        details = [f"{shown(n)} ({count})" for n, count in zip(names, counts, strict=True) if count]
+        remedy = "fill them first"
+        if self.n_rows < table.n_rows:
+            remedy = "--drop-missing leaves these rows out" + ", --ignore a column" * fitting
+        elif fitting:
+            remedy = "leave out the columns that lack most, with --ignore"
         raise InvalidInputError(
-            f"values are missing in {lacking} of {table.n_rows} rows of {table.name!r}: "
+            f"values are {self.kinds} in {self.n_rows} of {table.n_rows} rows of {table.name!r}: "
             f"{listed(details)}; {remedy}."
         )
-    return whole
+
+
+def note_on_header(table: Table) -> str:
+    """Say that the first line of text may be a row, where it seems to be one."""
+    if not table.from_text or not table.columns or not all(map(is_number, table.columns)):
+        return ""
+    return (
+        f"the first line of {table.name!r} holds numbers only and was taken for the names of the "
+        "columns; --no-header takes it for a row."
+    )
 
 
 # Labels ---------------------------------------------------------------------------------------
@@ -332,56 +400,3 @@ def _sort_key(text: str) -> tuple[int, float, str]:
         return 0, float(text), text
     except ValueError:
         return 1, 0.0, text
-
-
-# Kinds ----------------------------------------------------------------------------------------
-
-
-def _kind(table: Table, name: str, *, counters: bool = True) -> _Kind:
-    types = arrow().types
-    column = table.frame[name]
-    kind = column.type.value_type if types.is_dictionary(column.type) else column.type
-    there = table.n_rows - column.null_count
-    if not there:
-        return _Kind("empty", table.n_rows)
-    if str(kind) in TEXTS:
-        return _text_kind(column, table.missing)
-    if types.is_temporal(kind):
-        return _Kind("date", there)
-    numeric = (types.is_integer, types.is_floating, types.is_decimal, types.is_boolean)
-    if not any(test(kind) for test in numeric):
-        return _Kind("other", there)
-    counts = name in table.index or (types.is_integer(kind) and _counts_rows(column))
-    return _Kind("counter", there) if counters and counts else _Kind("number", there)
-
-
-def _text_kind(column: Any, missing: frozenset[str]) -> _Kind:
-    """Text, unless most of it can be read as numbers."""
-    texts = column.value_counts().to_pylist()
-    counts = {entry["values"]: entry["counts"] for entry in texts if entry["values"] is not None}
-    counts = {text: count for text, count in counts.items() if text.strip() not in missing}
-    odd = {text: count for text, count in counts.items() if not _is_number(text)}
-    there, other = sum(counts.values()), sum(odd.values())
-    if not there:
-        return _Kind("empty", len(column))
-    if 2 * other > there:
-        commas = sum(count for text, count in odd.items() if _is_number(text.replace(",", ".", 1)))
-        return _Kind("comma" if 2 * (there - other + commas) > there else "text", there)
-    usual = sorted(odd, key=lambda text: -odd[text])
-    return _Kind("mixed", other or there, tuple(usual))
-
-
-def _is_number(text: str) -> bool:
-    try:
-        float(text)
-    except ValueError:
-        return False
-    return True
-
-
-def _counts_rows(column: Any) -> bool:
-    """Whether it goes 0, 1, 2 … or 1, 2, 3 … from top to bottom."""
-    if len(column) < SHORTEST_COUNTER or column.null_count:
-        return False
-    values = column.to_numpy()
-    return values[0] in (0, 1) and bool((np.diff(values.astype(np.float64)) == 1).all())

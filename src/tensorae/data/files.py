@@ -9,18 +9,17 @@ import re
 import stat
 import sys
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path, PurePath
 from typing import Any
 
 from tensorae._optional import import_optional
-from tensorae.data.parts import Part
+from tensorae.data.parts import Part, as_input_errors, reason
 from tensorae.exceptions import (
     InvalidInputError,
     InvalidParameterError,
-    TensoraeError,
     unknown_choice,
 )
 
@@ -33,16 +32,13 @@ __all__ = [
     "FilePart",
     "ReadOptions",
     "arrow",
-    "as_input_errors",
     "counted",
     "find_files",
     "format_of",
     "listed",
-    "named_errors",
     "natural_order",
     "nearest",
     "output_format",
-    "reason",
     "refuse_twice",
 ]
 
@@ -85,6 +81,12 @@ class ReadOptions:
         Of CSV.
     missing : sequence of str
         Texts that mean "missing", on top of the usual ones such as NA.
+    header : bool
+        Whether the first line of CSV has the names of the columns; else they are x0, x1, …
+    thousands : str or None
+        What stands between thousands in CSV, as in 1,000.
+    resize : tuple of int or None
+        Width and height that images are brought to.
     """
 
     format: str | None = None
@@ -92,6 +94,9 @@ class ReadOptions:
     decimal: str = "."
     encoding: str = "utf-8"
     missing: Sequence[str] = ()
+    header: bool = True
+    thousands: str | None = None
+    resize: tuple[int, int] | None = None
 
     def __post_init__(self) -> None:
         if self.format is not None and self.format not in FORMATS:
@@ -102,6 +107,12 @@ class ReadOptions:
                 raise InvalidParameterError(
                     f"{name} must be one plain character, got {mark!r}; give ';' or ',', say."
                 )
+        mark = self.thousands
+        if mark is not None and (len(mark) != 1 or mark.isalnum() or mark in "+-" + self.decimal):
+            raise InvalidParameterError(
+                f"thousands must be one mark, and not the decimal one {self.decimal!r}, got "
+                f"{mark!r}; give ',' or '.', say."
+            )
 
 
 @dataclass(frozen=True)
@@ -175,6 +186,10 @@ class FilePart(Part):
         """All rows and columns as a pyarrow Table."""
         raise InvalidInputError("it holds no named columns.")
 
+    def head(self) -> Any:
+        """The first rows of all columns as a pyarrow Table."""
+        raise InvalidInputError("it holds no named columns.")
+
     def _state_now(self) -> tuple[int, int]:
         state = self.file.state()
         if self._state is not None and state != self._state:
@@ -233,6 +248,11 @@ def find_files(
         if once and path == STANDARD_INPUT:
             content = sys.stdin.buffer.read()
             found.append(File("standard input", given or "csv", None, content))
+        elif path == STANDARD_INPUT and not Path(path).exists():
+            raise InvalidInputError(
+                "standard input can be read only once, but is needed again and again; write it to "
+                "a file first."
+            )
         else:
             pairs = _behind(path, given, formats)
             found += [_file(file, label, given, once=once) for file, label in pairs]
@@ -362,28 +382,3 @@ def nearest(name: str, names: Iterable[str]) -> str | None:
     folded = {known.casefold(): known for known in reversed(list(names))}
     close = difflib.get_close_matches(name.casefold(), folded, n=1, cutoff=0.7)
     return folded[close[0]] if close else None
-
-
-@contextmanager
-def named_errors(name: str) -> Iterator[None]:
-    """Put the name of a file or another part before what is wrong with it."""
-    try:
-        yield
-    except InvalidInputError as error:
-        raise InvalidInputError(f"{name}: {error}") from error
-
-
-@contextmanager
-def as_input_errors(explain: Callable[[Exception], str]) -> Iterator[None]:
-    """Say in one sentence what a reader stumbled over."""
-    try:
-        yield
-    except TensoraeError:
-        raise
-    except Exception as error:  # a damaged file makes a reader stumble over anything
-        raise InvalidInputError(explain(error)) from error
-
-
-def reason(error: Exception) -> str:
-    """What an error says, for a part of a sentence."""
-    return " ".join(str(error).split())[:200].rstrip(".")

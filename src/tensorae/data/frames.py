@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from tensorae.data.files import arrow, as_input_errors, reason
+from tensorae.data.files import arrow
 from tensorae.data.parts import (
     Array,
     Block,
@@ -18,8 +18,10 @@ from tensorae.data.parts import (
     Layout,
     Part,
     Selection,
+    as_input_errors,
     float_type,
     number_type,
+    reason,
 )
 
 __all__ = [

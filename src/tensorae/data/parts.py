@@ -9,14 +9,17 @@ from __future__ import annotations
 
 import zlib
 from abc import ABC, abstractmethod
-from collections.abc import Iterable, Iterator, Sequence
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from tensorae.exceptions import InvalidInputError
+from tensorae.exceptions import InvalidInputError, TensoraeError
 
 __all__ = [
     "Array",
@@ -24,12 +27,16 @@ __all__ = [
     "ArrayPart",
     "Block",
     "ColumnBlock",
+    "CompletePart",
     "Layout",
     "Part",
     "Selection",
+    "as_input_errors",
     "cut_into_batches",
     "float_type",
+    "named_errors",
     "number_type",
+    "reason",
 ]
 
 Array = NDArray[Any]
@@ -39,6 +46,8 @@ Selection = Sequence[str] | Sequence[int] | None
 LOOKED_AT = 64
 # Columns are turned into rows in tiles of so many numbers, which stay in the cache.
 TILE_NUMBERS, TILE_COLUMNS = 1 << 16, 64
+# Rows of which one number is remembered: how many of them lack nothing.
+PIECE = 1 << 14
 
 
 @dataclass(frozen=True)
@@ -195,6 +204,11 @@ class Part(ABC):
 
     name: str
 
+    @property
+    def shape(self) -> tuple[int, ...] | None:
+        """Shape of one sample where it is an image, None where it is a row."""
+        return None
+
     @abstractmethod
     def layout(self) -> Layout:
         """Columns and what they hold, without reading the rows."""
@@ -244,3 +258,93 @@ class ArrayPart(Part):
         some = np.linspace(0, len(self.array) - 1, min(LOOKED_AT, len(self.array))).astype(int)
         checksum = zlib.crc32(np.ascontiguousarray(self.array[some]).tobytes())
         return ["array", *self.array.shape, self.array.dtype.name, checksum]
+
+
+class CompletePart(Part):
+    """The rows of a part in which none of some columns lacks a number."""
+
+    def __init__(self, part: Part, columns: Selection, dtype: np.dtype[Any]) -> None:
+        self.part, self.name = part, part.name
+        self._columns, self._dtype = columns, dtype
+
+    @property
+    def shape(self) -> tuple[int, ...] | None:
+        """That of the part."""
+        return self.part.shape
+
+    def layout(self) -> Layout:
+        """That of the part."""
+        return self.part.layout()
+
+    def count(self) -> int:
+        """Rows that lack nothing; gone through once."""
+        return sum(self._kept)
+
+    def blocks(
+        self, start: int, stop: int | None, columns: Selection, rows: int
+    ) -> Iterator[Block]:
+        """The rows, from the piece on that holds the first one."""
+        before = np.cumsum([0, *self._kept])
+        piece = int(np.searchsorted(before, start, side="right")) - 1
+        skip, wanted = start - int(before[piece]), self.count() if stop is None else stop
+        wanted -= start
+        for _, array in self._complete(piece * PIECE, columns, rows):
+            kept = array[skip : skip + wanted]
+            skip, wanted = max(skip - len(array), 0), wanted - len(kept)
+            if len(kept):
+                yield ArrayBlock(kept)
+            if not wanted:
+                return
+
+    def fingerprint(self) -> list[object]:
+        """That of the part, and that rows are left out."""
+        return ["complete", *self.part.fingerprint()]
+
+    @cached_property
+    def _kept(self) -> list[int]:
+        """How many rows lack nothing, of so many at a time."""
+        found: Counter[int] = Counter()
+        for rows, _ in self._complete(0, self._columns, PIECE):
+            found.update((rows // PIECE).tolist())
+        return [found[piece] for piece in range(max(found, default=-1) + 1)]
+
+    def _complete(
+        self, start: int, columns: Selection, rows: int
+    ) -> Iterator[tuple[NDArray[np.intp], Array]]:
+        """Rows from ``start`` on that lack nothing, with their numbers."""
+        for block in self.part.blocks(start, None, columns, rows):
+            width = len(columns or self.layout().types)
+            array = np.empty((len(block), width), self._dtype)
+            with np.errstate(over="ignore", invalid="ignore"):
+                block.fill(array, 0)
+            whole = np.flatnonzero(np.isfinite(array).all(1))
+            yield start + whole, array[whole]
+            start += len(block)
+
+
+# Errors ---------------------------------------------------------------------------------------
+
+
+@contextmanager
+def named_errors(name: str) -> Iterator[None]:
+    """Put the name of a file or another part before what is wrong with it."""
+    try:
+        yield
+    except InvalidInputError as error:
+        raise InvalidInputError(f"{name}: {error}") from error
+
+
+@contextmanager
+def as_input_errors(explain: Callable[[Exception], str]) -> Iterator[None]:
+    """Say in one sentence what a reader stumbled over."""
+    try:
+        yield
+    except TensoraeError:
+        raise
+    except Exception as error:  # a damaged file makes a reader stumble over anything
+        raise InvalidInputError(explain(error)) from error
+
+
+def reason(error: Exception) -> str:
+    """What an error says, for a part of a sentence."""
+    return " ".join(str(error).split())[:200].rstrip(".")

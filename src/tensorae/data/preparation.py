@@ -14,6 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tensorae.data.columns import (
+    Gaps,
     as_matrix,
     check_numbers,
     choose_columns,
@@ -21,9 +22,11 @@ from tensorae.data.columns import (
     complete_rows,
     known_labels,
     missing_column,
+    note_on_header,
     number_columns,
+    shown,
 )
-from tensorae.data.files import counted, listed
+from tensorae.data.files import listed
 from tensorae.data.parts import Array
 from tensorae.data.scaling import SCALES, Extent, Scaling
 from tensorae.data.table import Table
@@ -40,17 +43,18 @@ class PreparedTable:
 
     Attributes
     ----------
-    X : ndarray of shape (n, d)
-        On the scale of the model; images are flat.
-    values : ndarray of shape (n, d)
+    X : ndarray of shape (m, d)
+        On the scale of the model; images are flat. Of the n rows of the table, those that lack
+        nothing.
+    values : ndarray of shape (m, d)
         The same in the units of the table.
     table : Table
-        The same rows as they were read.
+        All rows as they were read.
     unused : tuple of str
         Columns that the model does not look at.
-    numbers : ndarray of shape (n,)
-        Which rows of the input they are, from 0.
-    known : ndarray of shape (n,) or None
+    numbers : ndarray of shape (m,)
+        Which rows of the table they are, from 0.
+    known : ndarray of shape (m,) or None
         Known labels, -1 for unknown.
     notes : tuple of str
         What people should know about it.
@@ -130,7 +134,7 @@ class Preparation:
         chosen, notes = None, []  # type: tuple[str, ...] | None, list[str]
         if table.samples is None:
             choice = choose_columns(table, columns=columns, ignore=ignore, labels=labels)
-            chosen, notes = choice.columns, [choice.note]
+            chosen, notes = choice.columns, [note_on_header(table), choice.note]
         matrix = as_matrix(table, chosen)
         whole = complete_rows(table, matrix, chosen, drop=drop_missing)
         known, names = None, ()  # type: Array | None, tuple[str, ...]
@@ -138,7 +142,7 @@ class Preparation:
             known, names = known_labels(table.take(whole), labels, n_clusters)
         seen = Extent.of(matrix[whole])
         if scale == "auto" and chosen is not None:
-            notes.append(seen.note(chosen))
+            notes.append(seen.note([shown(name) for name in chosen]))
         elif scale == "auto":
             scale = "none"
         preparation = cls(
@@ -223,8 +227,9 @@ class Preparation:
                 f"{table.name!r}; give data like that of the fit."
             )
         self._check_shape(table)
-        whole = complete_rows(table, matrix, columns, drop=drop_missing)
-        return self._scaled(table, matrix, columns, whole)
+        whole = complete_rows(table, matrix, columns, drop=drop_missing, fitting=False)
+        rows = self._scaled(table, matrix, columns, whole, "left without a result")
+        return replace(rows, notes=tuple(filter(None, [note_on_header(table), *rows.notes])))
 
     def _scaled(
         self,
@@ -232,13 +237,13 @@ class Preparation:
         matrix: Array,
         columns: Sequence[str] | None,
         whole: NDArray[np.bool_],
+        what: str = "left out",
     ) -> PreparedTable:
         """Scale numbers (n, d) that were taken from a table, but for the rows with gaps."""
         notes: tuple[str, ...] = ()
         if not whole.all():
-            dropped = counted(int((~whole).sum()), "row")
-            notes = (f"left out, because of missing values: {dropped}.",)
-            matrix, table = matrix[whole], table.take(whole)
+            notes = (Gaps.of(matrix).note(what),)
+            matrix = matrix[whole]
         numbers = np.flatnonzero(whole)
         unused = tuple(name for name in table.columns if name not in set(columns or ()))
         X = self.scaling.apply(matrix)
@@ -271,7 +276,7 @@ class Preparation:
         if self.shape is not None and table.shape is not None and table.shape != self.shape:
             raise InvalidInputError(
                 f"the model takes images of shape {self.shape}, got {table.shape} in "
-                f"{table.name!r}; resize them."
+                f"{table.name!r}; --resize {self.shape[-1]}x{self.shape[-2]} brings them to it."
             )
 
 

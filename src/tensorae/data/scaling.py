@@ -82,6 +82,12 @@ class Extent:
             max(self.rounding, other.rounding),
         )
 
+    def select(self, places: Sequence[int]) -> Extent:
+        """Of some of the columns."""
+        own = list(places)
+        mean, deviation = self.mean[own], self.deviation[own]
+        return Extent(self.n, mean, deviation, self.low[own], self.high[own], self.rounding)
+
     @property
     def uneven(self) -> tuple[int, int] | None:
         """A wide and a narrow column that tell of different units; None where nothing does."""
@@ -183,8 +189,9 @@ class Scaling:
         """
         if scaler is None:
             return cls.none(d)
-        known = isinstance(scaler, cls)
-        scaling = scaler if known else cls(_call_of(scaler), *_shift_and_unit(scaler, d))
+        scaling: Scaling = scaler
+        if not isinstance(scaler, cls):
+            scaling = cls(_call_of(scaler), *_shift_and_unit(scaler, d))
         if len(scaling.unit) != d:
             raise InvalidParameterError(
                 f"scaler must be that of the {d} columns of the model, got one of "

@@ -24,7 +24,9 @@ from tensorae.data.files import (
     refuse_twice,
 )
 from tensorae.data.frames import arrow_part, dataset_parts, pandas_part, polars_part
+from tensorae.data.images import ImagePart
 from tensorae.data.iterables import FunctionPart, torch_parts
+from tensorae.data.kinds import is_number
 from tensorae.data.parts import (
     ArrayPart,
     Layout,
@@ -67,7 +69,10 @@ BINARY: dict[str, Callable[[File], FilePart]] = {
 def find_parts(source: Any, options: ReadOptions | None) -> list[Part]:
     """Find out what ``source``, any of what ``Batches`` takes, is made of; nothing is read."""
     entries = source if isinstance(source, list | tuple) else [source]
-    parts = [part for entry in entries for part in _parts_of(entry, options)]
+    if entries and all(isinstance(entry, str | os.PathLike) for entry in entries):
+        parts: list[Part] = _file_parts(entries, options)
+    else:
+        parts = [part for entry in entries for part in _parts_of(entry, options)]
     if not parts:
         raise InvalidInputError(f"there is no data in an empty list; {EXPECTED}.")
     if len(parts) > 1:
@@ -76,19 +81,45 @@ def find_parts(source: Any, options: ReadOptions | None) -> list[Part]:
     return parts
 
 
+def _file_parts(paths: Sequence[str | os.PathLike[str]], options: ReadOptions | None) -> list[Part]:
+    """One part for each file, but one for all images."""
+    files = find_files(paths, options)
+    size = None if options is None else options.resize
+    if size or any(file.format == "image" for file in files):
+        common_format(files, options)
+        return [ImagePart(files, size)]
+    return [file_part(file, options) for file in files]
+
+
 def file_part(file: File, options: ReadOptions | None) -> FilePart:
     """The part that reads a file."""
     if file.format in BINARY:
         return BINARY[file.format](file)
     if file.format in TABLES:
         return TextPart(file, options or ReadOptions())
-    raise InvalidInputError(f"{file.name!r} is an image; images are read into memory only.")
+    raise InvalidInputError(f"{file.name!r} is an image among tables; give files of one kind.")
+
+
+def common_format(files: Sequence[File], options: ReadOptions | None) -> str:
+    """What all files are: images, arrays, or tables of any format."""
+    if not files:
+        raise InvalidInputError("no data was given; name a file, a folder or - for standard input.")
+    formats = sorted({file.format for file in files})
+    if len(formats) > 1 and {"image", "npy"} & set(formats):
+        raise InvalidInputError(
+            f"files must be of one kind, got {listed(formats)}; name the files that are meant, "
+            "such as 'folder/*.csv'."
+        )
+    if options is not None and options.resize is not None and formats[0] != "image":
+        raise InvalidInputError(f"only images can be resized, got {listed(formats)} files.")
+    return formats[0]
 
 
 def _parts_of(source: Any, options: ReadOptions | None) -> list[Part]:
+    if isinstance(source, Part):
+        return [source]
     if isinstance(source, str | os.PathLike):
-        found = find_files([source], options, formats=TABLES)
-        return [file_part(file, options) for file in found]
+        return [file_part(file, options) for file in find_files([source], options, formats=TABLES)]
     if isinstance(source, np.ma.MaskedArray):
         raise InvalidInputError("a masked array has missing values; fill or drop them first.")
     if isinstance(source, np.ndarray):
@@ -171,7 +202,7 @@ def compare_layouts(first: Layout, other: Layout, reference: str, *, convert: bo
             )
         order: Sequence[int] = range(len(first.types))
     else:
-        remedy = "take it out, or choose columns that all parts have with columns=[...]."
+        remedy = "take it out, or choose columns that all parts have (columns, --columns)."
         compare_names(first.names, other.names, reference, remedy)
         positions = {name: j for j, name in enumerate(other.names)}
         order = [positions[name] for name in first.names]
@@ -226,8 +257,8 @@ def _refuse_other_than_numbers(types: Sequence[str], names: Sequence[str] | None
             if dtype in others
         ]
         raise InvalidInputError(
-            f"these columns hold no numbers: {listed(refused, LISTED)}; choose others with "
-            "columns=[...]."
+            f"these columns hold no numbers: {listed(refused, LISTED)}; choose others (columns, "
+            "--columns)."
         )
 
 
@@ -243,7 +274,8 @@ def refuse_repeated(chosen: Sequence[str], names: Sequence[str]) -> None:
     repeated = [name for name in chosen if times[name] > 1]
     if repeated:
         raise InvalidInputError(
-            f"it has {times[repeated[0]]} columns called {repeated[0]!r}; rename one."
+            f"it has {times[repeated[0]]} columns called {repeated[0]!r}; rename one"
+            f"{', or say that the first line is a row (--no-header)' * all(map(is_number, names))}."
         )
 
 

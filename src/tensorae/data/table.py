@@ -16,18 +16,22 @@ from numpy.typing import NDArray
 from tensorae.data.binary_files import NpyPart
 from tensorae.data.files import (
     TEXT,
-    File,
     FilePart,
     ReadOptions,
     arrow,
     find_files,
-    listed,
-    named_errors,
 )
-from tensorae.data.frames import index_columns
+from tensorae.data.frames import index_columns, layout_of
 from tensorae.data.images import read_images
-from tensorae.data.sources import compare_names, file_part, no_rows, refuse_repeated
-from tensorae.data.text_files import MISSING
+from tensorae.data.parts import named_errors
+from tensorae.data.sources import (
+    common_format,
+    compare_names,
+    file_part,
+    no_rows,
+    refuse_repeated,
+)
+from tensorae.data.text_files import MISSING, TextPart
 from tensorae.exceptions import InvalidInputError
 
 __all__ = ["Table", "read_table"]
@@ -52,6 +56,12 @@ class Table:
         Texts that mean "missing".
     from_text : bool
         Whether numbers were told from text by how they look.
+    decimal : str
+        What stood before decimals there.
+    is_head : bool
+        Whether these are the first rows only.
+    parts : tuple of TextPart
+        The files, where all are text.
     """
 
     name: str
@@ -61,6 +71,9 @@ class Table:
     index: frozenset[str] = frozenset()
     missing: frozenset[str] = frozenset()
     from_text: bool = False
+    decimal: str = "."
+    is_head: bool = False
+    parts: tuple[TextPart, ...] = ()
 
     @property
     def columns(self) -> list[str]:
@@ -86,6 +99,19 @@ class Table:
     def select(self, columns: Sequence[str]) -> Any:
         """These columns as a pyarrow Table."""
         return self.frame.select(list(columns))
+
+    def as_written(self, columns: Sequence[str]) -> Any:
+        """The same, of text letter for letter: 007 stays 007, and 1.50 is not 1.5.
+
+        Numbers with marks of their own are given as numbers, since such marks are not usual.
+        """
+        frame = self.select(columns)
+        if not self.parts or not columns:
+            return frame
+        texts = arrow().concat_tables([part.texts().select(list(columns)) for part in self.parts])
+        marked = set(layout_of(frame.schema).numbers) if self.parts[0].has_marks else set()
+        kept = [(frame if name in marked else texts)[name] for name in columns]
+        return arrow().table(kept, names=list(columns))
 
 
 def read_table(
@@ -117,15 +143,17 @@ def read_table(
     """
     options = options or ReadOptions()
     files = find_files(paths, options, once=True)
-    common = _common_format(files)
+    common = common_format(files, options)
     name = files[0].name if len(files) == 1 else f"{files[0].name} … {files[-1].name}"
     if common == "image":
         labels = arrow().table({"file": [file.label for file in files]})
-        return Table(name, len(files), labels, read_images(files))
+        return Table(name, len(files), labels, read_images(files, size=options.resize))
     if common == "npy":
         samples = _stacked([NpyPart(file) for file in files])
         return Table(name, len(samples), arrow().table({}), samples)
-    frame = _joined([file_part(file, options) for file in files])
+    parts = [file_part(file, options) for file in files]
+    frame = _joined(parts)
+    texts = tuple(part for part in parts if isinstance(part, TextPart))
     text = files[0].format in TEXT
     return Table(
         name,
@@ -134,20 +162,9 @@ def read_table(
         index=index_columns(frame.schema, text=text),
         missing=frozenset([*MISSING, *options.missing]),
         from_text=text,
+        decimal=options.decimal,
+        parts=texts if len(texts) == len(parts) else (),
     )
-
-
-def _common_format(files: Sequence[File]) -> str:
-    """What all files are: images, arrays, or tables of any format."""
-    if not files:
-        raise InvalidInputError("no data was given; name a file, a folder or - for standard input.")
-    formats = sorted({file.format for file in files})
-    if len(formats) > 1 and {"image", "npy"} & set(formats):
-        raise InvalidInputError(
-            f"files must be of one kind, got {listed(formats)}; name the files that are meant, "
-            "such as 'folder/*.csv'."
-        )
-    return formats[0]
 
 
 def _joined(parts: Sequence[FilePart]) -> Any:

@@ -9,6 +9,7 @@ import csv
 import io
 import itertools
 import os
+import re
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager
 from pathlib import Path
@@ -19,12 +20,16 @@ from numpy.typing import NDArray
 
 from tensorae._files import open_atomically
 from tensorae.data.files import arrow, output_format
+from tensorae.data.kinds import PLAIN, TEXTS, is_number, numbers_pattern
 from tensorae.exceptions import InvalidInputError, InvalidParameterError
 
-__all__ = ["stream_to_file", "write_array", "write_csv", "write_table"]
+__all__ = ["safe_text", "stream_to_file", "write_array", "write_csv", "write_table"]
 
 # Rows that Parquet and Arrow files keep together.
 GROUP_ROWS = 1 << 17
+
+# Text that spreadsheets compute; signs before digits alone are numbers, or do no harm.
+FORMULA = r"^(?:[=@\t\r]|[+-][\d.,:' /-]*[^\d.,:' /-])"
 
 Write = Callable[[Any], object]
 
@@ -81,10 +86,16 @@ def stream_to_file(
     return rows
 
 
-def write_table(path: Path, frame: Any) -> None:
-    """Write a pyarrow Table as CSV, TSV, Parquet or Arrow, as a whole or not at all."""
+def write_table(path: Path, frame: Any, *, safe: bool = False) -> None:
+    """Write a pyarrow Table as CSV, TSV, Parquet or Arrow, as a whole or not at all.
+
+    Text that a spreadsheet would take for a formula gets a ' in front where CSV is to be ``safe``.
+    """
     file_format = output_format(path)
-    with open_atomically(path) as file, _table_writer(file_format, file, frame.schema) as write:
+    with (
+        open_atomically(path) as file,
+        _table_writer(file_format, file, frame.schema, safe=safe) as write,
+    ):
         write(frame)
 
 
@@ -94,10 +105,22 @@ def write_array(path: Path, array: NDArray[Any]) -> None:
         write(array)
 
 
-def write_csv(file: BinaryIO, frame: Any, *, delimiter: str = ",") -> None:
+def write_csv(file: BinaryIO, frame: Any, *, delimiter: str = ",", safe: bool = False) -> None:
     """Write a pyarrow Table as UTF-8 text; numbers come back bit for bit when they are read."""
-    with _text(file, frame.schema, delimiter) as write:
+    with _text(file, frame.schema, delimiter, safe=safe) as write:
         write(frame)
+
+
+def safe_text(text: str) -> str:
+    """The same with a ' in front where a spreadsheet would take it for a formula.
+
+    Examples
+    --------
+    >>> from tensorae.data import safe_text
+    >>> [safe_text(text) for text in ("=1+1", "-5.2", "a=b", "@SUM(A1)", "+49 89 1234")]
+    ["'=1+1", '-5.2', 'a=b', "'@SUM(A1)", '+49 89 1234']
+    """
+    return f"'{text}" if re.match(FORMULA, text) and not is_number(text) else text
 
 
 # Chunks ---------------------------------------------------------------------------------------
@@ -180,10 +203,12 @@ def _npy(file: BinaryIO, first: NDArray[Any], rows: int | None = None) -> Iterat
         file.seek(0, os.SEEK_END)
 
 
-def _table_writer(file_format: str, file: BinaryIO, schema: Any) -> AbstractContextManager[Write]:
+def _table_writer(
+    file_format: str, file: BinaryIO, schema: Any, *, safe: bool = False
+) -> AbstractContextManager[Write]:
     """What writes tables of one schema."""
     if file_format in ("csv", "tsv"):
-        return _text(file, schema, "\t" if file_format == "tsv" else ",")
+        return _text(file, schema, "\t" if file_format == "tsv" else ",", safe=safe)
     if file_format == "npy":
         raise InvalidInputError(".npy files hold numbers without names; choose .parquet.")
     if file_format == "arrow":
@@ -215,7 +240,7 @@ def _grouped(writer: Any) -> Iterator[Write]:
 
 
 @contextmanager
-def _text(file: BinaryIO, schema: Any, delimiter: str) -> Iterator[Write]:
+def _text(file: BinaryIO, schema: Any, delimiter: str, *, safe: bool) -> Iterator[Write]:
     # Quotes only where they are needed; pyarrow would put them around every text.
     header = io.StringIO()
     csv.writer(header, delimiter=delimiter, lineterminator="\n").writerow(schema.names)
@@ -224,6 +249,7 @@ def _text(file: BinaryIO, schema: Any, delimiter: str) -> Iterator[Write]:
 
     def write(frame: Any) -> None:
         plain = _plain_columns(frame)
+        plain = _without_formulas(plain) if safe else plain
         options = arrow_csv.WriteOptions(
             include_header=False,
             delimiter=delimiter,
@@ -247,10 +273,25 @@ def _plain_columns(frame: Any) -> Any:
     return frame
 
 
+def _without_formulas(frame: Any) -> Any:
+    compute = arrow("compute")
+    for place, field in enumerate(frame.schema):
+        if str(field.type) in TEXTS:
+            column = frame.column(place)
+            numbers = compute.match_substring_regex(column, f"^(?:{numbers_pattern(PLAIN)})$")
+            formulas = compute.match_substring_regex(column, FORMULA)
+            found = compute.and_(formulas, compute.invert(numbers))
+            if compute.any(found).as_py():
+                marked = compute.binary_join_element_wise("'", column, "")
+                column = compute.if_else(found, marked, column)
+                frame = frame.set_column(place, field.name, column)
+    return frame
+
+
 def _needs_quotes(frame: Any, delimiter: str) -> bool:
-    pa, compute = arrow(), arrow("compute")
+    compute = arrow("compute")
     for column in frame.columns:
-        if pa.types.is_string(column.type) or pa.types.is_large_string(column.type):
+        if str(column.type) in TEXTS:
             found = compute.match_substring_regex(column, f'[{delimiter}"\\r\\n]')
             if compute.any(found).as_py():
                 return True

@@ -1,0 +1,207 @@
+"""What a column holds, by how it looks: numbers, text, dates, row numbers; and numbers in disguise.
+
+Shapes: n rows.
+"""
+
+from __future__ import annotations
+
+import functools
+import re
+from collections import Counter
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import numpy as np
+
+from tensorae.data.files import arrow
+
+if TYPE_CHECKING:
+    from tensorae.data.table import Table
+
+__all__ = [
+    "Kind",
+    "Marks",
+    "as_numbers",
+    "is_number",
+    "kind_of",
+    "numbers_pattern",
+    "without_marks",
+]
+
+# Fewer rows than this that go 1, 2, 3 can be a measurement.
+SHORTEST_COUNTER = 10
+TEXTS = ("string", "large_string", "string_view")
+PLURAL = {
+    "text": "texts",
+    "date": "dates",
+    "empty": "empty cells",
+    "counter": "row numbers",
+    "other": "values",
+}
+
+
+class Marks(NamedTuple):
+    """How numbers are written."""
+
+    decimal: str = "."
+    thousands: str | None = None
+
+    def as_flags(self) -> str:
+        """The options that say so."""
+        flags = [] if self.decimal == "." else [f"--decimal '{self.decimal}'"]
+        if self.thousands is not None:
+            quote = '"' if self.thousands == "'" else "'"
+            flags.append(f"--thousands {quote}{self.thousands}{quote}")
+        return " ".join(flags)
+
+
+PLAIN = Marks()
+# In the order in which they are thought of where several are possible.
+USUAL = (
+    Marks(thousands=","),
+    Marks(","),
+    Marks(",", "."),
+    Marks(thousands="'"),
+    Marks(thousands=" "),
+    Marks(",", " "),
+)
+MARKED = re.compile(r"\s*[+-]?\d[\d.,' ]*\d\s*")
+
+
+@dataclass(frozen=True)
+class Kind:
+    """What a column holds.
+
+    Attributes
+    ----------
+    name : str
+        "number", "mixed", "marked" (numbers, if one knows their marks), or a key of ``PLURAL``.
+    count : int or None
+        How many cells; None where not all were looked at.
+    odd : tuple of str
+        Of a column of numbers with some texts: those texts.
+    marks : mapping of Marks to int
+        How many cells would be numbers if they had these marks.
+    """
+
+    name: str
+    count: int | None = 0
+    odd: tuple[str, ...] = ()
+    marks: Mapping[Marks, int] = field(default_factory=dict)
+
+    def __str__(self) -> str:
+        return PLURAL[self.name] if self.count is None else f"{self.count} {PLURAL[self.name]}"
+
+
+def kind_of(table: Table, name: str, *, counters: bool = True) -> Kind:
+    """What a column of a table holds; row numbers are numbers where ``counters`` is false."""
+    types = arrow().types
+    column = table.frame[name]
+    kind = column.type.value_type if types.is_dictionary(column.type) else column.type
+    there = table.n_rows - column.null_count
+    if not there:
+        return Kind("empty", table.n_rows)
+    if str(kind) in TEXTS:
+        return _text_kind(column, table.missing, Marks(table.decimal))
+    if types.is_temporal(kind):
+        return Kind("date", there)
+    numeric = (types.is_integer, types.is_floating, types.is_decimal, types.is_boolean)
+    if not any(test(kind) for test in numeric):
+        return Kind("other", there)
+    counts = name in table.index or (types.is_integer(kind) and _counts_rows(column))
+    return Kind("counter", there) if counters and counts else Kind("number", there)
+
+
+def _text_kind(column: Any, missing: Collection[str], marks: Marks) -> Kind:
+    """Text, unless most of it can be read as numbers, as it is or with other marks."""
+    texts = column.value_counts().to_pylist()
+    counts = {entry["values"]: entry["counts"] for entry in texts if entry["values"] is not None}
+    counts = {text: count for text, count in counts.items() if text.strip() not in missing}
+    odd = {text: count for text, count in counts.items() if not is_number(text, marks)}
+    there, other = sum(counts.values()), sum(odd.values())
+    if not there:
+        return Kind("empty", len(column))
+    better = _better_marks(counts, odd, there - other)
+    if better and 2 * max(better.values()) > there:
+        return Kind("marked", there, tuple(filter(MARKED.fullmatch, odd)), better)
+    if 2 * other > there:
+        return Kind("text", there)
+    usual = sorted(odd, key=lambda text: -odd[text])
+    return Kind("mixed", other or there, tuple(usual))
+
+
+def _better_marks(
+    counts: Mapping[str, int], odd: Mapping[str, int], numbers: int
+) -> dict[Marks, int]:
+    """With which marks more cells are numbers, and how many."""
+    if not any(map(MARKED.fullmatch, odd)):
+        return {}
+    found: Counter[Marks] = Counter()
+    for text, count in counts.items():
+        for marks in USUAL:
+            found[marks] += count * is_number(text, marks)
+    return {marks: count for marks, count in found.items() if count > numbers}
+
+
+def is_number(text: str, marks: Marks = PLAIN) -> bool:
+    """Whether a text is a number that is written so."""
+    return _compiled(marks).fullmatch(text.strip()) is not None
+
+
+@functools.cache
+def _compiled(marks: Marks) -> re.Pattern[str]:
+    return re.compile(numbers_pattern(marks))
+
+
+def _counts_rows(column: Any) -> bool:
+    """Whether it goes 0, 1, 2 … or 1, 2, 3 … from top to bottom."""
+    if len(column) < SHORTEST_COUNTER or column.null_count:
+        return False
+    values = column.to_numpy()
+    return values[0] in (0, 1) and bool((np.diff(values.astype(np.float64)) == 1).all())
+
+
+# Marks ----------------------------------------------------------------------------------------
+
+
+def numbers_pattern(marks: Marks) -> str:
+    """Regular expression of a number, with marks between thousands or without."""
+    point = re.escape(marks.decimal)
+    whole = r"\d+"
+    if marks.thousands is not None:
+        whole = rf"(?:{_grouped(marks.thousands)}|\d+)"
+    plain = rf"[+-]?(?:{whole}(?:{point}\d*)?|{point}\d+)(?:[eE][+-]?\d+)?"
+    return rf"(?:{plain}|[+-]?(?i:inf|infinity|nan))"
+
+
+def _grouped(mark: str) -> str:
+    """A whole number with marks; 0,125 has none. Some countries go on in groups of two."""
+    mark = re.escape(mark)
+    return rf"[1-9]\d{{0,2}}(?:{mark}\d{{2,3}})*{mark}\d{{3}}"
+
+
+def without_marks(column: Any, marks: Marks) -> Any:
+    """Texts of Arrow, of which those that are numbers lose their marks; all others stay."""
+    compute = arrow("compute")
+    trimmed = compute.utf8_trim_whitespace(column)
+    numbers = compute.match_substring_regex(trimmed, f"^(?:{numbers_pattern(marks)})$")
+    plain = trimmed
+    if marks.thousands is not None:
+        plain = compute.replace_substring(plain, marks.thousands, "")
+    plain = compute.replace_substring(plain, marks.decimal, ".")
+    return compute.if_else(numbers, plain, column)
+
+
+def as_numbers(column: Any, missing: Collection[str], marks: Marks) -> Any:
+    """Texts of Arrow as numbers, if all are; else as they are, without marks if most are."""
+    compute, pa = arrow("compute"), arrow()
+    trimmed = compute.utf8_trim_whitespace(column)
+    absent = compute.is_in(trimmed, pa.array(sorted(missing), trimmed.type))
+    there = compute.if_else(absent, pa.scalar(None, trimmed.type), trimmed)
+    numbers = compute.match_substring_regex(there, f"^(?:{numbers_pattern(marks)})$")
+    read = compute.sum(numbers).as_py() or 0
+    texts = len(there) - there.null_count
+    if read == texts:
+        return without_marks(there, marks).cast(pa.float64())
+    return without_marks(column, marks) if 2 * read > texts else column
