@@ -24,6 +24,7 @@ from sklearn.base import (
 from sklearn.utils import Tags
 from torch import Tensor
 
+from tensorae._torch import own_settings
 from tensorae.estimators.check_data import (
     check_codes,
     check_device,
@@ -159,6 +160,7 @@ class BaseTAE(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMixin, B
         """
         return self._map(X, lambda predictor, x: predictor.encode(x, predictor.cheapest(x)[0]))
 
+    @own_settings()
     def inverse_transform(self, Z: Any, labels: Any) -> Any:
         """Decode codes by the named autoencoders.
 
@@ -371,6 +373,7 @@ class BaseTAE(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMixin, B
         """Rows (n, d) in the shape of the samples that were fitted."""
         return points
 
+    @own_settings()
     def _map(self, X: Any, step: Step) -> Any:
         """Apply ``step`` to chunks of checked rows and give back the kind that came in."""
         check_fitted(self)

@@ -132,7 +132,7 @@ def _check_n_init(n_init: Any, init: str | Tensor) -> int | None:
             f"init gives the centres of one start, so n_init={starts} makes no further ones; "
             "leave n_init out.",
             RuntimeWarning,
-            stacklevel=4,
+            stacklevel=5,
         )
     return starts
 

@@ -16,6 +16,7 @@ import torch
 from sklearn.exceptions import ConvergenceWarning
 from torch import Tensor
 
+from tensorae._torch import own_settings
 from tensorae.estimators.base import BaseTAE, Predictor
 from tensorae.estimators.check_data import (
     check_fitted,
@@ -188,6 +189,7 @@ class LinearTAE(BaseTAE):
         self.batch_size = batch_size
         self.device = device
 
+    @own_settings()
     def fit(
         self,
         X: Any,
@@ -252,6 +254,7 @@ class LinearTAE(BaseTAE):
         check_seed(self.random_state)
         linear_options(self.get_params(deep=False), self._fitted_rows())
 
+    @own_settings()
     def partial_fit(
         self,
         X: Any,
@@ -323,6 +326,7 @@ class LinearTAE(BaseTAE):
         self.entropy_path_ = np.array([])
         return self
 
+    @own_settings()
     def denoise(self, X: Any, noise: float | str, *, fitted_on: str = "noisy") -> Any:
         """Take noise out of samples by shrinking them towards their clusters.
 
@@ -461,7 +465,7 @@ class LinearTAE(BaseTAE):
                 f"LinearTAE did not converge within max_iter={self.max_iter} iterations; "
                 "raise max_iter or tol.",
                 ConvergenceWarning,
-                stacklevel=3,
+                stacklevel=4,
             )
         n_alive = len(np.unique(self.labels_))
         if n_alive < self.n_clusters:
@@ -469,7 +473,7 @@ class LinearTAE(BaseTAE):
                 f"only {n_alive} of n_clusters={self.n_clusters} clusters have members: X has "
                 "too few different rows for more; lower n_clusters.",
                 ConvergenceWarning,
-                stacklevel=3,
+                stacklevel=4,
             )
 
 

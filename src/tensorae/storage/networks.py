@@ -18,6 +18,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from tensorae._torch import Chance
 from tensorae.deep.architectures import built_in
 from tensorae.deep.module import TensorizedAutoencoder, tensorize
 from tensorae.exceptions import InvalidParameterError, ModelFileError
@@ -104,7 +105,7 @@ def _custom_module(
 ) -> TensorizedAutoencoder:
     """Make k autoencoders by a user's function and give them the weights of a file."""
     # First weights are drawn at random, and overwritten: nobody should notice.
-    with torch.random.fork_rng(devices=[]):
+    with Chance(0).drawn_from():
         module = tensorize(factory, k, input_shape=input_shape).to(torch.float32)
     try:
         module.load_state_dict(state)
@@ -134,7 +135,7 @@ def _costs_near_centres(module: TensorizedAutoencoder) -> Tensor:
     # One unit to either side in every feature, without drawing numbers.
     steps = torch.arange(centers.shape[1], device=centers.device, dtype=centers.dtype).cos()
     module.eval()
-    with torch.no_grad(), torch.random.fork_rng(devices=[]):
+    with torch.no_grad(), Chance(0).drawn_from():
         return module.costs(centers + module.scale * steps).cpu()
 
 
