@@ -115,6 +115,8 @@ class TAE(BaseTAE):
         The trained autoencoders, a plain ``nn.Module``.
     labels_ : ndarray of shape (n,)
         Cluster of each sample; equal to ``predict`` of the same samples.
+    cluster_sizes_ : ndarray of shape (k,)
+        Samples in each cluster, whatever they weigh; of all processes, where several share them.
     cluster_centers_ : ndarray of shape (k, d)
         C_j, the means of their members. The largest cluster comes first, unless ``init`` or
         ``labels`` numbered them.

@@ -103,6 +103,8 @@ class LinearTAE(BaseTAE):
     ----------
     labels_ : ndarray of shape (n,)
         Cluster of each sample; equal to ``predict`` of the same samples.
+    cluster_sizes_ : ndarray of shape (k,)
+        Samples in each cluster, whatever they weigh; of all processes, where several share them.
     cluster_centers_ : ndarray of shape (k, d)
         C_j. The largest cluster comes first, unless ``init`` or ``labels`` numbered them.
     components_ : ndarray of shape (k, h, d)
@@ -282,8 +284,8 @@ class LinearTAE(BaseTAE):
         Returns
         -------
         LinearTAE
-            Itself. ``labels_``, ``loss_`` and the paths are of the last batch; ``n_iter_``
-            counts batches.
+            Itself. ``labels_``, ``cluster_sizes_``, ``loss_`` and the paths are of the last batch;
+            ``n_iter_`` counts batches.
 
         Examples
         --------
@@ -467,7 +469,7 @@ class LinearTAE(BaseTAE):
                 ConvergenceWarning,
                 stacklevel=4,
             )
-        n_alive = len(np.unique(self.labels_))
+        n_alive = np.count_nonzero(self.cluster_sizes_)
         if n_alive < self.n_clusters:
             warnings.warn(
                 f"only {n_alive} of n_clusters={self.n_clusters} clusters have members: X has "
