@@ -1,6 +1,7 @@
 """Bad input to either estimator gets one sentence: what was expected, what came, what to do."""
 
 import re
+import warnings
 from functools import partial
 
 import numpy as np
@@ -9,7 +10,7 @@ import torch
 from scipy import sparse
 from sklearn.exceptions import NotFittedError
 
-from tensorae import TAE, LinearTAE
+from tensorae import TAE, Batches, LinearTAE
 from tensorae.exceptions import InvalidInputError, InvalidParameterError, TensoraeError
 
 KNOWN = np.full(20, -1)
@@ -121,6 +122,45 @@ def test_complex_numbers_are_refused(estimator, fit, assert_refused, X):
 def test_sparse_matrices_are_refused(estimator, fit, assert_refused, X, build):
     parts = ["X must be dense", build.__name__, "use X.toarray()"]
     assert_refused(fit(estimator, build(X)), InvalidInputError, *parts)
+
+
+def test_masked_entries_count_as_missing(estimator, fit, assert_refused, X):
+    masked = np.ma.masked_array(X.copy(), mask=np.zeros(X.shape, bool))
+    seed = {"parameters": {"random_state": 0}}
+    whole = [fit(estimator, data, **seed)().cluster_centers_ for data in (masked, X)]
+    np.testing.assert_array_equal(*whole)
+    masked[3, 1] = masked[5, 0] = np.ma.masked
+    parts = ["X has 2 masked entries", "missing", "X.filled(X.mean())"]
+    assert_refused(fit(estimator, masked), InvalidInputError, *parts)
+    if estimator is TAE:
+        assert_refused(fit(estimator, masked[:, :, None]), InvalidInputError, *parts)
+    model, column = fit(estimator, X)(), masked[:, 1]
+    assert_refused(lambda: model.predict(masked), InvalidInputError, *parts)
+    for name in ("sample_weight", "labels"):
+        parts = [f"{name} has 1 masked entry"]
+        assert_refused(fit(estimator, X, **{name: column}), InvalidInputError, *parts)
+    starts = {"init": np.ma.masked_less(X[:2], 1e9)}
+    parts = ["init has 8 masked"]
+    assert_refused(fit(estimator, X, parameters=starts), InvalidInputError, *parts)
+    batches = Batches(lambda: iter([masked]))
+    assert_refused(lambda: model.predict(batches), InvalidInputError, "masked array")
+
+
+def test_meta_and_quantized_tensors_are_refused(estimator, fit, assert_refused, X):
+    parts = ["X must hold numbers", "meta tensor", "make it on the CPU"]
+    meta = torch.empty(X.shape, device="meta")
+    assert_refused(fit(estimator, meta), InvalidInputError, *parts)
+    model = fit(estimator, X)()
+    assert_refused(lambda: model.transform(meta), InvalidInputError, *parts)
+    weights = {"sample_weight": meta[:, 0]}
+    assert_refused(fit(estimator, X, **weights), InvalidInputError, "sample_weight must hold")
+    starts = {"init": meta[:2]}
+    parts = ["init must be a name or numbers"]
+    assert_refused(fit(estimator, X, parameters=starts), InvalidInputError, *parts)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        quantized = torch.quantize_per_tensor(torch.tensor(X).float(), 0.1, 0, torch.quint8)
+    assert_refused(fit(estimator, quantized), InvalidInputError, "quantized", "dequantize()")
 
 
 def test_sparse_tensors_are_refused(estimator, fit, assert_refused, X):

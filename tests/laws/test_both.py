@@ -2,7 +2,6 @@
 
 import numpy as np
 import pytest
-import torch
 
 from tensorae import TAE
 
@@ -77,13 +76,3 @@ def test_the_same_seed_gives_the_same_model(estimator, blobs, assignment, init):
     np.testing.assert_array_equal(first.labels_, second.labels_)
     np.testing.assert_array_equal(first.cluster_centers_, second.cluster_centers_)
     np.testing.assert_array_equal(first.costs(blobs[0]), second.costs(blobs[0]))
-
-
-def test_another_default_precision_of_torch_does_not_matter(estimator, blobs, model):
-    torch.set_default_dtype(torch.float64)
-    try:
-        fitted = make(estimator).fit(blobs[0])
-        assert torch.get_default_dtype() == torch.float64
-        np.testing.assert_array_equal(fitted.predict(blobs[0]), model.labels_)
-    finally:
-        torch.set_default_dtype(torch.float32)

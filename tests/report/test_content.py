@@ -93,6 +93,15 @@ def test_one_cluster_is_set_apart_by_nothing(penguins, write):
     assert all(value in page.numbers_in("cluster-0") for value in model.cluster_centers_[0])
 
 
+def test_half_a_surrogate_pair_is_shown_by_its_number(linear, penguins, write):
+    names = [f"row {row}" for row in range(333)]
+    worst = int(linear.score_samples(penguins[0]).argmin())
+    names[worst] = "half \ud800 a pair"
+    page = write(linear, penguins[0], title="\udc80", identifiers={"na\udfffme": names})
+    assert page.source.count("half \\ud800 a pair") >= 1
+    assert names[worst] in page.points["identifiers"][0]["values"]
+
+
 # Points and lines -------------------------------------------------------------------------------
 
 

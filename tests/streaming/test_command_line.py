@@ -11,6 +11,7 @@ import pytest
 
 from tensorae import Batches, LinearTAE, load
 from tensorae.cli import main
+from tensorae.storage import read_header
 
 pyarrow = pytest.importorskip("pyarrow")
 parquet = pytest.importorskip("pyarrow.parquet")
@@ -60,7 +61,7 @@ def test_a_streamed_fit_writes_the_model_of_the_fit_in_memory(files, tmp_path, c
     assert told["loss"] == pytest.approx(expected.loss_)
 
 
-def test_two_processes_write_the_model_of_one(files, tmp_path):
+def test_two_processes_write_the_model_of_one(files, tmp_path, capsys):
     folder, X = files
     output = tmp_path / "model.tae"
     done = run(
@@ -71,6 +72,13 @@ def test_two_processes_write_the_model_of_one(files, tmp_path):
     assert done.stdout.count("loss") == 1
     expected = LinearTAE(K, H, random_state=0).fit(X)
     np.testing.assert_array_equal(load(output).predict(Batches(folder)), expected.labels_)
+    # The file is of the first process, but speaks of the rows of both.
+    with pytest.raises(SystemExit):
+        main(["info", str(output), "--json"])
+    told, sizes = json.loads(capsys.readouterr().out), np.bincount(expected.labels_).tolist()
+    assert told["training"]["n_samples"] == 5000
+    assert told["training"]["cluster_sizes"] == sizes
+    assert [cluster["size"] for cluster in told["clusters"]] == sizes
 
 
 def test_a_killed_process_leads_to_a_restart_from_the_checkpoint(files, tmp_path):
@@ -81,5 +89,7 @@ def test_a_killed_process_leads_to_a_restart_from_the_checkpoint(files, tmp_path
     assert (tmp_path / "model.tae.died").exists()
     model = load(output)
     assert model.history_["epoch"] == [1, 2, 3, 4, 5, 6]
-    assert len(np.unique(model.predict(Batches(folder)))) == 3
+    sizes = np.bincount(model.predict(Batches(folder)), minlength=3)
+    assert sizes.min() > 0
+    assert read_header(output)["training"]["cluster_sizes"] == sizes.tolist()
     assert not list(tmp_path.glob("*.ckpt*"))

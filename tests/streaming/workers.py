@@ -12,6 +12,7 @@ from pathlib import Path
 
 import numpy as np
 import torch
+from sklearn.exceptions import ConvergenceWarning
 from torch import distributed as dist
 
 from tensorae import TAE, Batches, LinearTAE
@@ -95,6 +96,11 @@ def fit_share(rank, size, folder):
             "gloo", init_method=f"file://{folder}/group", rank=rank, world_size=size
         )
     found = {}
+    # Each process has few clusters, of which all have members.
+    warnings.simplefilter("error", ConvergenceWarning)
+    apart = LinearTAE(3, 1, random_state=0).fit(Batches(np.repeat(np.eye(3) * 9, 20, axis=0)))
+    apart.save(Path(folder, f"{rank}.tae"))
+    warnings.simplefilter("ignore")
     for name, X, model in linear_cases():
         model.fit(Batches(X, batch_rows=501))
         found[name] = {

@@ -178,6 +178,8 @@ def _to_numpy(item: Any) -> Array:
         # NumPy has no bfloat16.
         item = item.float() if "bfloat16" in str(item.dtype) else item
         return np.asarray(item.numpy())
+    if isinstance(item, np.ma.MaskedArray):
+        raise InvalidInputError("it gives a masked array, of missing values; fill or drop them.")
     try:
         return np.asarray(item)
     except ValueError as error:

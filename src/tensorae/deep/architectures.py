@@ -11,6 +11,7 @@ Shapes: n samples, d features, h latent, c channels.
 
 from __future__ import annotations
 
+import copy
 import math
 from collections.abc import Callable
 from typing import Any
@@ -18,6 +19,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
+from tensorae._torch import Chance
 from tensorae.exceptions import InvalidParameterError, unknown_choice
 
 __all__ = [
@@ -27,6 +29,7 @@ __all__ = [
     "MLPAutoencoder",
     "built_in",
     "check_autoencoder",
+    "draws_numbers",
     "make_autoencoders",
 ]
 
@@ -321,6 +324,22 @@ def check_autoencoder(autoencoder: nn.Module, sample: Tensor, latent_dim: int) -
             losses = _tried("loss", module.loss, sample, sample)
             _check_shape("loss", losses, sample, (sample.shape[0],), "do not average over samples")
     module.train(was_training)
+
+
+def draws_numbers(autoencoder: nn.Module, sample: Tensor) -> bool:
+    """Tell whether an autoencoder draws random numbers while it trains, as dropout does."""
+    module: Any = autoencoder
+    before, was_training = copy.deepcopy(module.state_dict()), module.training
+    trial = Chance(0)
+    two = sample if len(sample) > 1 else sample.repeat(2, *[1] * (sample.ndim - 1))
+    module.train()
+    with torch.no_grad(), trial.drawn_from():
+        module.decode(module.encode(two))
+        if hasattr(module, "loss"):
+            module.loss(two, two)
+    module.train(was_training)
+    module.load_state_dict(before)
+    return trial.drawn
 
 
 def _made(factory: Callable[[], Any]) -> Any:

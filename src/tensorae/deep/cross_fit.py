@@ -16,6 +16,7 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
+from tensorae._torch import Chance
 from tensorae.deep.module import TensorizedAutoencoder, costs_from_parts
 from tensorae.deep.schedule import TrainingOptions
 
@@ -49,6 +50,11 @@ class Copies:
         folds = torch.empty_like(order)
         folds[order] = torch.arange(n, device=order.device) % 2
         return cls((module, copy.deepcopy(module)), folds)
+
+    @property
+    def chance(self) -> Chance | None:
+        """The random numbers of the fit, the same for all copies."""
+        return self.modules[0].chance
 
     def flat_centers(self) -> Tensor:
         """Centres (k, d), the same for all copies."""

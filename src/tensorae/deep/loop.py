@@ -86,7 +86,7 @@ class State:
 
     def state_dict(self) -> dict[str, Any]:
         """Return all that the loop needs to go on, as tensors and JSON values with names."""
-        best = self.best
+        best, chance = self.best, self.copies.chance
         return {
             **{name: getattr(self, name) for name in NUMBERS},
             "networks": [module.state_dict() for module in self.copies.modules],
@@ -96,7 +96,7 @@ class State:
             "history": as_columns(self.history),
             "blend": None if self.blend is None else self.blend.state_dict(),
             "generator": self.generator.get_state(),
-            "torch_generator": torch.get_rng_state(),
+            "chance": {} if chance is None else chance.state_dict(),
         }
 
 
@@ -276,7 +276,8 @@ class DeepLoop:
                 offsets = x[members.rows] - copies.flat_centers()[members.cluster]
                 if members.weights is not None:
                     offsets = offsets * members.weights.sqrt()[:, None]
-                network.start_from(principal_directions(offsets, self.options.latent_dim))
+                directions = principal_directions(offsets, self.options.latent_dim, copies.chance)
+                network.start_from(directions)
 
     def _recorded(
         self, state: State, loss: float, held_out: float, changed: float, began: float
@@ -318,7 +319,8 @@ class DeepLoop:
         for optimizer, remembered in zip(self.steps.optimizers, kept["optimizers"], strict=True):
             optimizer.load_state_dict(remembered)
         self.generator.set_state(kept["generator"].cpu())
-        torch.set_rng_state(kept["torch_generator"].cpu())
+        if copies.chance is not None:
+            copies.chance.load_state_dict(kept["chance"])
         best, blend = kept["best"], kept["blend"]
         return State(
             copies=copies,

@@ -16,16 +16,20 @@ from __future__ import annotations
 
 import copy
 from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
 from typing import Any
 
 import torch
 from torch import Tensor, nn
 
+from tensorae._torch import Chance
 from tensorae.assignment import posterior
 from tensorae.deep.architectures import make_autoencoders
 
 __all__ = ["DeepPredictor", "TensorizedAutoencoder", "costs_from_parts", "members", "tensorize"]
+
+NOTHING = nullcontext()
 
 
 class TensorizedAutoencoder(nn.Module):
@@ -58,6 +62,8 @@ class TensorizedAutoencoder(nn.Module):
     scale: Tensor
     code_scales: Tensor
     latent_penalty: Tensor
+    # The random numbers of the fit that it is in; None where torch's own are to be drawn.
+    chance: Chance | None = None
 
     def __init__(
         self,
@@ -113,10 +119,11 @@ class TensorizedAutoencoder(nn.Module):
         u = self._seen_by(j, x)
         t = u if target is None else self._seen_by(j, target)
         autoencoder: Any = self.autoencoders[j]
-        codes: Tensor = autoencoder.encode(u)
-        output: Tensor = autoencoder.decode(codes)
         own_loss = getattr(autoencoder, "loss", None)
-        errors = own_loss(u, t) if own_loss else _squares(output - t)
+        with self._drawing():
+            codes: Tensor = autoencoder.encode(u)
+            output: Tensor = autoencoder.decode(codes)
+            errors = own_loss(u, t) if own_loss else _squares(output - t)
         return errors, _squares(codes), _squares(output)
 
     def objective(self, j: int, u: Tensor, t: Tensor, latent_penalty: float) -> Tensor:
@@ -129,11 +136,12 @@ class TensorizedAutoencoder(nn.Module):
         """
         autoencoder: Any = self.autoencoders[j]
         own_loss = getattr(autoencoder, "loss", None)
-        if own_loss and not latent_penalty:
-            own: Tensor = own_loss(u, t)
-            return own
-        output = autoencoder.decode(autoencoder.encode(u))
-        errors: Tensor = own_loss(u, t) if own_loss else _squares(output - t)
+        with self._drawing():
+            if own_loss and not latent_penalty:
+                own: Tensor = own_loss(u, t)
+                return own
+            output = autoencoder.decode(autoencoder.encode(u))
+            errors: Tensor = own_loss(u, t) if own_loss else _squares(output - t)
         # A plain autoencoder is not asked to compute a term of weight zero.
         return errors + latent_penalty * _squares(output) if latent_penalty else errors
 
@@ -143,7 +151,8 @@ class TensorizedAutoencoder(nn.Module):
 
         def codes(j: int, rows: Tensor) -> Tensor:
             autoencoder: Any = self.autoencoders[j]
-            part: Tensor = autoencoder.encode(self._seen_by(j, rows))
+            with self._drawing():
+                part: Tensor = autoencoder.encode(self._seen_by(j, rows))
             return self.code_scales[j] * part
 
         return self._by_label(x, labels, codes)
@@ -153,7 +162,8 @@ class TensorizedAutoencoder(nn.Module):
 
         def points(j: int, rows: Tensor) -> Tensor:
             autoencoder: Any = self.autoencoders[j]
-            output: Tensor = autoencoder.decode(rows / self.code_scales[j])
+            with self._drawing():
+                output: Tensor = autoencoder.decode(rows / self.code_scales[j])
             return self.centers[j] + self.scale * output
 
         return self._by_label(z, labels, points)
@@ -190,6 +200,11 @@ class TensorizedAutoencoder(nn.Module):
         self.autoencoders = nn.ModuleList(self.autoencoders[j] for j in order)
         self.centers = self.centers[order]
         self.code_scales = self.code_scales[order]
+
+    def _drawing(self) -> AbstractContextManager[None]:
+        """Context of calls to the autoencoders, which may draw random numbers."""
+        chance = self.chance
+        return NOTHING if chance is None or not chance.in_networks else chance.drawn_from()
 
     def _seen_by(self, j: int, x: Tensor) -> Tensor:
         return (self.shaped(x) - self.centers[j]) / self.scale

@@ -16,6 +16,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from tensorae._torch import Chance
 from tensorae.assignment import RULES
 from tensorae.deep.schedule import TrainingOptions
 from tensorae.linear.search import SolverOptions, solve
@@ -63,6 +64,7 @@ def first_labels(
     options: TrainingOptions,
     rng: np.random.RandomState,
     known_labels: Tensor | None = None,
+    chance: Chance | None = None,
 ) -> Start:
     """Find first labels for rows x (n, d) with weights (n,).
 
@@ -70,17 +72,19 @@ def first_labels(
     -1 elsewhere, seed a linear start.
     """
     if isinstance(options.init, str) and (options.init == "linear" or known_labels is not None):
-        costs = _linear_costs(x, weights, options, rng, known_labels)
+        costs = _linear_costs(x, weights, options, rng, known_labels, chance)
     else:
         costs = _distances(x, weights, options, rng)
     return Start(costs.argmin(1), costs)
 
 
-def principal_directions(x: Tensor, n_directions: int, *, exact_size: int = EXACT_SIZE) -> Tensor:
+def principal_directions(
+    x: Tensor, n_directions: int, chance: Chance | None = None, *, exact_size: int = EXACT_SIZE
+) -> Tensor:
     """Orthonormal rows (h, d): main directions of centred rows (n, d), others where those end.
 
     They are exact where the smaller side of x has up to ``exact_size`` rows or columns, and
-    randomised above.
+    randomised above, by the numbers of ``chance``.
     """
     d = x.shape[1]
     rank = min(n_directions, *x.shape)
@@ -89,10 +93,12 @@ def principal_directions(x: Tensor, n_directions: int, *, exact_size: int = EXAC
     elif min(x.shape) <= exact_size or rank > exact_size // 2:
         found = torch.linalg.svd(x, full_matrices=False).Vh[:rank]
     else:
-        found = torch.svd_lowrank(x, q=rank + 8, niter=3)[2].mT[:rank]
+        with (chance or Chance(0)).drawn_from():
+            found = torch.svd_lowrank(x, q=rank + 8, niter=3)[2].mT[:rank]
     if rank == n_directions:
         return found
-    others = torch.randn(n_directions - rank, d, dtype=x.dtype, device=x.device)
+    numbers = (chance or Chance(0)).generator(x.device)
+    others = torch.randn(n_directions - rank, d, generator=numbers, dtype=x.dtype, device=x.device)
     complete: Tensor = torch.linalg.qr(torch.cat([found, others]).mT).Q.mT.contiguous()
     return complete
 
@@ -103,13 +109,16 @@ def _linear_costs(
     options: TrainingOptions,
     rng: np.random.RandomState,
     known_labels: Tensor | None,
+    chance: Chance | None,
 ) -> Tensor:
     """Costs (n, k) under the linear model, in the main directions where rows are wide."""
     points, searches = x, 1
     if x.shape[1] > WIDE:
         mean = (weights @ x) / weights.sum()
         weighted = (x - mean) * weights.sqrt()[:, None]
-        directions = principal_directions(weighted, MAIN_DIRECTIONS, exact_size=EXACT_FEATURES)
+        directions = principal_directions(
+            weighted, MAIN_DIRECTIONS, chance, exact_size=EXACT_FEATURES
+        )
         points = _smoothed((x - mean) @ directions.mT, weights, options.n_clusters)
         searches = SEARCHES if options.n_init is None and len(x) <= SEARCHED_ROWS else 1
     penalty = options.latent_penalty

@@ -10,8 +10,7 @@ Shapes: n samples, u different ones, k clusters, d features.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -19,7 +18,8 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from tensorae.deep.architectures import check_autoencoder
+from tensorae._torch import Chance
+from tensorae.deep.architectures import check_autoencoder, draws_numbers
 from tensorae.deep.assignments import Assigner, TrainingData
 from tensorae.deep.cross_fit import chunk_rows
 from tensorae.deep.loop import DeepLoop, State, run
@@ -91,24 +91,25 @@ def train(
     -------
     Trained
     """
-    with _own_randomness(rng, rows.device) as generator:
-        with rows.reading():
-            rows = rows.collected(_sample_rows(rows.d))
-            few = _sample(rows, rng) if rows.streamed else rows
-        data, origin, known = _training_data(few, options, rng, generator, target, known_labels)
-        module = _new_module(options, shape, data)
-        epochs = None if rows.streamed else options.max_epochs
-        first = loop = _loop_in_memory(module, data, options, epochs, generator)
+    seed = int(rng.randint(2**31 - 1))
+    generator = torch.Generator(rows.device).manual_seed(seed)
+    with rows.reading():
+        rows = rows.collected(_sample_rows(rows.d))
+        few = _sample(rows, rng) if rows.streamed else rows
+    data, origin, known = _training_data(few, options, rng, generator, target, known_labels)
+    module = _new_module(options, shape, data, Chance(seed))
+    epochs = None if rows.streamed else options.max_epochs
+    first = loop = _loop_in_memory(module, data, options, epochs, generator)
+    if rows.streamed:
+        loop = _streamed_loop(module, rows, options, origin, data.unit, rng)
+    state = None if resume is None else resume(loop.restored, rows.device)
+    if state is None:
+        state = first.init(_start(data, origin, options, rng, known, module.chance))
         if rows.streamed:
-            loop = _streamed_loop(module, rows, options, origin, data.unit, rng)
-        state = None if resume is None else resume(loop.restored, rows.device)
-        if state is None:
-            state = first.init(_start(data, origin, options, rng, known))
-            if rows.streamed:
-                sampled = run(first, state, lambda _: None)
-                rows.same_in_all(*module.state_dict().values())
-                state = replace(loop.init(None), blend=sampled.blend, problem=sampled.problem)
-        state = run(loop, state, observe)
+            sampled = run(first, state, lambda _: None)
+            rows.same_in_all(*module.state_dict().values())
+            state = replace(loop.init(None), blend=sampled.blend, problem=sampled.problem)
+    state = run(loop, state, observe)
     if isinstance(options.init, str) and known is None:
         sizes = Assigner(loop.data, loop.copies, options).sizes(
             state.assignments.labels, weighted=True
@@ -116,6 +117,7 @@ def train(
         module.reorder(sizes.argsort(descending=True, stable=True).tolist())
     centers = origin + data.unit * module.centers.flatten(1).double()
     module.change_unit(data.unit, origin)
+    module.chance = None
     blend = None if state.blend is None else state.blend.in_units(data.unit, origin)
     return Trained(module.eval(), centers, replace(state, blend=blend), rows)
 
@@ -165,12 +167,15 @@ def _in_units(points: Tensor, origin: Tensor, unit: float) -> Tensor:
 
 
 def _new_module(
-    options: TrainingOptions, shape: tuple[int, ...], data: TrainingData
+    options: TrainingOptions, shape: tuple[int, ...], data: TrainingData, chance: Chance
 ) -> TensorizedAutoencoder:
-    module = tensorize(options.factory, options.n_clusters, input_shape=shape)
+    with chance.drawn_from():
+        module = tensorize(options.factory, options.n_clusters, input_shape=shape)
     module = module.to(data.rows.device, torch.float32)
     trial = module.shaped(data.rows.data[:TRIAL_ROWS])
     check_autoencoder(module.autoencoders[0], trial, options.latent_dim)
+    chance.in_networks = draws_numbers(module.autoencoders[0], trial)
+    module.chance = chance
     return module
 
 
@@ -216,12 +221,13 @@ def _start(
     options: TrainingOptions,
     rng: np.random.RandomState,
     known: Tensor | None,
+    chance: Chance | None,
 ) -> Start:
     assert data.weights is not None
     if not isinstance(options.init, str):
         options = replace(options, init=_in_units(options.init, origin, data.unit))
     with torch.no_grad():
-        return first_labels(data.rows.data, data.weights, options, rng, known)
+        return first_labels(data.rows.data, data.weights, options, rng, known, chance)
 
 
 def distinct_rows(
@@ -294,13 +300,3 @@ def _weighted_sum(rows: Tensor, weights: Tensor) -> Tensor:
     size = chunk_rows(rows.shape[1])
     parts = zip(rows.split(size), weights.split(size), strict=True)
     return torch.stack([share @ part.double() for part, share in parts]).sum(0)
-
-
-@contextmanager
-def _own_randomness(rng: np.random.RandomState, device: torch.device) -> Iterator[torch.Generator]:
-    """Seed torch for the training and put its global state back after it."""
-    seed = int(rng.randint(2**31 - 1))
-    devices = [device] if device.type == "cuda" else []
-    with torch.random.fork_rng(devices):
-        torch.manual_seed(seed)
-        yield torch.Generator(device).manual_seed(seed)

@@ -24,6 +24,7 @@ from sklearn.base import (
 from sklearn.utils import Tags
 from torch import Tensor
 
+from tensorae._torch import own_settings
 from tensorae.estimators.check_data import (
     check_codes,
     check_device,
@@ -75,6 +76,7 @@ class BaseTAE(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMixin, B
     device: Any
 
     labels_: np.ndarray
+    cluster_sizes_: np.ndarray
     loss_: float
     n_features_in_: int
     cluster_centers_: np.ndarray
@@ -159,6 +161,7 @@ class BaseTAE(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMixin, B
         """
         return self._map(X, lambda predictor, x: predictor.encode(x, predictor.cheapest(x)[0]))
 
+    @own_settings()
     def inverse_transform(self, Z: Any, labels: Any) -> Any:
         """Decode codes by the named autoencoders.
 
@@ -366,7 +369,8 @@ class BaseTAE(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMixin, B
 
     def _fitted_rows(self) -> Rows:
         """Rows (n, d), as many as were fitted, with no memory behind them."""
-        return Rows(torch.zeros(1, 1).expand(len(self.labels_), self.n_features_in_))
+        n = int(self.cluster_sizes_.sum())
+        return Rows(torch.zeros(1, 1).expand(n, self.n_features_in_))
 
     def _check_rows(self, X: Any, *, reset: bool) -> Rows:
         """Check X and bring it to the device of the computation as rows (n, d)."""
@@ -376,6 +380,7 @@ class BaseTAE(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMixin, B
         """Rows (n, d) in the shape of the samples that were fitted."""
         return points
 
+    @own_settings()
     def _map(self, X: Any, step: Step) -> Any:
         """Apply ``step`` to chunks of checked rows and give back the kind that came in."""
         check_fitted(self)
@@ -409,13 +414,15 @@ class BaseTAE(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMixin, B
         return checkpoint, checkpoint.seeded(rng, fixed=isinstance(parameters["random_state"], int))
 
     def _assign_once_more(self, rows: Rows) -> Tensor:
-        """Publish labels and loss by the published numbers, so that fit and predict agree.
+        """Publish labels, sizes and loss by the published numbers, so that fit and predict agree.
 
         Returns the weight (k,) of each cluster.
         """
         predictor = self._predictor(rows)
         labels = np.empty(rows.n, dtype=np.int32)
-        counts = torch.zeros(len(self.cluster_centers_), dtype=torch.float64, device=rows.device)
+        k = len(self.cluster_centers_)
+        counts = torch.zeros(k, dtype=torch.float64, device=rows.device)
+        sizes = torch.zeros(k, dtype=torch.int64, device=rows.device)
         loss = torch.zeros((), dtype=torch.float64, device=rows.device)
         with torch.no_grad(), rows.reading():
             for place, x in rows.in_chunks(predictor.chunk_rows).chunks():
@@ -424,10 +431,12 @@ class BaseTAE(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMixin, B
                 ones = torch.ones_like(lowest)
                 share = ones if rows.weights is None else rows.weights[place].double()
                 counts.index_add_(0, best, share)
+                sizes += torch.bincount(best, minlength=k)
                 loss += share @ lowest
                 labels[place] = best.cpu().numpy()
-        rows.add_up(counts, loss)
+        rows.add_up(counts, sizes, loss)
         self.labels_, self.loss_ = labels, float(loss)
+        self.cluster_sizes_ = sizes.cpu().numpy()
         return counts
 
 

@@ -25,6 +25,7 @@ from tensorae.rows.arrays import (
     complex_numbers,
     is_numeric,
     nothing_inside,
+    refuse_masked,
     refuse_other_columns,
 )
 from tensorae.rows.processes import Processes, processes
@@ -266,6 +267,9 @@ class _InvalidTypeError(InvalidInputError, TypeError):
 
 def _as_vector(values: Any, name: str, rows: Rows) -> Tensor:
     """Numbers of shape (n,) in double precision."""
+    refuse_masked(values, name)
+    if isinstance(values, Tensor):
+        _refuse_other_layouts(values, name)
     try:
         vector = values if isinstance(values, Tensor) else shared_tensor(np.asarray(values, float))
     except (ValueError, TypeError):
@@ -289,14 +293,28 @@ def _as_whole_numbers(labels: Tensor, meaning: str, remedy: str) -> Tensor:
     return labels.to(torch.int64)
 
 
-def _checked_tensor(X: Tensor, name: str, device: torch.device) -> Tensor:
-    """Check a tensor (n, d) and bring it to a device, in single or double precision."""
+def _refuse_other_layouts(X: Tensor, name: str) -> None:
+    """Refuse a tensor whose numbers are not simply there, and real."""
+    if X.is_meta:
+        raise InvalidInputError(
+            f"{name} must hold numbers, got a meta tensor, which has a shape only; make it on the "
+            "CPU or a GPU."
+        )
     if X.is_sparse or X.layout != torch.strided:
         raise InvalidInputError(
             f"{name} must be dense, got a sparse tensor; use {name}.to_dense()."
         )
+    if X.is_quantized:
+        raise InvalidInputError(
+            f"{name} must not be quantized, got {X.dtype}; use {name}.dequantize()."
+        )
     if X.is_complex():
         raise complex_numbers(X.dtype, name)
+
+
+def _checked_tensor(X: Tensor, name: str, device: torch.device) -> Tensor:
+    """Check a tensor (n, d) and bring it to a device, in single or double precision."""
+    _refuse_other_layouts(X, name)
     _check_two_dimensional(tuple(X.shape), name)
     if X.shape[0] == 0 or X.shape[1] == 0:
         raise nothing_inside(tuple(X.shape), name)
@@ -309,6 +327,7 @@ def _checked_tensor(X: Tensor, name: str, device: torch.device) -> Tensor:
 
 def _refuse_what_is_no_table(X: Any, name: str) -> None:
     """Name what scikit-learn's checks would reject less clearly."""
+    refuse_masked(X, name)
     if hasattr(X, "toarray") and hasattr(X, "nnz"):
         raise InvalidInputError(
             f"{name} must be dense, got a sparse {type(X).__name__}; use {name}.toarray(), "

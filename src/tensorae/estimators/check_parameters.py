@@ -22,6 +22,7 @@ from tensorae.deep.schedule import TrainingOptions
 from tensorae.exceptions import InvalidInputError, InvalidParameterError, unknown_choice
 from tensorae.linear.search import SolverOptions
 from tensorae.rows import Rows
+from tensorae.rows.arrays import refuse_masked
 from tensorae.rows.processes import Processes
 from tensorae.rows.rows import ACCURATE
 
@@ -132,7 +133,7 @@ def _check_n_init(n_init: Any, init: str | Tensor) -> int | None:
             f"init gives the centres of one start, so n_init={starts} makes no further ones; "
             "leave n_init out.",
             RuntimeWarning,
-            stacklevel=4,
+            stacklevel=5,
         )
     return starts
 
@@ -154,6 +155,7 @@ def _check_init(
         if init not in names:
             raise unknown_choice("init", init, names)
         return init
+    refuse_masked(init, "init")
     try:
         given = init.detach() if isinstance(init, Tensor) else np.asarray(init)
         if given.dtype in (np.dtype(complex), torch.complex64, torch.complex128):
@@ -161,7 +163,7 @@ def _check_init(
         centers = torch.as_tensor(
             given if isinstance(given, Tensor) else given.astype(float), dtype=ACCURATE
         ).to(device)
-    except (ValueError, TypeError):
+    except (ValueError, TypeError, NotImplementedError):
         raise InvalidInputError(
             f"init must be a name or numbers of shape (n_clusters, n_features) = {shape}, "
             f"got {type(init).__name__} with other entries; give one centre per cluster."

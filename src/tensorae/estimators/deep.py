@@ -14,6 +14,7 @@ import torch
 from sklearn.exceptions import ConvergenceWarning
 from torch import Tensor
 
+from tensorae._torch import own_settings
 from tensorae.deep.blending import Blend
 from tensorae.deep.cross_fit import chunk_rows
 from tensorae.deep.history import Announcer, all_of, as_columns
@@ -114,6 +115,8 @@ class TAE(BaseTAE):
         The trained autoencoders, a plain ``nn.Module``.
     labels_ : ndarray of shape (n,)
         Cluster of each sample; equal to ``predict`` of the same samples.
+    cluster_sizes_ : ndarray of shape (k,)
+        Samples in each cluster, whatever they weigh; of all processes, where several share them.
     cluster_centers_ : ndarray of shape (k, d)
         C_j, the means of their members. The largest cluster comes first, unless ``init`` or
         ``labels`` numbered them.
@@ -196,6 +199,7 @@ class TAE(BaseTAE):
         self.device = device
         self.callbacks = callbacks
 
+    @own_settings()
     def fit(
         self,
         X: Any,
@@ -405,7 +409,7 @@ class TAE(BaseTAE):
 
     def _warn_if_needed(self, problem: str) -> None:
         if problem:
-            warnings.warn(problem, ConvergenceWarning, stacklevel=3)
+            warnings.warn(problem, ConvergenceWarning, stacklevel=4)
         dead = np.flatnonzero(self.weights_ == 0).tolist()
         if dead:
             names = ", ".join(str(j) for j in dead)
@@ -414,7 +418,7 @@ class TAE(BaseTAE):
                 "is cheaper elsewhere, as happens where X has few different rows or fewer groups; "
                 "lower n_clusters, or lower latent_dim so that no autoencoder serves them all.",
                 ConvergenceWarning,
-                stacklevel=3,
+                stacklevel=4,
             )
 
 

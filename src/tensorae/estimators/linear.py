@@ -16,6 +16,7 @@ import torch
 from sklearn.exceptions import ConvergenceWarning
 from torch import Tensor
 
+from tensorae._torch import own_settings
 from tensorae.estimators.base import BaseTAE, Predictor
 from tensorae.estimators.check_data import (
     check_fitted,
@@ -102,6 +103,8 @@ class LinearTAE(BaseTAE):
     ----------
     labels_ : ndarray of shape (n,)
         Cluster of each sample; equal to ``predict`` of the same samples.
+    cluster_sizes_ : ndarray of shape (k,)
+        Samples in each cluster, whatever they weigh; of all processes, where several share them.
     cluster_centers_ : ndarray of shape (k, d)
         C_j. The largest cluster comes first, unless ``init`` or ``labels`` numbered them.
     components_ : ndarray of shape (k, h, d)
@@ -188,6 +191,7 @@ class LinearTAE(BaseTAE):
         self.batch_size = batch_size
         self.device = device
 
+    @own_settings()
     def fit(
         self,
         X: Any,
@@ -255,6 +259,7 @@ class LinearTAE(BaseTAE):
         check_seed(self.random_state)
         linear_options(self.get_params(deep=False), self._fitted_rows())
 
+    @own_settings()
     def partial_fit(
         self,
         X: Any,
@@ -282,8 +287,8 @@ class LinearTAE(BaseTAE):
         Returns
         -------
         LinearTAE
-            Itself. ``labels_``, ``loss_`` and the paths are of the last batch; ``n_iter_``
-            counts batches.
+            Itself. ``labels_``, ``cluster_sizes_``, ``loss_`` and the paths are of the last batch;
+            ``n_iter_`` counts batches.
 
         Examples
         --------
@@ -326,6 +331,7 @@ class LinearTAE(BaseTAE):
         self.entropy_path_ = np.array([])
         return self
 
+    @own_settings()
     def denoise(self, X: Any, noise: float | str, *, fitted_on: str = "noisy") -> Any:
         """Take noise out of samples by shrinking them towards their clusters.
 
@@ -475,15 +481,15 @@ class LinearTAE(BaseTAE):
                 f"LinearTAE did not converge within max_iter={self.max_iter} iterations; "
                 "raise max_iter or tol.",
                 ConvergenceWarning,
-                stacklevel=3,
+                stacklevel=4,
             )
-        n_alive = len(np.unique(self.labels_))
+        n_alive = np.count_nonzero(self.cluster_sizes_)
         if n_alive < self.n_clusters:
             warnings.warn(
                 f"only {n_alive} of n_clusters={self.n_clusters} clusters have members: X has "
                 "too few different rows for more; lower n_clusters.",
                 ConvergenceWarning,
-                stacklevel=3,
+                stacklevel=4,
             )
 
 

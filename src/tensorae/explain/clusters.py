@@ -207,7 +207,7 @@ def _known_to(model: Any) -> _Facts:
     mean = shares @ centers
     variance = shares @ (np.clip(inside, 0, None) + (centers - mean) ** 2)
     return _Facts(
-        sizes=np.bincount(model.labels_, minlength=len(centers)),
+        sizes=np.asarray(model.cluster_sizes_),
         shares=shares,
         centers=centers,
         others=_means_of_others(shares, centers, centers),

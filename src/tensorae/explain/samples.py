@@ -56,6 +56,7 @@ class FittedModel(Protocol):
     n_features_in_: int
     cluster_centers_: Any
     labels_: Any
+    cluster_sizes_: Any
     weights_: Any
 
     predict: Callable[[Any], Any]

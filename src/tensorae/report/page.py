@@ -95,7 +95,9 @@ def write_report(
             shape=shape,
             noise=noise,
         )
-        file.write(_render(findings, title=title, max_points=int(max_points)).encode())
+        page = _render(findings, title=title, max_points=int(max_points))
+        # Half a surrogate pair, as names of files may have it, is shown by its number.
+        file.write(page.encode(errors="backslashreplace"))
     return target
 
 

@@ -129,12 +129,14 @@ def _warnings(findings: Findings) -> list[str]:
             f"Cluster {empty[0]} has" if len(empty) == 1 else f"Clusters {', '.join(empty)} have"
         )
         found.append(f"{which} no members among these rows.")
-    if len(model.labels_) != findings.n:
+    fitted = int(model.cluster_sizes_.sum())
+    if fitted != findings.n:
         found.append(
             f"These are not the rows of the fit, or not all of them: the model was fitted on "
-            f"{len(model.labels_):,}, and this page describes {findings.n:,}."
+            f"{fitted:,}, and this page describes {findings.n:,}."
         )
-    elif not np.array_equal(model.labels_, findings.labels):
+    # Of rows that several processes shared the model knows the labels of one.
+    elif len(model.labels_) == fitted and not np.array_equal(model.labels_, findings.labels):
         found.append("These are not the rows of the fit, or they come in another order.")
     return found
 

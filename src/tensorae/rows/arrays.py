@@ -18,6 +18,7 @@ __all__ = [
     "complex_numbers",
     "is_numeric",
     "nothing_inside",
+    "refuse_masked",
     "refuse_other_columns",
     "sample_shape",
     "with_channels",
@@ -53,6 +54,7 @@ def as_rows(X: Any, name: str, wanted: tuple[int, ...] | None = None) -> Any:
     wanted : tuple of int, optional
         Shape (c, h, w) that samples must have, whatever the number of channels is written as.
     """
+    refuse_masked(X, name)
     shape = sample_shape(X)
     if shape is None:
         return X
@@ -96,6 +98,16 @@ def nothing_inside(shape: tuple[int, ...], name: str) -> InvalidInputError:
     return InvalidInputError(
         f"{name} must have rows and columns, got shape {shape}; check how it was made."
     )
+
+
+def refuse_masked(values: Any, name: str) -> None:
+    """Refuse masked entries, which conversions would turn into numbers."""
+    masked = int(np.ma.count_masked(values)) if isinstance(values, np.ma.MaskedArray) else 0
+    if masked:
+        raise InvalidInputError(
+            f"{name} has {masked} masked entr{'ies' if masked > 1 else 'y'}, which count as "
+            f"missing; drop those rows, or fill them, such as by {name}.filled({name}.mean())."
+        )
 
 
 def refuse_other_columns(X: Any, name: str) -> None:

@@ -34,33 +34,43 @@ DOUBLE = (torch.float64,)
 WHOLE = (torch.int64,)
 # Letters of sizes that are never zero; paths and histories may be empty.
 NEVER_ZERO = "nkdhpqb"
+# Share of the largest number by which others may be out of their range.
+ROUNDING = 1e-5
+# How far weights may be from summing to one, and components from being of length one.
+SUM_TOLERANCE = LENGTH_TOLERANCE = 1e-3
+# Samples whose labels are counted at a time: counting makes a larger copy of them.
+CHUNK = 1 << 20
 # Labels of many samples are most of a file, so they stay as small as they are.
 LABELS = (torch.int32,)
 
 
 @dataclass(frozen=True)
 class Field:
-    """What is expected of one tensor: letters of its sizes, its types, no NaN or infinity."""
+    """What is expected of one tensor: letters of its sizes, its types, and of its numbers."""
 
     shape: str
     types: tuple[torch.dtype, ...] = FLOATS
-    finite: bool = True
+    finite: bool = True  # no NaN, no infinity
+    low: float | None = None
+    high: float | None = None
 
 
 COMMON = {
     "cluster_centers_": Field("k d"),
-    "weights_": Field("k"),
+    "weights_": Field("k", low=0, high=1),
     "labels_": Field("n", LABELS),
-    "latent_penalty_": Field("", DOUBLE),
+    "latent_penalty_": Field("", DOUBLE, low=0, high=1),
     "loss_": Field("", DOUBLE, finite=False),
-    "n_iter_": Field("", WHOLE),
+    "n_iter_": Field("", WHOLE, low=0),
 }
+# Files of 0.1.0 do not have them.
+ADDED = {"cluster_sizes_": Field("k", WHOLE, low=0)}
 LINEAR = {
     **COMMON,
     "components_": Field("k h d"),
-    "explained_variance_": Field("k h"),
-    "explained_variance_ratio_": Field("k h"),
-    "noise_variance_": Field("k"),
+    "explained_variance_": Field("k h", low=0),
+    "explained_variance_ratio_": Field("k h", low=0, high=1),
+    "noise_variance_": Field("k", low=0),
     "loss_path_": Field("i", DOUBLE, finite=False),
     "objective_path_": Field("o", DOUBLE, finite=False),
     "entropy_path_": Field("s", DOUBLE, finite=False),
@@ -68,12 +78,12 @@ LINEAR = {
 }
 DEEP = {
     **COMMON,
-    "best_epoch_": Field("", WHOLE),
-    "_noise_variance": Field("", DOUBLE, finite=False),
+    "best_epoch_": Field("", WHOLE, low=0),
+    "_noise_variance": Field("", DOUBLE),
 }
 # p directions of the plane in which wide data was fitted; all features where there is no plane.
 MOMENTS = {
-    "counts": Field("k", DOUBLE),
+    "counts": Field("k", DOUBLE, low=0),
     "centers": Field("k p", DOUBLE),
     "scatters": Field("k p p"),
 }
@@ -81,31 +91,31 @@ FRAME = {"origin": Field("d"), "axes": Field("p d")}
 # q directions that are kept.
 DENOISER = {
     "centers": Field("k d", DOUBLE),
-    "counts": Field("k", DOUBLE),
+    "counts": Field("k", DOUBLE, low=0),
     "basis": Field("d q", DOUBLE),
-    "spectrum": Field("d", DOUBLE),
+    "spectrum": Field("d", DOUBLE, low=0),
     "covariances": Field("k q q", DOUBLE),
-    "rest": Field("k", DOUBLE),
+    "rest": Field("k", DOUBLE, low=0),
 }
 # b predictors that are blended.
 BLEND = {
     "weights": Field("b d"),
     "origin": Field("d", DOUBLE),
-    "noise_variance": Field("", DOUBLE),
-    "unit": Field("", DOUBLE),
+    "noise_variance": Field("", DOUBLE, low=0),
+    "unit": Field("", DOUBLE, low=torch.finfo(torch.float64).tiny),
 }
 HISTORY = {
-    "epoch": Field("e", WHOLE),
+    "epoch": Field("e", WHOLE, low=1),
     "loss": Field("e", DOUBLE, finite=False),
     "held_out_loss": Field("e", DOUBLE, finite=False),
     "changed": Field("e", DOUBLE, finite=False),
-    "sizes": Field("e k", WHOLE),
+    "sizes": Field("e k", WHOLE, low=0),
     "seconds": Field("e", DOUBLE, finite=False),
 }
 
 
 def _pack_linear(model: Any) -> Packed:
-    tree = _packed(vars(model), LINEAR)
+    tree = _packed(vars(model), LINEAR | ADDED)
     if model._frame is not None:
         tree["frame"] = _packed(dict(zip(FRAME, model._frame, strict=True)), FRAME)
     if model._moments is not None:
@@ -117,6 +127,11 @@ def _pack_linear(model: Any) -> Packed:
 
 def _restore_linear(model: Any, tensors: Tensors, _details: Any, sizes: dict[str, int]) -> None:
     _restore(model, tensors, LINEAR, sizes)
+    lengths = np.linalg.norm(model.components_, axis=2)
+    if not np.allclose(lengths, 1, atol=LENGTH_TOLERANCE):
+        raise MisfitError(
+            f"components_ must have rows of length one, got {lengths.min():g} to {lengths.max():g}"
+        )
     frame, moments = part(tensors, "frame"), part(tensors, "moments")
     model._frame = model._moments = model._denoiser = None
     if frame:
@@ -125,6 +140,7 @@ def _restore_linear(model: Any, tensors: Tensors, _details: Any, sizes: dict[str
     if moments:
         sizes.setdefault("p", sizes["d"])
         _check_fields(moments, MOMENTS, sizes)
+        _check_squares("scatters", moments["scatters"])
         model._moments = {name: moments[name].numpy() for name in MOMENTS}
     else:
         model._denoiser = _denoiser(part(tensors, "denoiser"), sizes)
@@ -133,7 +149,7 @@ def _restore_linear(model: Any, tensors: Tensors, _details: Any, sizes: dict[str
 def _pack_deep(model: Any) -> Packed:
     history = _packed(model.history_, HISTORY)
     history["sizes"] = history["sizes"].reshape(-1, len(model.cluster_centers_))
-    tree = _packed(vars(model), DEEP)
+    tree = _packed(vars(model), DEEP | ADDED)
     tree |= {"history": history, "module": module_state(model.module_)}
     if model._blend is not None:
         tree["blend"] = _packed(vars(model._blend), BLEND)
@@ -154,6 +170,8 @@ def _pack_deep(model: Any) -> Packed:
 def _restore_deep(model: Any, tensors: Tensors, details: Any, sizes: dict[str, int]) -> None:
     """All but the module, which needs the rest of the model to be checked."""
     _restore(model, tensors, DEEP, sizes)
+    if isinstance(model.architecture, str) and model._noise_variance < 0:
+        raise MisfitError(f"_noise_variance must not be negative, got {model._noise_variance:g}")
     if not isinstance(details, dict):
         raise MisfitError("its shapes are missing")
     d = sizes["d"]
@@ -218,6 +236,26 @@ def _check_field(name: str, tensor: Tensor, field: Field, sizes: dict[str, int])
         raise MisfitError(f"{name} must be of type {field.types[0]}, got {tensor.dtype}")
     if field.finite and tensor.is_floating_point() and not bool(torch.isfinite(tensor).all()):
         raise MisfitError(f"{name} contains NaN or infinity")
+    if tensor.numel():
+        _check_range(name, tensor, field)
+
+
+def _check_range(name: str, tensor: Tensor, field: Field) -> None:
+    """Refuse numbers outside of a range; rounding may have taken some a little out of it."""
+    least, most = (float(end) for end in tensor.aminmax())
+    slack = ROUNDING * max(-least, most)
+    low = -math.inf if field.low is None else field.low
+    high = math.inf if field.high is None else field.high
+    if least < low - slack or most > high + slack:
+        raise MisfitError(
+            f"{name} must lie between {low:g} and {high:g}, got {least:g} to {most:g}"
+        )
+
+
+def _check_squares(name: str, matrices: Tensor) -> None:
+    """Refuse sums of squares (k, q, q) that are below zero on a diagonal."""
+    diagonals = matrices.diagonal(dim1=-2, dim2=-1)
+    _check_range(f"the diagonal of {name}", diagonals, Field("k q", low=0))
 
 
 def _packed(values: Mapping[str, Any], table: Mapping[str, Field]) -> dict[str, Any]:
@@ -237,17 +275,34 @@ def _restore(
     model: Any, tensors: Tensors, table: Mapping[str, Field], sizes: dict[str, int]
 ) -> None:
     _check_fields(tensors, table, sizes)
-    low, high = (int(end) for end in tensors["labels_"].aminmax())
-    if not 0 <= low <= high < sizes["k"]:
-        raise MisfitError(f"labels_ must lie between 0 and {sizes['k'] - 1}, got {low} to {high}")
-    for name in table:
+    counts = _sizes_of(tensors["labels_"], sizes["k"])
+    tensors = {"cluster_sizes_": counts, **tensors}
+    _check_fields(tensors, ADDED, sizes)
+    if not bool((tensors["cluster_sizes_"] >= counts).all()):
+        raise MisfitError("cluster_sizes_ must count all labels_, got less")
+    total = float(tensors["weights_"].sum())
+    if abs(total - 1) > SUM_TOLERANCE:
+        raise MisfitError(f"weights_ must sum to one, got {total:g}")
+    for name in table | ADDED:
         tensor = tensors[name]
         setattr(model, name, tensor.item() if tensor.ndim == 0 else tensor.numpy())
     model.n_features_in_ = sizes["d"]
 
 
+def _sizes_of(labels: Tensor, k: int) -> Tensor:
+    """Members (k,) of each cluster."""
+    low, high = (int(end) for end in labels.aminmax())
+    if not 0 <= low <= high < k:
+        raise MisfitError(f"labels_ must lie between 0 and {k - 1}, got {low} to {high}")
+    counts = torch.zeros(k, dtype=torch.int64)
+    for some in labels.split(CHUNK):
+        counts += torch.bincount(some, minlength=k)
+    return counts
+
+
 def _denoiser(tensors: Tensors, sizes: dict[str, int]) -> Denoiser:
     _check_fields(tensors, DENOISER, sizes)
+    _check_squares("covariances", tensors["covariances"])
     if sizes["q"] > sizes["d"]:
         raise MisfitError(f"a denoiser of {sizes['d']} features has {sizes['q']} directions")
     return Denoiser(*(tensors[field.name] for field in fields_of(Denoiser)))

@@ -47,7 +47,6 @@ HEADER: dict[str, tuple[type, ...]] = {
 }
 NEVER_STORED = ("callbacks",)
 INIT = {"tensor": "init"}
-CHUNK = 1 << 20
 
 
 def new_header(
@@ -82,29 +81,33 @@ def check_header(header: Mapping[str, Any], classes: Collection[str]) -> None:
         )
     if not all(isinstance(name, str) for name in header["feature_names"] or []):
         raise MisfitError("the names of its features are not all text")
+    _check_training(header["training"])
+
+
+def _check_training(training: Mapping[str, Any]) -> None:
+    """Refuse a summary that nobody could read out."""
+    sizes = training.get("cluster_sizes")
+    counts = [training.get("n_samples"), training.get("n_features")]
+    counts += sizes if isinstance(sizes, list) else [None]
+    if not all(type(count) is int and count >= 0 for count in counts):
+        raise MisfitError("the numbers of rows, columns and members are not all whole numbers")
+    loss = training.get("loss")
+    if isinstance(loss, bool) or not isinstance(loss, int | float | None):
+        raise MisfitError(f"the loss must be a number, got {loss!r:.40}")
 
 
 def _summary(model: Any) -> dict[str, Any]:
     """How the fit went, for people; nothing is computed from it."""
-    k, d = model.cluster_centers_.shape
     summary = {
-        "n_samples": len(model.labels_),
-        "n_features": d,
-        "cluster_sizes": _counts(model.labels_, k),
+        "n_samples": int(model.cluster_sizes_.sum()),
+        "n_features": model.cluster_centers_.shape[1],
+        "cluster_sizes": model.cluster_sizes_.tolist(),
     }
     for name in ("loss_", "latent_penalty_", "n_iter_", "converged_", "best_epoch_"):
         if hasattr(model, name):
             value = getattr(model, name)
             summary[name.removesuffix("_")] = value if math.isfinite(value) else None
     return summary
-
-
-def _counts(labels: np.ndarray, k: int) -> list[int]:
-    """Members of each cluster; in chunks, because counting makes a larger copy of the labels."""
-    counts = np.zeros(k, dtype=np.int64)
-    for start in range(0, len(labels), CHUNK):
-        counts += np.bincount(labels[start : start + CHUNK], minlength=k)
-    return [int(count) for count in counts]
 
 
 def _versions() -> dict[str, str]:

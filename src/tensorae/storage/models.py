@@ -18,6 +18,7 @@ import numpy as np
 import torch
 
 import tensorae
+from tensorae._torch import own_settings
 from tensorae.exceptions import InvalidInputError, InvalidParameterError, ModelFileError
 from tensorae.storage.container import (
     Container,
@@ -68,6 +69,7 @@ def register(cls: C) -> C:
     return cls
 
 
+@own_settings()
 def save(
     model: StoredModel,
     path: str | os.PathLike[str],
@@ -100,6 +102,7 @@ def save(
     write_container(path, KIND, content)
 
 
+@own_settings()
 def load(
     path: str | os.PathLike[str], architecture: Any = None, device: Any = None
 ) -> LinearTAE | TAE:

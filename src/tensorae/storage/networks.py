@@ -18,6 +18,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from tensorae._torch import Chance
 from tensorae.deep.architectures import built_in
 from tensorae.deep.module import TensorizedAutoencoder, tensorize
 from tensorae.exceptions import InvalidParameterError, ModelFileError
@@ -60,11 +61,21 @@ def restored_module(
         module = _custom_module(path, model.architecture, sizes["k"], shape, state)
     else:
         module = _built_in_module(model.architecture, sizes["k"], shape, sizes["h"], state)
-    if not all(bool(torch.isfinite(getattr(module, name)).all()) for name in BUFFERS):
-        raise MisfitError("the centres or scales of the module contain NaN or infinity")
+    _check_numbers(module, custom=custom)
     if "sample_costs" in tensors:
         _check_sample_costs(path, module, tensors["sample_costs"], custom=custom)
     return module
+
+
+def _check_numbers(module: TensorizedAutoencoder, *, custom: bool) -> None:
+    """Refuse NaN and infinity, which only networks of the user's own may have, and no scale."""
+    for name, tensor in module.state_dict().items():
+        if (name in BUFFERS or not custom) and not bool(torch.isfinite(tensor).all()):
+            raise MisfitError(f"module.{name} contains NaN or infinity")
+    if not bool((module.scale > 0).all() and (module.code_scales > 0).all()):
+        raise MisfitError("the scales of the module must be above zero")
+    if not 0 <= float(module.latent_penalty) <= 1:
+        raise MisfitError("module.latent_penalty must lie between 0 and 1")
 
 
 def sample_costs(module: TensorizedAutoencoder) -> Tensor | None:
@@ -104,7 +115,7 @@ def _custom_module(
 ) -> TensorizedAutoencoder:
     """Make k autoencoders by a user's function and give them the weights of a file."""
     # First weights are drawn at random, and overwritten: nobody should notice.
-    with torch.random.fork_rng(devices=[]):
+    with Chance(0).drawn_from():
         module = tensorize(factory, k, input_shape=input_shape).to(torch.float32)
     try:
         module.load_state_dict(state)
@@ -134,7 +145,7 @@ def _costs_near_centres(module: TensorizedAutoencoder) -> Tensor:
     # One unit to either side in every feature, without drawing numbers.
     steps = torch.arange(centers.shape[1], device=centers.device, dtype=centers.dtype).cos()
     module.eval()
-    with torch.no_grad(), torch.random.fork_rng(devices=[]):
+    with torch.no_grad(), Chance(0).drawn_from():
         return module.costs(centers + module.scale * steps).cpu()
 
 
