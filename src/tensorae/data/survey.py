@@ -144,6 +144,7 @@ def _batches(parts: Sequence[Part], columns: Sequence[str] | None) -> Batches:
 
 def _head(parts: Sequence[Part], options: ReadOptions) -> Table | None:
     """The first rows of the first file that has some; None where columns have no names."""
+    ask_all(parts, lambda part: part.layout())  # one error names all that cannot be read
     files = [part for part in parts if isinstance(part, FilePart)]
     if not files or files[0].layout().names is None:
         return None
