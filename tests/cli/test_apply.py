@@ -1,5 +1,6 @@
 """Results go where they should, with the columns that belong to them."""
 
+import csv as python_csv
 import html
 import io
 import json
@@ -256,6 +257,28 @@ def test_text_without_a_header_goes_in_and_comes_out_with_names(ran, birds, tmp_
     said = ran("fit", numbers, "-k", 2, "-l", 1, "-o", model)
     assert "holds numbers only and was taken for the names" in said.err
     assert "--no-header takes it for a row" in ran("predict", model, numbers).err
+
+
+@pytest.mark.parametrize("flags", [(), ("--delimiter", ";"), ("--encoding", "utf-16")], ids=str)
+def test_any_text_comes_along_letter_for_letter(ran, model_file, birds, tmp_path, flags):
+    words = [
+        "", " ", "007", "1.50", "NA", "nan", "true", "2007-01-02", "a,b", 'a"b', "a\nb", "é", ";",
+        "1e5", "-0", "0x10", "'", "|", "\t", "1_000", "inf", "12:30", "99999999999999999999",
+    ]  # fmt: skip
+    rng = np.random.default_rng(0)
+    texts = {f"t{j}": rng.choice(words[j:], len(birds)) for j in range(0, len(words) - 1, 2)}
+    path, out = tmp_path / "t.csv", tmp_path / "out.csv"
+    birds.assign(**texts).to_csv(
+        path,
+        index=False,
+        sep=";" if "--delimiter" in flags else ",",
+        encoding="utf-16" if "--encoding" in flags else "utf-8",
+    )
+    ran("predict", model_file, path, "-o", out, "--raw-text", *flags)
+    with out.open(newline="", encoding="utf-8") as file:
+        rows = list(python_csv.DictReader(file))
+    for name, cells in texts.items():
+        assert [row[name] for row in rows] == cells.tolist(), name
 
 
 def test_marks_between_thousands_are_read_and_numbers_written_plainly(ran, birds, tmp_path):

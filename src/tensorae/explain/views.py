@@ -35,8 +35,9 @@ MOST_COMPONENTS = 2
 CURVE_POINTS = 60
 # Rows that the overall directions are taken from; more would cost time and change nothing to see.
 MOST_ROWS, MOST_WIDE_ROWS, WIDE = 20_000, 2000, 2000
-# Features whose pairs are tried, and rows that they are tried on.
-MOST_PAIRED, MOST_TRIED_ROWS = 16, 2000
+# Features whose pairs are tried, and rows that they are tried on; with many clusters fewer
+# features, since every pair is tried on every cluster.
+MOST_PAIRED, FEWEST_PAIRED, MOST_TRIED_ROWS, MOST_TRIES = 16, 4, 1000, 6000
 # Rows of all clusters together that stand behind each cluster's own spread, so that few do.
 SHARED_ROWS = 5.0
 
@@ -124,7 +125,8 @@ def separating_pair(samples: ClusteredSamples) -> tuple[int, int]:
     if samples.d == 2 or len(alive) < 2:
         first, second = sorted(telling[:2].tolist())
         return first, second
-    columns = np.sort(telling[:MOST_PAIRED])
+    most = int(np.clip((2 * MOST_TRIES / len(alive)) ** 0.5, FEWEST_PAIRED, MOST_PAIRED))
+    columns = np.sort(telling[:most])
     rows = _some_of_each(samples, alive)
     off = samples.values[np.ix_(rows, columns)] - samples.mean[columns]
     x = in_units(off.astype(np.float64), samples.spread[columns])
