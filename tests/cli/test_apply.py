@@ -292,6 +292,21 @@ def test_marks_between_thousands_are_read_and_numbers_written_plainly(ran, birds
     assert (result["name"] == birds["name"]).all()  # though each has a comma
 
 
+def test_a_report_on_a_table_with_gaps_tells_the_rows_of_the_table(
+    ran, model_file, birds, tmp_path
+):
+    path, page = tmp_path / "t.csv", tmp_path / "page.html"
+    frame = birds[COLUMNS].copy()
+    frame.loc[:9, "body_mass_g"] = np.nan
+    frame.to_csv(path, index=False)
+    said = ran("report", model_file, path, "-o", page)
+    assert "10 rows" in said.err
+    assert "row of the table" in page.read_text("utf-8")
+    frame.dropna().to_csv(path, index=False)
+    ran("report", model_file, path, "-o", page)
+    assert "row of the table" not in page.read_text("utf-8")
+
+
 @pytest.mark.parametrize("command", ["predict", "report"])
 def test_no_option_is_advised_that_a_command_lacks(run, model_file, birds, tmp_path, command):
     path = tmp_path / "t.csv"
