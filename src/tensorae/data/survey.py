@@ -62,7 +62,7 @@ def prepare_stream(
     scale: str = "none",
     drop_missing: bool = False,
 ) -> PreparedStream:
-    """Choose columns, leave out gaps and learn the scaling; rows stay in their files.
+    r"""Choose columns, leave out gaps and learn the scaling; rows stay in their files.
 
     Parameters
     ----------
@@ -78,6 +78,19 @@ def prepare_stream(
     Returns
     -------
     PreparedStream
+
+    Examples
+    --------
+    >>> import tempfile
+    >>> from pathlib import Path
+    >>> from tensorae.data import prepare_stream
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     _ = Path(folder, "birds.csv").write_text("name,mass\nAda,3700\nBob,\nCy,4500\n")
+    ...     birds = prepare_stream([folder], drop_missing=True)
+    ...     [batch.tolist() for batch in birds.batches]
+    [[[3700.0], [4500.0]]]
+    >>> birds.preparation.columns
+    ('mass',)
     """
     options = options or ReadOptions()
     parts = find_parts(list(paths), options)
