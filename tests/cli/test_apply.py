@@ -1,5 +1,6 @@
 """Results go where they should, with the columns that belong to them."""
 
+import csv as python_csv
 import html
 import io
 import json
@@ -258,6 +259,28 @@ def test_text_without_a_header_goes_in_and_comes_out_with_names(ran, birds, tmp_
     assert "--no-header takes it for a row" in ran("predict", model, numbers).err
 
 
+@pytest.mark.parametrize("flags", [(), ("--delimiter", ";"), ("--encoding", "utf-16")], ids=str)
+def test_any_text_comes_along_letter_for_letter(ran, model_file, birds, tmp_path, flags):
+    words = [
+        "", " ", "007", "1.50", "NA", "nan", "true", "2007-01-02", "a,b", 'a"b', "a\nb", "é", ";",
+        "1e5", "-0", "0x10", "'", "|", "\t", "1_000", "inf", "12:30", "99999999999999999999",
+    ]  # fmt: skip
+    rng = np.random.default_rng(0)
+    texts = {f"t{j}": rng.choice(words[j:], len(birds)) for j in range(0, len(words) - 1, 2)}
+    path, out = tmp_path / "t.csv", tmp_path / "out.csv"
+    birds.assign(**texts).to_csv(
+        path,
+        index=False,
+        sep=";" if "--delimiter" in flags else ",",
+        encoding="utf-16" if "--encoding" in flags else "utf-8",
+    )
+    ran("predict", model_file, path, "-o", out, "--raw-text", *flags)
+    with out.open(newline="", encoding="utf-8") as file:
+        rows = list(python_csv.DictReader(file))
+    for name, cells in texts.items():
+        assert [row[name] for row in rows] == cells.tolist(), name
+
+
 def test_marks_between_thousands_are_read_and_numbers_written_plainly(ran, birds, tmp_path):
     path, model, out = tmp_path / "t.csv", tmp_path / "m.tae", tmp_path / "out.csv"
     marked = birds.assign(body_mass_g=[f"{mass:,.1f}" for mass in birds["body_mass_g"]])
@@ -267,6 +290,21 @@ def test_marks_between_thousands_are_read_and_numbers_written_plainly(ran, birds
     result = pd.read_csv(out)
     assert (result["body_mass_g"] == birds["body_mass_g"]).all()
     assert (result["name"] == birds["name"]).all()  # though each has a comma
+
+
+def test_a_report_on_a_table_with_gaps_tells_the_rows_of_the_table(
+    ran, model_file, birds, tmp_path
+):
+    path, page = tmp_path / "t.csv", tmp_path / "page.html"
+    frame = birds[COLUMNS].copy()
+    frame.loc[:9, "body_mass_g"] = np.nan
+    frame.to_csv(path, index=False)
+    said = ran("report", model_file, path, "-o", page)
+    assert "10 rows" in said.err
+    assert "row of the table" in page.read_text("utf-8")
+    frame.dropna().to_csv(path, index=False)
+    ran("report", model_file, path, "-o", page)
+    assert "row of the table" not in page.read_text("utf-8")
 
 
 @pytest.mark.parametrize("command", ["predict", "report"])

@@ -113,25 +113,6 @@ class ApplyInputs:
             return text_columns(table)
         return {Keep.all: tuple(table.columns), Keep.unused: self.rows.unused, Keep.none: ()}[keep]
 
-    def as_column(self, values: NDArray[Any]) -> Any:
-        """An entry for each row of the input, empty where a row was left out: a pyarrow Array."""
-        import numpy as np
-
-        from tensorae.data import arrow
-
-        place = np.full(self.rows.table.n_rows, -1)
-        place[self.rows.numbers] = np.arange(len(self.rows.numbers))
-        return arrow().array(values).take(arrow().array(place, mask=place < 0))
-
-    def as_rows(self, values: NDArray[Any]) -> NDArray[Any]:
-        """The same as an array: NaN where a row was left out, or -1 in place of a cluster."""
-        import numpy as np
-
-        n, empty = self.rows.table.n_rows, -1 if values.dtype.kind in "iu" else np.nan
-        full = np.full((n, *values.shape[1:]), empty, values.dtype)
-        full[self.rows.numbers] = values
-        return full
-
     def shaped(self, X: NDArray[Any]) -> NDArray[Any]:
         """Rows (n, d) as images where the input was."""
         shape = self.preparation.shape or self.rows.table.shape
@@ -269,7 +250,7 @@ def report(
             output,
             title=title or f"{Path(rows.table.name).name}: {k} clusters",
             scaler=preparation.scaling,
-            identifiers=rows.table.select(rows.unused).take(rows.numbers) if rows.unused else None,
+            identifiers=rows.identifiers(),
             feature_names=preparation.columns,
             shape=preparation.shape,
             max_points=max_points,
@@ -335,7 +316,7 @@ def _write(inputs: ApplyInputs, output: OutputOptions, result: Result) -> None:
         if output.is_folder:
             _write_images(path, inputs, result)
         elif output_format(path) == "npy":
-            whole = inputs.as_rows(result.array) if result.chosen is None else result.array
+            whole = inputs.rows.filled(result.array) if result.chosen is None else result.array
             write_array(path, whole)
         else:
             write_table(path, _joined(inputs, output, result), safe=output.safe)
@@ -365,7 +346,7 @@ def _joined(inputs: ApplyInputs, output: OutputOptions, result: Result) -> Any:
     along = rows.table.as_written(names) if text else rows.table.select(names)
     along = along.replace_schema_metadata(None)
     if result.chosen is None:
-        new = {name: inputs.as_column(values) for name, values in result.columns.items()}
+        new = {name: rows.column(values) for name, values in result.columns.items()}
     else:
         along = along.take(rows.numbers[result.chosen]) if names else along
         new = {name: arrow().array(values) for name, values in result.columns.items()}

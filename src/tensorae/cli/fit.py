@@ -233,13 +233,17 @@ def _clusters(
     model: Any, inputs: FitInputs, messages: Messages
 ) -> tuple[list[str], dict[str, Any]]:
     """Lines for people and facts for scripts; a stream is not read once more for them."""
+    import numpy as np
+
     from tensorae.explain import describe
 
     preparation = inputs.preparation
     if inputs.streamed:
         n, d = len(inputs.X), preparation.n_features
         shares = model.weights_.tolist()
-        sizes = [round(share * n) for share in shares]
+        sizes = np.bincount(model.labels_, minlength=len(shares)).tolist()
+        if len(model.labels_) < n:  # other processes have the labels of the other rows
+            sizes = [round(share * n) for share in shares]
         lines, entries = clusters_without_rows(model, sizes, preparation)
         return lines, {"clusters": entries, "weights": shares, "rows": n, "features": d}
     with messages.warnings_as_notes():

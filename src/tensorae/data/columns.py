@@ -9,21 +9,20 @@ import shlex
 from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
-from typing import Any, NoReturn
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from tensorae.data.files import counted, listed, nearest
+from tensorae.data.files import listed, nearest
 from tensorae.data.frames import layout_of, to_matrix
-from tensorae.data.kinds import Kind, is_number, kind_of
+from tensorae.data.kinds import Gaps, Kind, is_number, kind_of, shown
 from tensorae.data.parts import Array, float_type
 from tensorae.data.table import Table
 from tensorae.exceptions import InvalidInputError
 
 __all__ = [
     "ColumnChoice",
-    "Gaps",
     "as_matrix",
     "check_numbers",
     "choose_columns",
@@ -34,7 +33,6 @@ __all__ = [
     "missing_column",
     "note_on_header",
     "number_columns",
-    "shown",
     "split_names",
     "text_columns",
 ]
@@ -209,11 +207,6 @@ def _ignoring(names: Iterable[str]) -> str:
     return f"--ignore {_quoted(names)} leaves the column{'s' * (len(names) > 1)} out"
 
 
-def shown(name: str) -> str:
-    """Name of a column for a sentence; with quotes where one would not see it as it is."""
-    return name if name.strip() and name.isprintable() else repr(name)
-
-
 def _with_kind(name: str, kind: Kind) -> str:
     return f"{shown(name)} ({kind})"
 
@@ -275,48 +268,6 @@ def complete_rows(
     if not whole.all() and not (drop and whole.any()):
         Gaps.of(matrix).refuse(table, columns, fitting=fitting)
     return whole
-
-
-@dataclass(frozen=True, eq=False)
-class Gaps:
-    """How many rows lack something, and how many cells of each of d columns do."""
-
-    n_rows: int
-    missing: NDArray[Any]
-    infinite: NDArray[Any]
-
-    @classmethod
-    def of(cls, matrix: Array) -> Gaps:
-        """Those of rows (n, d)."""
-        rows = int((~np.isfinite(matrix)).any(1).sum())
-        return cls(rows, np.isnan(matrix).sum(0), np.isinf(matrix).sum(0))
-
-    @property
-    def kinds(self) -> str:
-        """What they are, for a sentence."""
-        if not self.infinite.any():
-            return "missing"
-        return "missing, infinite or too large" if self.missing.any() else "infinite or too large"
-
-    def note(self, what: str = "left out") -> str:
-        """What to say where such rows are left out."""
-        rows = counted(self.n_rows, "row")
-        return f"{what}, because of {self.kinds} values: {rows}."
-
-    def refuse(self, table: Table, columns: Sequence[str] | None, *, fitting: bool) -> NoReturn:
-        """Say where they are and what to do."""
-        counts = (self.missing + self.infinite).tolist()
-        names = [f"column {j}" for j in range(len(counts))] if columns is None else columns
-        details = [f"{shown(n)} ({count})" for n, count in zip(names, counts, strict=True) if count]
-        remedy = "fill them first"
-        if self.n_rows < table.n_rows:
-            remedy = "--drop-missing leaves these rows out" + ", --ignore a column" * fitting
-        elif fitting:
-            remedy = "leave out the columns that lack most, with --ignore"
-        raise InvalidInputError(
-            f"values are {self.kinds} in {self.n_rows} of {table.n_rows} rows of {table.name!r}: "
-            f"{listed(details)}; {remedy}."
-        )
 
 
 def note_on_header(table: Table) -> str:

@@ -1,4 +1,4 @@
-"""What a column holds, by how it looks: numbers, text, dates, row numbers; and numbers in disguise.
+"""What a column holds, by how it looks: numbers, text, dates; numbers in disguise, and gaps.
 
 Shapes: n rows.
 """
@@ -8,24 +8,32 @@ from __future__ import annotations
 import functools
 import re
 from collections import Counter
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple, NoReturn
 
 import numpy as np
+from numpy.typing import NDArray
 
-from tensorae.data.files import arrow
+from tensorae.data.files import arrow, counted, listed
+from tensorae.data.parts import Array
+from tensorae.exceptions import InvalidInputError
 
 if TYPE_CHECKING:
     from tensorae.data.table import Table
 
 __all__ = [
+    "PLAIN",
+    "SHORTEST_COUNTER",
+    "TEXTS",
+    "Gaps",
     "Kind",
     "Marks",
     "as_numbers",
     "is_number",
     "kind_of",
     "numbers_pattern",
+    "shown",
     "without_marks",
 ]
 
@@ -160,6 +168,56 @@ def _counts_rows(column: Any) -> bool:
         return False
     values = column.to_numpy()
     return values[0] in (0, 1) and bool((np.diff(values.astype(np.float64)) == 1).all())
+
+
+# Gaps ------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, eq=False)
+class Gaps:
+    """How many rows lack something, and how many cells of each of d columns do."""
+
+    n_rows: int
+    missing: NDArray[Any]
+    infinite: NDArray[Any]
+
+    @classmethod
+    def of(cls, matrix: Array) -> Gaps:
+        """Those of rows (n, d)."""
+        rows = int((~np.isfinite(matrix)).any(1).sum())
+        return cls(rows, np.isnan(matrix).sum(0), np.isinf(matrix).sum(0))
+
+    @property
+    def kinds(self) -> str:
+        """What they are, for a sentence."""
+        if not self.infinite.any():
+            return "missing"
+        return "missing, infinite or too large" if self.missing.any() else "infinite or too large"
+
+    def note(self, what: str = "left out") -> str:
+        """What to say where such rows are left out."""
+        rows = counted(self.n_rows, "row")
+        return f"{what}, because of {self.kinds} values: {rows}."
+
+    def refuse(self, table: Table, columns: Sequence[str] | None, *, fitting: bool) -> NoReturn:
+        """Say where they are and what to do."""
+        counts = (self.missing + self.infinite).tolist()
+        names = [f"column {j}" for j in range(len(counts))] if columns is None else columns
+        details = [f"{shown(n)} ({count})" for n, count in zip(names, counts, strict=True) if count]
+        remedy = "fill them first"
+        if self.n_rows < table.n_rows:
+            remedy = "--drop-missing leaves these rows out" + ", --ignore a column" * fitting
+        elif fitting:
+            remedy = "leave out the columns that lack most, with --ignore"
+        raise InvalidInputError(
+            f"values are {self.kinds} in {self.n_rows} of {table.n_rows} rows of {table.name!r}: "
+            f"{listed(details)}; {remedy}."
+        )
+
+
+def shown(name: str) -> str:
+    """Name of a column for a sentence; with quotes where one would not see it as it is."""
+    return name if name.strip() and name.isprintable() else repr(name)
 
 
 # Marks ----------------------------------------------------------------------------------------

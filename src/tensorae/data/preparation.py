@@ -14,7 +14,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tensorae.data.columns import (
-    Gaps,
     as_matrix,
     check_numbers,
     choose_columns,
@@ -24,9 +23,9 @@ from tensorae.data.columns import (
     missing_column,
     note_on_header,
     number_columns,
-    shown,
 )
-from tensorae.data.files import listed
+from tensorae.data.files import arrow, listed
+from tensorae.data.kinds import Gaps, shown
 from tensorae.data.parts import Array
 from tensorae.data.scaling import SCALES, Extent, Scaling
 from tensorae.data.table import Table
@@ -67,6 +66,26 @@ class PreparedTable:
     numbers: NDArray[np.intp]
     known: NDArray[np.int64] | None = None
     notes: tuple[str, ...] = ()
+
+    def column(self, values: Array) -> Any:
+        """Of m values one for each row of the table, empty where it lacks something: pyarrow's."""
+        place = np.full(self.table.n_rows, -1)
+        place[self.numbers] = np.arange(len(self.numbers))
+        return arrow().array(values).take(arrow().array(place, mask=place < 0))
+
+    def filled(self, values: Array) -> Array:
+        """The same as an array (n, ...): NaN where a row lacks something, or -1 for a cluster."""
+        empty = -1 if values.dtype.kind in "iu" else np.nan
+        whole = np.full((self.table.n_rows, *values.shape[1:]), empty, values.dtype)
+        whole[self.numbers] = values
+        return whole
+
+    def identifiers(self) -> Any:
+        """What tells the m rows apart, if anything: columns that the model does not look at."""
+        columns = {name: self.table.frame[name].take(self.numbers) for name in self.unused}
+        if len(self.numbers) < self.table.n_rows:  # else they are what one would count anyway
+            columns = {"row of the table": arrow().array(self.numbers), **columns}
+        return arrow().table(columns) if columns else None
 
 
 @dataclass(frozen=True, eq=False)

@@ -189,9 +189,8 @@ class Scaling:
         """
         if scaler is None:
             return cls.none(d)
-        scaling: Scaling = scaler
-        if not isinstance(scaler, cls):
-            scaling = cls(_call_of(scaler), *_shift_and_unit(scaler, d))
+        known = isinstance(scaler, cls)
+        scaling = scaler if known else cls(_call_of(scaler), *_shift_and_unit(scaler, d))
         if len(scaling.unit) != d:
             raise InvalidParameterError(
                 f"scaler must be that of the {d} columns of the model, got one of "

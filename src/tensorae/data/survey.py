@@ -15,10 +15,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tensorae.data.batches import Batches
-from tensorae.data.columns import Gaps, choose_columns, note_on_header, shown, split_names
+from tensorae.data.columns import choose_columns, note_on_header, split_names
 from tensorae.data.files import TEXT, FilePart, ReadOptions, arrow
 from tensorae.data.frames import index_columns, layout_of
-from tensorae.data.kinds import SHORTEST_COUNTER, Kind, kind_of
+from tensorae.data.kinds import SHORTEST_COUNTER, Gaps, Kind, kind_of, shown
 from tensorae.data.parts import Array, CompletePart, Part, float_type, named_errors
 from tensorae.data.preparation import Preparation
 from tensorae.data.scaling import Extent, Scaling
@@ -62,7 +62,7 @@ def prepare_stream(
     scale: str = "none",
     drop_missing: bool = False,
 ) -> PreparedStream:
-    """Choose columns, leave out gaps and learn the scaling; rows stay in their files.
+    r"""Choose columns, leave out gaps and learn the scaling; rows stay in their files.
 
     Parameters
     ----------
@@ -78,6 +78,19 @@ def prepare_stream(
     Returns
     -------
     PreparedStream
+
+    Examples
+    --------
+    >>> import tempfile
+    >>> from pathlib import Path
+    >>> from tensorae.data import prepare_stream
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     _ = Path(folder, "birds.csv").write_text("name,mass\nAda,3700\nBob,\nCy,4500\n")
+    ...     birds = prepare_stream([folder], drop_missing=True)
+    ...     [batch.tolist() for batch in birds.batches]
+    [[[3700.0], [4500.0]]]
+    >>> birds.preparation.columns
+    ('mass',)
     """
     options = options or ReadOptions()
     parts = find_parts(list(paths), options)
@@ -144,6 +157,7 @@ def _batches(parts: Sequence[Part], columns: Sequence[str] | None) -> Batches:
 
 def _head(parts: Sequence[Part], options: ReadOptions) -> Table | None:
     """The first rows of the first file that has some; None where columns have no names."""
+    ask_all(parts, lambda part: part.layout())  # one error names all that cannot be read
     files = [part for part in parts if isinstance(part, FilePart)]
     if not files or files[0].layout().names is None:
         return None

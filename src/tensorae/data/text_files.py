@@ -81,7 +81,7 @@ class TextPart(FilePart, RecordBatchPart):
     def texts(self) -> Any:
         """All rows and columns as a pyarrow Table of texts; what is empty is missing."""
         pa, csv = arrow(), arrow("csv")
-        types = dict.fromkeys(self._first_rows.column_names, pa.string())
+        types = dict.fromkeys(self._layout.names or (), pa.string())
         with self._reading(), self.file.open() as stream:
             settings, reading = self._settings(), self._read_options(MEMORY_BLOCK)
             settings["convert_options"] = csv.ConvertOptions(
@@ -96,10 +96,6 @@ class TextPart(FilePart, RecordBatchPart):
 
     def head(self) -> Any:
         """The first rows of all columns as a pyarrow Table."""
-        return self._first_rows
-
-    @cached_property
-    def _first_rows(self) -> Any:
         with self._reading(), self.file.open() as stream:
             reader = self._reader(stream, None, 0)
             self._check_encoding(reader.schema)
@@ -109,7 +105,7 @@ class TextPart(FilePart, RecordBatchPart):
 
     @cached_property
     def _layout(self) -> Layout:
-        found = layout_of(self._first_rows.schema, text=True)
+        found = layout_of(self.head().schema, text=True)
         return replace(found, types=tuple(_likely_type(name) for name in found.types))
 
     def _without_marks(self, table: Any) -> Any:
@@ -238,7 +234,7 @@ class TextPart(FilePart, RecordBatchPart):
         late = re.search(r"conversion error to \w+: invalid value '(.*)'", str(error), re.DOTALL)
         place = re.search(r"CSV column #(\d+)", str(error))
         if late and place:
-            return str(_no_number(self._first_rows.column_names[int(place[1])], late[1]))
+            return str(_no_number((self._layout.names or ())[int(place[1])], late[1]))
         csv = arrow("csv")
         wrong: list[Any] = []
 

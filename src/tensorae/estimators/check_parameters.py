@@ -189,12 +189,12 @@ def _check_streamed_linear(rule: Rule, rows: Rows) -> None:
     if not (rule.hard or rule.probabilistic):
         raise InvalidParameterError(
             'assignment must be "lloyd" or "em" where X is Batches, since the others keep k '
-            "numbers for each row; give X as an array for them."
+            "numbers for each row; give X as an array for them (no --stream)."
         )
     if rows.d > rows.count:
         raise InvalidInputError(
             f"X must have at least as many rows as features where it is Batches, got {rows.count} "
-            f"rows of {rows.d} features; give X as an array."
+            f"rows of {rows.d} features; give X as an array (no --stream)."
         )
 
 
@@ -203,7 +203,7 @@ def _check_streamed_deep(options: TrainingOptions) -> None:
     if not options.rule.hard:
         raise InvalidParameterError(
             'assignment must be "lloyd" where X is Batches, since the others keep k numbers for '
-            "each row; give X as an array for them."
+            "each row; give X as an array for them (no --stream)."
         )
     if options.validation_fraction:
         raise InvalidParameterError(
