@@ -23,7 +23,7 @@ LAYERS = [
     ["rows"],
     ["data"],
     ["assignment"],
-    ["_files", "_optional", "_torch"],
+    ["_files", "_optional", "_fields", "_torch"],
     ["exceptions"],
 ]
 DEPTH = {room: depth for depth, layer in enumerate(LAYERS) for room in layer}

@@ -35,6 +35,7 @@ from tensorae.deep.history import Epoch, History, as_columns, from_columns
 from tensorae.deep.module import TensorizedAutoencoder
 from tensorae.deep.schedule import Schedule, TrainingOptions
 from tensorae.deep.start import Start, principal_directions
+from tensorae.deep.states import HARDENED, check_state
 from tensorae.deep.steps import DivergedError, Steps
 
 __all__ = ["DeepLoop", "State", "run"]
@@ -313,8 +314,10 @@ class DeepLoop:
 
     def restored(self, kept: Mapping[str, Any]) -> State:
         """Return the state of a ``state_dict``; networks, optimizers and generators become its."""
-        hardened = kept["phase"] in ("close", "settle", "done")
-        copies = Copies(self.copies.modules[:1]) if hardened else self.copies
+        rows, modules = self.data.rows, self.copies.modules
+        sizes = {"m": rows.n, "k": self.options.n_clusters, "d": rows.d}
+        check_state(kept, sizes, modules, self.steps.optimizers)
+        copies = Copies(modules[:1]) if kept["phase"] in HARDENED else self.copies
         _load(copies, kept["networks"])
         for optimizer, remembered in zip(self.steps.optimizers, kept["optimizers"], strict=True):
             optimizer.load_state_dict(remembered)

@@ -18,9 +18,11 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from tensorae._fields import MisfitError
 from tensorae.assignment import RULES, Rule
 from tensorae.linear.moments import Moments
 from tensorae.linear.pruning import PrunedSweep
+from tensorae.linear.states import check_state
 from tensorae.linear.sweeps import Assigned, ChunkSweep, Sweep, TableSweep, cheapest, fits_table
 from tensorae.linear.update import Estimation, Parameters
 from tensorae.rows.rows import Rows
@@ -224,19 +226,38 @@ class Alternation:
         return State(0, starts, members, moments, parameters, courses, (), sweep)
 
     def restored(self, state: Mapping[str, Any]) -> State:
-        """Return the State of one start that ``state_dict`` gave."""
+        """Return the State of one start that ``state_dict`` gave, or raise what it is not."""
+        self._check(state)
         sweep = self._sweep(1)
         sweep.load_state_dict(state["sweep"])
+        parameters = Parameters.of_state_dict(state["parameters"], state["n_features"])
+        reached = float(self._hard_objective(parameters)) if self.rule.hard else None
+        if reached and abs(state["course"]["objective"][-1] - reached) > 1e-6 * abs(reached):
+            raise MisfitError(f"the path of the objective must end at {reached}")
         return State(
             n_iter=state["step"],
             starts=(0,),
             members=state["members"],
             moments=Moments(**state["moments"]),
-            parameters=Parameters.of_state_dict(state["parameters"], state["n_features"]),
+            parameters=parameters,
             courses=(Course(**{name: tuple(path) for name, path in state["course"].items()}),),
             ended=(),
             sweep=sweep,
         )
+
+    def _check(self, state: Mapping[str, Any]) -> None:
+        """Refuse a ``state_dict`` that is not one of this alternation."""
+        n, d, soft = self.rows.n, self.rows.d, not self.rule.hard
+        kept_rows = 0 if soft and self.rows.streamed else n
+        sizes = {"m": kept_rows, "k": self.n_clusters, "d": d, "h": self.estimation.latent_dim}
+        if type(state["step"]) is not int or not 0 < state["step"] < self.max_iter:
+            raise MisfitError(f"step must lie between 1 and {self.max_iter - 1}")
+        if state["n_features"] != self.estimation.n_features:
+            raise MisfitError(f"n_features must be {self.estimation.n_features}")
+        check_state(state, sizes, dtype=self.rows.dtype, soft=soft, total=self.rows.total)
+        penalty, given = self.estimation.latent_penalty, state["parameters"]["latent_penalty"]
+        if penalty is not None and float(given) != penalty:
+            raise MisfitError(f"latent_penalty must be {penalty}, got {float(given)}")
 
     def step(self, state: State) -> State:
         """Assign, update; starts that have settled end."""

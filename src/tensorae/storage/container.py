@@ -32,7 +32,6 @@ from tensorae.exceptions import ModelFileError
 __all__ = [
     "Container",
     "FileKind",
-    "MisfitError",
     "join_tree",
     "part",
     "read_container",
@@ -85,10 +84,6 @@ class Container:
     header: dict[str, Any]
     tensors: dict[str, Tensor]
     version: int
-
-
-class MisfitError(Exception):
-    """The content of a file is not as expected; the message says what and how."""
 
 
 class _MissingFileError(ModelFileError, FileNotFoundError):

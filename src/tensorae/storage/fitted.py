@@ -1,8 +1,7 @@
 """Fitted attributes <-> tensors: tables of what a file holds, with shapes, and the way back.
 
 A name without a dot is an attribute of the model; one with a dot is a part of something that the
-model keeps for ``denoise``. Shapes are written in letters that mean the same number throughout a
-file; a shape without letters is a single number.
+model keeps for ``denoise``.
 
 Shapes: n samples, k clusters, d features, h latent, e epochs.
 """
@@ -19,9 +18,11 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from tensorae._fields import DOUBLE, WHOLE, Field, MisfitError, check_field, check_fields
 from tensorae.deep.blending import Blend
 from tensorae.linear.denoising import Denoiser
-from tensorae.storage.container import MisfitError, part
+from tensorae.linear.states import DENOISER
+from tensorae.storage.container import part
 from tensorae.storage.networks import module_state, sample_costs
 
 __all__ = ["CODECS", "Codec"]
@@ -29,30 +30,12 @@ __all__ = ["CODECS", "Codec"]
 Tensors = Mapping[str, Tensor]
 Packed = tuple[dict[str, Any], dict[str, Any]]
 
-FLOATS = (torch.float32, torch.float64)
-DOUBLE = (torch.float64,)
-WHOLE = (torch.int64,)
-# Letters of sizes that are never zero; paths and histories may be empty.
-NEVER_ZERO = "nkdhpqb"
-# Share of the largest number by which others may be out of their range.
-ROUNDING = 1e-5
 # How far weights may be from summing to one, and components from being of length one.
 SUM_TOLERANCE = LENGTH_TOLERANCE = 1e-3
 # Samples whose labels are counted at a time: counting makes a larger copy of them.
 CHUNK = 1 << 20
 # Labels of many samples are most of a file, so they stay as small as they are.
 LABELS = (torch.int32,)
-
-
-@dataclass(frozen=True)
-class Field:
-    """What is expected of one tensor: letters of its sizes, its types, and of its numbers."""
-
-    shape: str
-    types: tuple[torch.dtype, ...] = FLOATS
-    finite: bool = True  # no NaN, no infinity
-    low: float | None = None
-    high: float | None = None
 
 
 COMMON = {
@@ -88,15 +71,6 @@ MOMENTS = {
     "scatters": Field("k p p"),
 }
 FRAME = {"origin": Field("d"), "axes": Field("p d")}
-# q directions that are kept.
-DENOISER = {
-    "centers": Field("k d", DOUBLE),
-    "counts": Field("k", DOUBLE, low=0),
-    "basis": Field("d q", DOUBLE),
-    "spectrum": Field("d", DOUBLE, low=0),
-    "covariances": Field("k q q", DOUBLE),
-    "rest": Field("k", DOUBLE, low=0),
-}
 # b predictors that are blended.
 BLEND = {
     "weights": Field("b d"),
@@ -135,11 +109,11 @@ def _restore_linear(model: Any, tensors: Tensors, _details: Any, sizes: dict[str
     frame, moments = part(tensors, "frame"), part(tensors, "moments")
     model._frame = model._moments = model._denoiser = None
     if frame:
-        _check_fields(frame, FRAME, sizes)
+        check_fields(frame, FRAME, sizes)
         model._frame = frame["origin"].numpy(), frame["axes"].numpy()
     if moments:
         sizes.setdefault("p", sizes["d"])
-        _check_fields(moments, MOMENTS, sizes)
+        check_fields(moments, MOMENTS, sizes)
         _check_squares("scatters", moments["scatters"])
         model._moments = {name: moments[name].numpy() for name in MOMENTS}
     else:
@@ -214,48 +188,10 @@ CODECS = {
 # Parts ----------------------------------------------------------------------------------------
 
 
-def _check_fields(tensors: Tensors, table: Mapping[str, Field], sizes: dict[str, int]) -> None:
-    """Check that all tensors of a table are there and fit; ``sizes`` learns new letters."""
-    for name, field in table.items():
-        if name not in tensors:
-            raise MisfitError(f"{name} is missing")
-        _check_field(name, tensors[name], field, sizes)
-
-
-def _check_field(name: str, tensor: Tensor, field: Field, sizes: dict[str, int]) -> None:
-    letters = field.shape.split()
-    shape = tuple(tensor.shape)
-    if len(shape) == len(letters):
-        for letter, size in zip(letters, shape, strict=True):
-            sizes.setdefault(letter, size)
-    wanted = tuple(sizes.get(letter, letter) for letter in letters)
-    empty = any(sizes.get(letter) == 0 for letter in letters if letter in NEVER_ZERO)
-    if shape != wanted or empty:
-        raise MisfitError(f"{name} must have shape {wanted}, got {shape}")
-    if tensor.dtype not in field.types:
-        raise MisfitError(f"{name} must be of type {field.types[0]}, got {tensor.dtype}")
-    if field.finite and tensor.is_floating_point() and not bool(torch.isfinite(tensor).all()):
-        raise MisfitError(f"{name} contains NaN or infinity")
-    if tensor.numel():
-        _check_range(name, tensor, field)
-
-
-def _check_range(name: str, tensor: Tensor, field: Field) -> None:
-    """Refuse numbers outside of a range; rounding may have taken some a little out of it."""
-    least, most = (float(end) for end in tensor.aminmax())
-    slack = ROUNDING * max(-least, most)
-    low = -math.inf if field.low is None else field.low
-    high = math.inf if field.high is None else field.high
-    if least < low - slack or most > high + slack:
-        raise MisfitError(
-            f"{name} must lie between {low:g} and {high:g}, got {least:g} to {most:g}"
-        )
-
-
 def _check_squares(name: str, matrices: Tensor) -> None:
     """Refuse sums of squares (k, q, q) that are below zero on a diagonal."""
     diagonals = matrices.diagonal(dim1=-2, dim2=-1)
-    _check_range(f"the diagonal of {name}", diagonals, Field("k q", low=0))
+    check_field(f"the diagonal of {name}", diagonals, Field("k q", low=0), {})
 
 
 def _packed(values: Mapping[str, Any], table: Mapping[str, Field]) -> dict[str, Any]:
@@ -274,10 +210,10 @@ def _as_tensor(value: Any, kind: torch.dtype) -> Tensor:
 def _restore(
     model: Any, tensors: Tensors, table: Mapping[str, Field], sizes: dict[str, int]
 ) -> None:
-    _check_fields(tensors, table, sizes)
+    check_fields(tensors, table, sizes)
     counts = _sizes_of(tensors["labels_"], sizes["k"])
     tensors = {"cluster_sizes_": counts, **tensors}
-    _check_fields(tensors, ADDED, sizes)
+    check_fields(tensors, ADDED, sizes)
     if not bool((tensors["cluster_sizes_"] >= counts).all()):
         raise MisfitError("cluster_sizes_ must count all labels_, got less")
     total = float(tensors["weights_"].sum())
@@ -301,7 +237,7 @@ def _sizes_of(labels: Tensor, k: int) -> Tensor:
 
 
 def _denoiser(tensors: Tensors, sizes: dict[str, int]) -> Denoiser:
-    _check_fields(tensors, DENOISER, sizes)
+    check_fields(tensors, DENOISER, sizes)
     _check_squares("covariances", tensors["covariances"])
     if sizes["q"] > sizes["d"]:
         raise MisfitError(f"a denoiser of {sizes['d']} features has {sizes['q']} directions")
@@ -313,7 +249,7 @@ def _blend(tensors: Tensors, sizes: dict[str, int]) -> Blend | None:
         return None
     inner = part(tensors, "denoiser")
     sizes["b"] = 2 if inner else 1
-    _check_fields(tensors, BLEND, sizes)
+    check_fields(tensors, BLEND, sizes)
     return Blend(
         weights=tensors["weights"],
         denoiser=_denoiser(inner, sizes) if inner else None,
@@ -324,7 +260,7 @@ def _blend(tensors: Tensors, sizes: dict[str, int]) -> Blend | None:
 
 
 def _history(tensors: Tensors, phases: Any, sizes: dict[str, int]) -> dict[str, list[Any]]:
-    _check_fields(tensors, HISTORY, sizes)
+    check_fields(tensors, HISTORY, sizes)
     if not isinstance(phases, list) or not all(isinstance(phase, str) for phase in phases):
         raise MisfitError("the phases of the training are missing")
     if len(phases) != sizes["e"]:

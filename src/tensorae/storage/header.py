@@ -29,9 +29,9 @@ import torch
 from torch import Tensor
 
 import tensorae
+from tensorae._fields import MisfitError
 from tensorae.deep.architectures import ARCHITECTURES
 from tensorae.exceptions import InvalidParameterError
-from tensorae.storage.container import MisfitError
 
 __all__ = ["check_header", "new_header", "read_parameters", "stored_parameters"]
 

@@ -18,12 +18,12 @@ import numpy as np
 import torch
 
 import tensorae
+from tensorae._fields import MisfitError
 from tensorae._torch import own_settings
 from tensorae.exceptions import InvalidInputError, InvalidParameterError, ModelFileError
 from tensorae.storage.container import (
     Container,
     FileKind,
-    MisfitError,
     read_container,
     split_tree,
     write_container,

@@ -18,11 +18,12 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from tensorae._fields import MisfitError
 from tensorae._torch import Chance
 from tensorae.deep.architectures import built_in
 from tensorae.deep.module import TensorizedAutoencoder, tensorize
 from tensorae.exceptions import InvalidParameterError, ModelFileError
-from tensorae.storage.container import MisfitError, part
+from tensorae.storage.container import part
 
 __all__ = ["module_state", "restored_module", "sample_costs"]
 
