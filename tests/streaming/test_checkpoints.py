@@ -195,3 +195,22 @@ def test_a_fit_that_ends_leaves_no_checkpoint_and_the_same_model(tmp_path):
             kept.components_, LinearTAE(3, 1, random_state=0).fit(data).components_
         )
         assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize("several", ["labels", "n_init=2"])
+def test_a_fit_that_cannot_be_kept_says_so(several, tmp_path):
+    n_init = 2 if several == "n_init=2" else "auto"
+    labels = np.repeat([0, 1, 2], 50) if several == "labels" else None
+    model = LinearTAE(3, 1, n_init=n_init, random_state=0)
+    with pytest.warns(RuntimeWarning, match=f"no state of a fit with {several}"):
+        model.fit(IRIS, labels=labels, checkpoint=tmp_path / "run.ckpt")
+
+
+def test_a_single_start_is_kept(tmp_path, monkeypatch):
+    steps = []
+    observe = Checkpoint.__call__
+    monkeypatch.setattr(
+        Checkpoint, "__call__", lambda self, state: (steps.append(1), observe(self, state))[1]
+    )
+    LinearTAE(3, 1, n_init=1, random_state=0).fit(IRIS, checkpoint=tmp_path / "run.ckpt")
+    assert steps

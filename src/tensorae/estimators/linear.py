@@ -220,6 +220,8 @@ class LinearTAE(BaseTAE):
         checkpoint : path-like, optional
             File to keep the state of a long fit in. If it is there, the fit goes on from it and
             ends with the same model as one that was not interrupted; at the end it is removed.
+            What is kept is the run over all rows: starts that run side by side (``labels``, more
+            than one ``n_init``, or so few rows that all starts do) take short and begin anew.
         checkpoint_every : float, default=60
             Seconds between two writes of it.
 
@@ -237,6 +239,7 @@ class LinearTAE(BaseTAE):
         if labels is not None:
             known = check_known_labels(labels, rows, options.n_clusters, options.init)
         if checkpoint is not None:
+            self._warn_of_starts(known, options.n_init)
             kept, rng = self._checkpoint(rows, checkpoint, checkpoint_every, rng, known)
         with torch.no_grad(), rows.reading():
             resume = None if kept is None else kept.resume
@@ -460,6 +463,17 @@ class LinearTAE(BaseTAE):
             latent_penalty=self.latent_penalty_,
             chunk_rows=size,
         )
+
+    @staticmethod
+    def _warn_of_starts(known: Tensor | None, n_init: int | None) -> None:
+        cause = "labels" if known is not None else f"n_init={n_init}"
+        if known is not None or (n_init or 1) > 1:
+            warnings.warn(
+                f"checkpoint keeps no state of a fit with {cause}, whose starts run side by side; "
+                "leave it out, or give one start by init.",
+                RuntimeWarning,
+                stacklevel=3,
+            )
 
     def _warn_if_needed(self) -> None:
         if not self.converged_:

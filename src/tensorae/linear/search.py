@@ -226,6 +226,8 @@ class _Search:
             return self._run_one(LinearModel.nearest(centers[None]), observe, resume)
         self.n_starts = self.options.n_init or AUTO_STARTS
         starts = [LinearModel.nearest(self._seeds(self.n_starts))]
+        if self.options.n_init == 1:
+            return self._run_one(starts[0], observe, resume)
         if self.options.n_init is not None:
             return self._run_all(self.rows, starts)[0]
         if not self.in_memory.streamed and self.in_memory.n <= 2 * self.sample.n:
