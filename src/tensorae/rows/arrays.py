@@ -102,7 +102,7 @@ def nothing_inside(shape: tuple[int, ...], name: str) -> InvalidInputError:
 
 def refuse_masked(values: Any, name: str) -> None:
     """Refuse masked entries, which conversions would turn into numbers."""
-    masked = int(np.ma.count_masked(values)) if isinstance(values, np.ma.MaskedArray) else 0
+    masked = int(np.ma.getmaskarray(values).sum()) if isinstance(values, np.ma.MaskedArray) else 0
     if masked:
         raise InvalidInputError(
             f"{name} has {masked} masked entr{'ies' if masked > 1 else 'y'}, which count as "

@@ -219,7 +219,7 @@ def _restore(
     total = float(tensors["weights_"].sum())
     if abs(total - 1) > SUM_TOLERANCE:
         raise MisfitError(f"weights_ must sum to one, got {total:g}")
-    for name in table | ADDED:
+    for name in (*table, *ADDED):
         tensor = tensors[name]
         setattr(model, name, tensor.item() if tensor.ndim == 0 else tensor.numpy())
     model.n_features_in_ = sizes["d"]
