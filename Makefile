@@ -8,7 +8,7 @@ BENCHMARKS := clustering_quality peers denoising starts speed fashion memory sca
     deep_price deep_clustering deep_denoising deep_collapse deep_authors deep_recipe
 
 .DEFAULT_GOAL := help
-.PHONY: install demo reproduce test lint bench bench-full docs clean help
+.PHONY: install demo reproduce test fuzz lint bench bench-full docs clean help
 
 help:  ## list the targets
 	@grep -E '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 12
@@ -28,6 +28,10 @@ reproduce: $(READY)  ## all figures of the paper, into results/ (half an hour; A
 
 test: $(READY)  ## run all tests, docstring examples included, in parallel
 	$(BIN)/python -m pytest
+
+fuzz: $(READY)  ## random files, checkpoints, tables and command lines (minutes; FUZZ_SEED=, FUZZ_TRIALS=)
+	FUZZ_TRIALS=$${FUZZ_TRIALS:-1000} FUZZ_SEED=$${FUZZ_SEED:-$$(date +%s)} \
+	    $(BIN)/python -m pytest tests/fuzz
 
 lint: $(READY)  ## check style (ruff) and types (mypy)
 	$(BIN)/ruff check .

@@ -106,6 +106,40 @@ def test_training_goes_on_from_any_epoch(options, tmp_path):
             np.testing.assert_array_equal(again.denoise(IRIS), whole.denoise(IRIS))
 
 
+@pytest.mark.parametrize("assignment", ["projected", "constrained"])
+def test_soft_rules_are_kept_where_a_sample_makes_the_start(assignment, tmp_path):
+    """Data of so many rows goes on from the fit of a sample, in one run that is kept."""
+    rng = np.random.RandomState(0)
+    X = rng.randn(24_000, 8) + 4 * rng.randn(6, 8)[rng.randint(6, size=24_000)]
+    model = LinearTAE(6, 1, assignment=assignment, random_state=0)
+    kept = clone(model).fit(X, checkpoint=tmp_path / "run.ckpt", checkpoint_every=0)
+    assert list(tmp_path.iterdir()) == []
+    np.testing.assert_array_equal(kept.components_, model.fit(X).components_)
+
+
+def test_kills_after_every_step_of_every_restart_change_nothing(tmp_path, monkeypatch):
+    """The second file then holds what the first one does, or one step more."""
+    file = tmp_path / "run.ckpt"
+    model = LinearTAE(3, 1, init=IRIS[:3], tol=0)
+    whole, observe = clone(model).fit(IRIS), Checkpoint.__call__
+
+    def observe_and_die(self, state):
+        observe(self, state)
+        raise KilledError
+
+    kills = 0
+    with monkeypatch.context() as patch:
+        patch.setattr(Checkpoint, "__call__", observe_and_die)
+        for _ in range(whole.n_iter_ - 1):
+            with pytest.raises(KilledError):
+                clone(model).fit(IRIS, checkpoint=file, checkpoint_every=0)
+            kills += 1
+        again = clone(model).fit(IRIS, checkpoint=file, checkpoint_every=0)
+    assert kills > 3
+    np.testing.assert_array_equal(again.components_, whole.components_)
+    assert list(tmp_path.iterdir()) == []
+
+
 @pytest.mark.parametrize("assignment", RULES)
 @pytest.mark.parametrize("after", [1, 3])
 def test_a_linear_fit_goes_on_from_any_step(assignment, after, tmp_path, monkeypatch):

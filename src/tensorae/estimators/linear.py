@@ -472,7 +472,7 @@ class LinearTAE(BaseTAE):
                 f"checkpoint keeps no state of a fit with {cause}, whose starts run side by side; "
                 "leave it out, or give one start by init.",
                 RuntimeWarning,
-                stacklevel=3,
+                stacklevel=4,
             )
 
     def _warn_if_needed(self) -> None:

@@ -73,7 +73,7 @@ def new_header(
 def check_header(header: Mapping[str, Any], classes: Collection[str]) -> None:
     """Refuse a header in which something is missing, of another kind, or not of ``classes``."""
     for name, kinds in HEADER.items():
-        if not isinstance(header.get(name), kinds):
+        if name not in header or not isinstance(header[name], kinds):
             raise MisfitError(f"{name} is missing from its header")
     if header["class"] not in classes:
         raise MisfitError(

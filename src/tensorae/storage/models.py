@@ -219,7 +219,7 @@ def _restored(
     except (InvalidParameterError, InvalidInputError) as error:
         raise MisfitError(f"its parameters do not fit ({str(error).rstrip('.')})") from None
     # Last, because now all sizes are known to be those of tensors in the file.
-    if "architecture" in stored and (remake or not custom):
+    if hasattr(model, "architecture") and (remake or not custom):
         module = restored_module(path, model, tensors, sizes)
         model.module_ = module.to(model._checked_device())
     return model
