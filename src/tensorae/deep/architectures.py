@@ -328,17 +328,13 @@ def check_autoencoder(autoencoder: nn.Module, sample: Tensor, latent_dim: int) -
 
 def draws_numbers(autoencoder: nn.Module, sample: Tensor) -> bool:
     """Tell whether an autoencoder draws random numbers while it trains, as dropout does."""
-    module: Any = autoencoder
-    before, was_training = copy.deepcopy(module.state_dict()), module.training
+    module: Any = copy.deepcopy(autoencoder).train()  # the trial leaves no trace in it
     trial = Chance(0)
     two = sample if len(sample) > 1 else sample.repeat(2, *[1] * (sample.ndim - 1))
-    module.train()
     with torch.no_grad(), trial.drawn_from():
         module.decode(module.encode(two))
         if hasattr(module, "loss"):
             module.loss(two, two)
-    module.train(was_training)
-    module.load_state_dict(before)
     return trial.drawn
 
 
