@@ -5,7 +5,7 @@ import torch
 from torch import nn
 
 from tensorae import TAE, tensorize
-from tensorae.deep.architectures import check_autoencoder
+from tensorae.deep.architectures import check_autoencoder, draws_numbers
 from tensorae.exceptions import InvalidParameterError, TensoraeError
 
 X = torch.randn(20, 4, generator=torch.Generator().manual_seed(0))
@@ -204,3 +204,20 @@ def test_a_module_with_coders_begins_as_it_wishes():
 
     TAE(2, 2, architecture=WithStart, max_epochs=1).fit(X)
     assert set(started) == {(2, 4)}
+
+
+@pytest.mark.parametrize("p", [0.0, 0.5])
+def test_the_trial_while_training_leaves_no_trace_either(p):
+    calls = []
+
+    class WithDropout(Autoencoder):
+        def encode(self, x):
+            self.seen = getattr(self, "seen", 0) + 1
+            calls.append(self.training)
+            return nn.functional.dropout(self.first(x), p, self.training)
+
+    autoencoder = WithDropout().eval()
+    assert draws_numbers(autoencoder, X[:1]) is bool(p)
+    assert calls == [True]
+    assert not hasattr(autoencoder, "seen")
+    assert not autoencoder.training

@@ -328,9 +328,12 @@ def check_autoencoder(autoencoder: nn.Module, sample: Tensor, latent_dim: int) -
 
 def draws_numbers(autoencoder: nn.Module, sample: Tensor) -> bool:
     """Tell whether an autoencoder draws random numbers while it trains, as dropout does."""
-    module: Any = copy.deepcopy(autoencoder).train()  # the trial leaves no trace in it
+    try:
+        module: Any = copy.deepcopy(autoencoder).train()
+    except Exception:  # of the user's own: what cannot be tried without a trace may draw
+        return True
     trial = Chance(0)
-    two = sample if len(sample) > 1 else sample.repeat(2, *[1] * (sample.ndim - 1))
+    two = sample if len(sample) > 1 else torch.cat([sample, sample])
     with torch.no_grad(), trial.drawn_from():
         module.decode(module.encode(two))
         if hasattr(module, "loss"):
