@@ -1,4 +1,4 @@
-"""Two versions of tensorae beside each other: labels, scores, time and memory.
+"""Two versions of tensorae beside each other: labels, scores and time.
 
     python benchmarks/two_trees.py path/to/another/checkout/src
 
@@ -13,7 +13,6 @@ from __future__ import annotations
 import argparse
 import json
 import os
-import resource
 import subprocess
 import sys
 import tempfile
@@ -73,16 +72,15 @@ def quality(quick: bool) -> dict[str, Any]:
 
 
 def linear_fit(size: Size) -> dict[str, float]:
-    """Return seconds of a whole fit from given rows, and what it took in memory beyond X."""
+    """Return seconds of a whole fit from given rows."""
     from tensorae import LinearTAE
 
     X = clustered_subspaces(size.n, size.d, size.k)
     model = LinearTAE(size.k, size.h, init=random_rows(X, size.k), n_init=1)
     LinearTAE(size.k, size.h, init=X[: size.k], n_init=1, max_iter=2, tol=0).fit(X[:3000])
-    before = _peak()
     began = time.perf_counter()
     model.fit(X)
-    return {"seconds": time.perf_counter() - began, "memory": _peak() - before}
+    return {"seconds": time.perf_counter() - began}
 
 
 def small_fits(quick: bool) -> dict[str, float]:
@@ -111,18 +109,12 @@ def deep_fit(quick: bool) -> dict[str, float]:
 
 
 def streamed_fit(folder: str) -> dict[str, float]:
-    """Return seconds of a fit on files, and its peak of memory."""
+    """Return seconds of a fit on files."""
     from tensorae import Batches, LinearTAE
 
-    before = _peak()
     began = time.perf_counter()
     LinearTAE(STREAMED.k, STREAMED.h, random_state=0, max_iter=8, tol=0).fit(Batches(folder))
-    return {"seconds": time.perf_counter() - began, "memory": _peak() - before}
-
-
-def _peak() -> float:
-    """Bytes of memory that this process has had at most."""
-    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024.0
+    return {"seconds": time.perf_counter() - began}
 
 
 # Both versions in turn ----------------------------------------------------------------------------
@@ -191,9 +183,8 @@ def compare(other: Path, *, quick: bool, rounds: int) -> None:
         for part, argument, words in parts:
             ratios = in_turn(other, part, argument, rounds, quick)
             numbers[words] = ratios
-            memory = spread(ratios["memory"]) if "memory" in ratios else ""
-            rows.append([words, spread(ratios["seconds"]), memory])
-    times = table(["fit", "time now / before", "memory now / before"], rows)
+            rows.append([words, spread(ratios["seconds"])])
+    times = table(["fit", "time now / before"], rows)
     publish("two_trees", "Before and after", scores, times, quick=quick, data=numbers)
 
 
