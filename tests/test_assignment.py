@@ -15,10 +15,10 @@ from tensorae.assignment import (
     constrained,
     em,
     lloyd,
-    log_evidence,
     posterior,
     project_to_simplex,
     projected,
+    shares,
 )
 from tensorae.exceptions import InvalidParameterError
 
@@ -150,11 +150,11 @@ def test_em_is_bayes_rule_for_the_gaussian_model():
     torch.testing.assert_close(found, expected, atol=1e-6, rtol=1e-6)
 
 
-def test_log_evidence_is_the_log_of_the_sum_over_clusters():
+def test_evidence_is_the_log_of_the_sum_over_clusters():
     rng = np.random.RandomState(3)
     costs, weights = 1e4 * rng.exponential(size=(1, 6, 3)), [0.2, 0.3, 0.5]
     expected = logsumexp(np.log(weights) - costs / 2, axis=-1)
-    found = log_evidence(torch.tensor(costs), context(3, weights=weights))
+    found = shares(torch.tensor(costs), context(3, weights=weights)).evidence
     torch.testing.assert_close(found, torch.tensor(expected))
 
 

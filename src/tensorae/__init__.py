@@ -11,17 +11,20 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from tensorae.data import Batches
     from tensorae.deep.module import tensorize
+    from tensorae.estimators.choice import Choice, choose
     from tensorae.estimators.deep import TAE
     from tensorae.estimators.linear import LinearTAE
     from tensorae.storage import load
 
 __version__ = "0.1.0"
-__all__ = ["TAE", "Batches", "LinearTAE", "__version__", "load", "tensorize"]
+__all__ = ["TAE", "Batches", "Choice", "LinearTAE", "__version__", "choose", "load", "tensorize"]
 
 _HOMES = {
     "Batches": "tensorae.data",
+    "Choice": "tensorae.estimators.choice",
     "LinearTAE": "tensorae.estimators.linear",
     "TAE": "tensorae.estimators.deep",
+    "choose": "tensorae.estimators.choice",
     "load": "tensorae.storage",
     "tensorize": "tensorae.deep.module",
 }

@@ -20,7 +20,7 @@ FLOATS = (torch.float32, torch.float64)
 DOUBLE = (torch.float64,)
 WHOLE = (torch.int64,)
 # Letters of sizes that are never zero; paths and histories may be empty.
-NEVER_ZERO = "nkdhpqb"
+NEVER_ZERO = "nkdpqb"
 # Share of the largest number by which others may be out of their range.
 ROUNDING = 1e-5
 

@@ -6,7 +6,7 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tensorae.assignment import RULES, AssignmentContext, log_evidence
+from tensorae.assignment import RULES, AssignmentContext, shares
 from tensorae.linear import moments as moments_module
 from tensorae.linear.model import LinearModel
 from tensorae.linear.sweeps import ChunkSweep, TableSweep, cheapest, fits_table
@@ -150,7 +150,7 @@ def test_a_soft_pass_applies_the_rule_and_sums_by_the_new_shares(sweep_type, wei
     torch.testing.assert_close(step.entropy, entropy)
     assert_moments_of(step.moments, all_of(rows), expected * weights[:, None])
     if RULES[name].probabilistic:
-        evidence = log_evidence(model.costs(all_of(rows)), context) @ weights
+        evidence = shares(model.costs(all_of(rows)), context).evidence @ weights
         torch.testing.assert_close(step.evidence, evidence)
     else:
         assert step.evidence.tolist() == [0, 0]

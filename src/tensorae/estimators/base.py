@@ -71,8 +71,8 @@ Step = Callable[[Predictor, Tensor], Tensor]
 class BaseTAE(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMixin, BaseEstimator, ABC):
     """k autoencoders, one per cluster, as a clusterer and a transformer."""
 
-    n_clusters: int
-    latent_dim: int
+    n_clusters: Any
+    latent_dim: Any
     device: Any
 
     labels_: np.ndarray

@@ -8,7 +8,7 @@ from __future__ import annotations
 import math
 import numbers
 import warnings
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import Any
 
 import numpy as np
@@ -20,6 +20,7 @@ from tensorae.assignment import RULES, Rule
 from tensorae.deep.architectures import built_in
 from tensorae.deep.schedule import TrainingOptions
 from tensorae.exceptions import InvalidInputError, InvalidParameterError, unknown_choice
+from tensorae.linear.choice import Wishes
 from tensorae.linear.search import SolverOptions
 from tensorae.rows import Rows
 from tensorae.rows.arrays import refuse_masked
@@ -36,22 +37,39 @@ __all__ = [
     "check_penalty",
     "check_seed",
     "deep_options",
-    "linear_options",
+    "linear_wishes",
 ]
 
 LINEAR_STARTS = ("k-means++", "k-means", "random")
+SPREADS = ("auto", "shared", "own")
+OWN_ASSIGNMENTS = ("lloyd", "em")
+# Largest number of clusters that n_clusters="auto" looks at.
+MOST_CLUSTERS = 10
 DEEP_STARTS = ("linear", "k-means++", "random")
 
 
-def linear_options(parameters: dict[str, Any], rows: Rows) -> SolverOptions:
-    """Check the parameters of ``LinearTAE`` for its data."""
-    k = _check_n_clusters(parameters["n_clusters"], rows)
-    init = _check_init(parameters["init"], LINEAR_STARTS, (k, rows.d), rows.device)
+def linear_wishes(parameters: dict[str, Any], rows: Rows) -> Wishes:
+    """Check the parameters of ``LinearTAE`` for its data; what is "auto" is left open."""
+    sizes = _check_numbers_of_clusters(parameters["n_clusters"], rows)
+    init = _check_init(parameters["init"], LINEAR_STARTS, (sizes[-1], rows.d), rows.device)
+    if len(sizes) > 1 and not isinstance(init, str):
+        raise InvalidParameterError(
+            "init gives one centre per cluster, but n_clusters leaves their number open; "
+            f"give n_clusters={len(init)} or the name of a start."
+        )
+    penalty = check_penalty(parameters["latent_penalty"])
+    latent_dim = _check_latent_dim_or_auto(parameters["latent_dim"], rows.d)
+    assignment = parameters["assignment"]
+    if assignment == "auto":
+        # The loss of the paper is one of hard assignments, a likelihood one of soft ones.
+        assignment = "em" if penalty is None else "lloyd"
+    rule = _check_rule(assignment)
+    own = _check_spread(parameters["spread"], latent_dim, penalty, assignment, rows.d)
     options = SolverOptions(
-        n_clusters=k,
-        latent_dim=_check_latent_dim(parameters["latent_dim"], rows.d),
-        latent_penalty=check_penalty(parameters["latent_penalty"]),
-        rule=_check_rule(parameters["assignment"]),
+        n_clusters=sizes[-1],
+        latent_dim=0 if latent_dim is None else latent_dim,
+        latent_penalty=penalty,
+        rule=rule,
         init=init,
         n_init=_check_n_init(parameters["n_init"], init),
         max_iter=check_integer("max_iter", parameters["max_iter"], low=1),
@@ -60,7 +78,7 @@ def linear_options(parameters: dict[str, Any], rows: Rows) -> SolverOptions:
     )
     if rows.streamed:
         _check_streamed_linear(options.rule, rows)
-    return options
+    return Wishes(options, sizes, latent_dim, own)
 
 
 def deep_options(
@@ -103,9 +121,73 @@ def _check_n_clusters(n_clusters: Any, rows: Rows) -> int:
     return k
 
 
-def _check_latent_dim(latent_dim: Any, d: int) -> int:
+def _check_numbers_of_clusters(n_clusters: Any, rows: Rows) -> tuple[int, ...]:
+    """Return the numbers of clusters to compare, rising; one where it is given."""
+    if isinstance(n_clusters, str):
+        check_auto("n_clusters", n_clusters, "a whole number of at least 1")
+        return tuple(range(1, min(MOST_CLUSTERS, rows.count) + 1))
+    if not isinstance(n_clusters, Iterable):
+        return (_check_n_clusters(n_clusters, rows),)
+    numbers = sorted({check_integer("n_clusters", k, low=1) for k in n_clusters})
+    if not numbers:
+        raise InvalidParameterError(
+            "n_clusters must name at least one number of clusters to compare, got none; give for "
+            "example range(1, 11)."
+        )
+    _check_n_clusters(numbers[-1], rows)
+    return tuple(numbers)
+
+
+def _check_spread(
+    spread: Any, latent_dim: int | None, penalty: float | None, assignment: str, d: int
+) -> bool | None:
+    """Return whether spreads are own, or None where the data decides."""
+    if not isinstance(spread, str) or spread not in SPREADS:
+        raise unknown_choice("spread", spread, SPREADS)
+    shared = _why_shared(latent_dim, penalty, assignment, d)
+    if spread == "own" and shared:
+        raise InvalidParameterError(f'spread="own" {shared}')
+    if latent_dim == 0 and penalty is not None:
+        raise InvalidParameterError(
+            f"latent_penalty={penalty:g} is the weight of a code, but latent_dim=0 leaves no code; "
+            "leave latent_penalty out, or give a latent_dim of at least 1."
+        )
+    if spread == "shared" or shared:
+        return False
+    return True if spread == "own" else None
+
+
+def _why_shared(
+    latent_dim: int | None, penalty: float | None, assignment: str, d: int
+) -> str | None:
+    """Why spreads cannot be own, with what to do; None where they can."""
+    if penalty is not None:
+        return (
+            f"gives every cluster its own variances, so that there is no latent_penalty, got "
+            f"{penalty:g}; leave latent_penalty out."
+        )
+    if assignment not in OWN_ASSIGNMENTS:
+        names = " or ".join(f'"{name}"' for name in OWN_ASSIGNMENTS)
+        return f"needs assignment={names}, got {assignment!r}; leave one of the two out."
+    if latent_dim is not None and latent_dim >= d:
+        return (
+            f"leaves at least one direction to the noise, so that latent_dim is at most {d - 1} "
+            f"for n_features={d}, got {latent_dim}; lower latent_dim."
+        )
+    return None
+
+
+def _check_latent_dim_or_auto(latent_dim: Any, d: int) -> int | None:
+    """Return h, or None where the data decides."""
+    if isinstance(latent_dim, str):
+        check_auto("latent_dim", latent_dim, "a whole number of at least 0")
+        return None
+    return _check_latent_dim(latent_dim, d, low=0)
+
+
+def _check_latent_dim(latent_dim: Any, d: int, low: int = 1) -> int:
     """Return h, at most the number of features."""
-    h = check_integer("latent_dim", latent_dim, low=1)
+    h = check_integer("latent_dim", latent_dim, low=low)
     if h > d:
         raise InvalidParameterError(
             f"latent_dim must be at most the number of features of X, n_features={d}, "

@@ -8,6 +8,7 @@ from __future__ import annotations
 import functools
 import logging
 import warnings
+from collections.abc import Sequence
 from os import PathLike
 from typing import Any, Self
 
@@ -17,7 +18,7 @@ from sklearn.exceptions import ConvergenceWarning
 from torch import Tensor
 
 from tensorae._torch import own_settings
-from tensorae.estimators.base import BaseTAE, Predictor
+from tensorae.estimators.base import Predictor
 from tensorae.estimators.check_data import (
     check_fitted,
     check_known_labels,
@@ -30,14 +31,16 @@ from tensorae.estimators.check_parameters import (
     check_number,
     check_penalty,
     check_seed,
-    linear_options,
+    linear_wishes,
 )
+from tensorae.estimators.density import DensityTAE
 from tensorae.exceptions import InvalidInputError, InvalidParameterError, unknown_choice
+from tensorae.linear.choice import solve_by_evidence
 from tensorae.linear.denoising import Denoiser
 from tensorae.linear.incremental import absorb, in_order_of
 from tensorae.linear.model import LinearModel, LinearPredictor
 from tensorae.linear.moments import Moments
-from tensorae.linear.search import Solution, solve
+from tensorae.linear.search import Solution
 from tensorae.linear.span import Span
 from tensorae.linear.update import Parameters
 from tensorae.rows import Rows
@@ -47,6 +50,7 @@ from tensorae.storage import register
 __all__ = ["LinearTAE"]
 
 CPU = torch.device("cpu")
+AS_GIVEN = "All settings were given."
 FITTED_ON = ("noisy", "clean")
 # Numbers in the clusters' scatters up to which they are kept as they are.
 LARGEST_MOMENTS = 1 << 24
@@ -55,26 +59,41 @@ logger = logging.getLogger(__name__)
 
 
 @register
-class LinearTAE(BaseTAE):
+class LinearTAE(DensityTAE):
     """Linear Tensorized Autoencoder: clusters, each with principal directions of its own.
 
-    Minimises ``sum_i min_j |x_i - C_j|² - (1-λ) |U_j (x_i - C_j)|²`` over centres C_j and
-    components U_j with orthonormal rows, exactly, by alternation: labels, then centres (means),
-    then components (top eigenvectors of each cluster's scatter). There is no learning rate and
-    there are no epochs. λ = 1 is k-means, one cluster is PCA, λ -> 0 is k-subspaces.
+    Finds centres C_j and components U_j with orthonormal rows exactly, by alternation: labels,
+    then centres (means), then components (top eigenvectors of each cluster's scatter). There is
+    no learning rate and there are no epochs. How long the codes are and how far clusters spread
+    is read from the data, without labels, unless it is given.
+
+    With ``spread="shared"`` it minimises ``sum_i min_j |x_i - C_j|² - (1-λ) |U_j (x_i - C_j)|²``,
+    the loss of the paper: λ = 1 is k-means, one cluster is PCA, λ -> 0 is k-subspaces. With
+    ``spread="own"`` every cluster has its own variance along each component and its own noise off
+    them (section 5 in full, a mixture of probabilistic PCAs): no component is a mixture of
+    spheres, d-1 of them are one of full Gaussians.
 
     Parameters
     ----------
-    n_clusters : int, default=8
-        k, the number of autoencoders.
-    latent_dim : int, default=2
-        h, the length of a code; at most the number of features.
-    latent_penalty : float in (0, 1] or "auto", default=0.1
-        λ, the weight of the squared code in the cost. "auto" estimates it from the data: the
-        ratio of the variance per direction off and along the components.
-    assignment : {"lloyd", "projected", "constrained", "em"}, default="lloyd"
+    n_clusters : int, "auto" or sequence of int, default=8
+        k, the number of autoencoders, or numbers to compare; "auto" compares 1 to 10. See
+        :func:`tensorae.choose`.
+    latent_dim : int or "auto", default="auto"
+        h, the length of a code; at most the number of features, and one less where spreads are
+        own. "auto" reads it from the data; with own spreads each cluster has its own number of
+        components that count, see ``latent_dims_``.
+    latent_penalty : float in (0, 1] or "auto", default="auto"
+        λ, the weight of the squared code in the cost of a shared spread. "auto" estimates it
+        from the data: the ratio of the variance per direction off and along the components.
+    spread : {"auto", "shared", "own"}, default="auto"
+        Whether one λ and one noise serve all clusters, as in the paper, or each has its own
+        variances. "auto" lets the data decide, unless a number for ``latent_penalty`` says
+        "shared".
+    assignment : {"auto", "lloyd", "projected", "constrained", "em"}, default="auto"
         How the assignments are updated: the cheapest autoencoder (Option 3 of the paper), a
-        projected (2) or exponentiated (1) gradient step, or the posterior of section 5.
+        projected (2) or exponentiated (1) gradient step (both for a shared spread only), or the
+        posterior of section 5. "auto" is "lloyd" where ``latent_penalty`` is a number, so that
+        the loss of the paper is minimised, and else "em", which maximises a likelihood.
     init : {"k-means++", "k-means", "random"} or array-like of shape (k, d), default="k-means++"
         First centres. "k-means++": greedy k-means++ seeds, half of the starts after a short
         k-means run; "k-means": all of them after such a run; random rows; or given centres.
@@ -117,8 +136,23 @@ class LinearTAE(BaseTAE):
         Mean variance of each cluster per direction off its components.
     weights_ : ndarray of shape (k,)
         Share of the samples (by weight) in each cluster.
+    spread_ : {"shared", "own"}
+        Whether clusters share one spread.
+    latent_dims_ : ndarray of shape (k,)
+        Components of each cluster that count. With own spreads and ``latent_dim="auto"`` clusters
+        differ; all have as many rows in ``components_`` as the largest (at least one), so that
+        codes are of one length. Rows beyond a cluster's own number show its next directions, but
+        have no variance of their own in its costs.
     latent_penalty_ : float
-        λ that was used.
+        λ that was used; with own spreads the mean ratio of the variances off and along.
+    comparison_ : dict of lists
+        What was compared where something was "auto", a column for each measure and a row for each
+        fit: ``n_clusters``, ``spread``, ``latent_dim``, ``latent_penalty``, ``log_likelihood``,
+        ``n_parameters``, ``bic``, ``hierarchical_bic``, ``icl``, ``cut`` (share of neighbours in
+        different clusters), ``seconds`` and ``chosen``. Where there are many rows it is of a
+        sample. A pandas ``DataFrame`` can be made of it.
+    reason_ : str
+        Why these settings were chosen, in one sentence.
     loss_ : float
         Sum of the costs of all samples (by weight) in their clusters.
     loss_path_ : ndarray
@@ -164,11 +198,12 @@ class LinearTAE(BaseTAE):
 
     def __init__(
         self,
-        n_clusters: int = 8,
-        latent_dim: int = 2,
+        n_clusters: int | str | Sequence[int] = 8,
+        latent_dim: int | str = "auto",
         *,
-        latent_penalty: float | str = 0.1,
-        assignment: str = "lloyd",
+        latent_penalty: float | str = "auto",
+        spread: str = "auto",
+        assignment: str = "auto",
         init: Any = "k-means++",
         n_init: int | str = "auto",
         max_iter: int = 300,
@@ -181,6 +216,7 @@ class LinearTAE(BaseTAE):
         self.n_clusters = n_clusters
         self.latent_dim = latent_dim
         self.latent_penalty = latent_penalty
+        self.spread = spread
         self.assignment = assignment
         self.init = init
         self.n_init = n_init
@@ -231,7 +267,8 @@ class LinearTAE(BaseTAE):
             Itself.
         """
         rows = check_rows(self, X, reset=True, device=self.device)
-        options = linear_options(self.get_params(deep=False), rows)
+        wishes = linear_wishes(self.get_params(deep=False), rows)
+        options = wishes.options
         rng = check_seed(self.random_state, rows.processes)
         known = kept = None
         if sample_weight is not None:
@@ -243,8 +280,12 @@ class LinearTAE(BaseTAE):
             kept, rng = self._checkpoint(rows, checkpoint, checkpoint_every, rng, known)
         with torch.no_grad(), rows.reading():
             resume = None if kept is None else kept.resume
-            solution = solve(rows, options, rng, known_labels=known, observe=kept, resume=resume)
+            solution, comparison = solve_by_evidence(
+                rows, wishes, rng, known_labels=known, observe=kept, resume=resume
+            )
         self._publish(solution, rows)
+        self.comparison_ = {} if comparison is None else comparison.table()
+        self.reason_ = AS_GIVEN if comparison is None else comparison.reason()
         if kept is not None:
             kept.remove()
         self._warn_if_needed()
@@ -257,7 +298,7 @@ class LinearTAE(BaseTAE):
 
     def _check_parameters(self) -> None:
         check_seed(self.random_state)
-        linear_options(self.get_params(deep=False), self._fitted_rows())
+        linear_wishes(self.get_params(deep=False), self._fitted_rows())
 
     @own_settings()
     def partial_fit(
@@ -318,8 +359,7 @@ class LinearTAE(BaseTAE):
         moments, parameters = absorb(
             self._kept_sums(rows.device),
             rows,
-            torch.as_tensor(self.components_, device=rows.device),
-            self.latent_penalty_,
+            self._predictor(rows).unshifted(),
             decay=share,
             estimated_penalty=check_penalty(self.latent_penalty) is None,
         )
@@ -395,17 +435,27 @@ class LinearTAE(BaseTAE):
     def _publish_parameters(self, parameters: Parameters, model: LinearModel, rows: Rows) -> None:
         """Publish what was learned; ``model`` is in the coordinates of the data."""
         kind = np.float32 if rows.dtype == torch.float32 else np.float64
+        spreads = model.spreads
+        self.spread_ = "shared" if spreads is None else "own"
+        self.latent_dims_ = _as_array(parameters.latent_dims)
+        shown = model.components.shape[1]
+        if spreads is not None and self.latent_dim == "auto":
+            # Codes as long as the longest; one component at least is there to look at.
+            shown = min(shown, max(1, int(self.latent_dims_.max())))
         counts, traces = _as_array(parameters.counts), _as_array(parameters.traces)
-        scatter = _as_array(parameters.variances)
+        scatter = _as_array(parameters.variances)[:, :shown]
         members = np.where(counts > 0, counts, 1)
-        d, h = rows.d, scatter.shape[1]
         rest = np.clip(traces - scatter.sum(1), 0, None)
         whole = np.where(traces > 0, traces, 1)
+        noise, along = rest / (members * max(rows.d - shown, 1)), scatter / members[:, None]
+        if spreads is not None:
+            noise, counted = _as_array(spreads.noise), _as_array(spreads.along)[:, :shown]
+            along = np.where(np.arange(shown) < self.latent_dims_[:, None], counted, along)
         self.cluster_centers_ = _as_array(model.centers).astype(kind)
-        self.components_ = _as_array(model.components).astype(kind)
-        self.explained_variance_ = (scatter / members[:, None]).astype(kind)
+        self.components_ = _as_array(model.components)[:, :shown].astype(kind)
+        self.explained_variance_ = along.astype(kind)
         self.explained_variance_ratio_ = (scatter / whole[:, None]).astype(kind)
-        self.noise_variance_ = (rest / (members * max(d - h, 1))).astype(kind)
+        self.noise_variance_ = noise.astype(kind)
         self.weights_ = (counts / counts.sum()).astype(kind)
         self.latent_penalty_ = float(model.latent_penalty)
 
@@ -461,6 +511,7 @@ class LinearTAE(BaseTAE):
             explained_variance=self.explained_variance_,
             noise_variance=self.noise_variance_,
             latent_penalty=self.latent_penalty_,
+            latent_dims=self.latent_dims_ if self.spread_ == "own" else None,
             chunk_rows=size,
         )
 
@@ -483,10 +534,10 @@ class LinearTAE(BaseTAE):
                 ConvergenceWarning,
                 stacklevel=4,
             )
-        n_alive = np.count_nonzero(self.cluster_sizes_)
-        if n_alive < self.n_clusters:
+        n_alive, k = np.count_nonzero(self.cluster_sizes_), len(self.cluster_sizes_)
+        if n_alive < k:
             warnings.warn(
-                f"only {n_alive} of n_clusters={self.n_clusters} clusters have members: X has "
+                f"only {n_alive} of n_clusters={k} clusters have members: X has "
                 "too few different rows for more; lower n_clusters.",
                 ConvergenceWarning,
                 stacklevel=4,

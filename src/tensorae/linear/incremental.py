@@ -15,6 +15,7 @@ from torch import Tensor
 
 from tensorae.linear.model import LinearModel
 from tensorae.linear.moments import Moments
+from tensorae.linear.own_spreads import PRIOR_STRENGTH, OwnEstimation, within_covariance
 from tensorae.linear.sweeps import cheapest
 from tensorae.linear.update import Directions, Estimation, Parameters, fix_signs
 from tensorae.rows.rows import ACCURATE, Rows
@@ -28,8 +29,7 @@ SMALLEST_COUNT = 1e-6
 def absorb(
     moments: Moments,
     rows: Rows,
-    components: Tensor,
-    latent_penalty: float,
+    model: LinearModel,
     *,
     decay: float,
     estimated_penalty: bool,
@@ -42,9 +42,8 @@ def absorb(
         Of all rows so far, about the clusters' means; one start.
     rows : Rows
         The batch, in memory.
-    components : Tensor of shape (k, h, d)
-    latent_penalty : float
-        λ so far.
+    model : LinearModel
+        The present one, in the coordinates of the data; no dimension of starts.
     decay : float
         Share of their weight that old rows keep.
     estimated_penalty : bool
@@ -60,23 +59,40 @@ def absorb(
     # About the present centres' mean, so that nothing is lost to rounding far from zero.
     origin = (moments.counts[0] @ moments.references[0]) / moments.counts.sum()
     rows = rows.moved(origin, dtype=ACCURATE)
-    penalty = torch.tensor([latent_penalty], dtype=ACCURATE, device=rows.device)
-    model = LinearModel(moments.references - origin, components.to(ACCURATE)[None], penalty)
-    moments = _decayed(moments, model.centers, decay)
-    _add(moments, rows, cheapest(rows, model)[0][0])
-    everyone = torch.arange(rows.n, device=rows.device)
-    estimation = Estimation(
-        latent_dim=components.shape[1],
-        n_features=rows.d,
-        latent_penalty=None if estimated_penalty else latent_penalty,
-        directions=Directions(rows.select(everyone), rows.all_weights()),
-        variance_floor=torch.finfo(ACCURATE).tiny ** 0.5,
-    )
-    found = estimation.last(moments, model)
+    present = replace(model.to(ACCURATE).as_start(), centers=moments.references - origin)
+    moments = _decayed(moments, present.centers, decay)
+    _add(moments, rows, cheapest(rows, present)[0][0])
+    estimation = _estimation(moments, rows, present, estimated_penalty=estimated_penalty)
+    found = estimation.last(moments, present)
     signed = fix_signs(found.model.components)
     shaped = replace(found.model, components=signed).shifted(origin)
     new = Moments.about_means(moments.counts, shaped.centers, moments.scatters())
     return new, replace(found, model=shaped)
+
+
+def _estimation(
+    moments: Moments, rows: Rows, model: LinearModel, *, estimated_penalty: bool
+) -> Estimation:
+    """How parameters follow from the sums: as they did in the fit of the first batch."""
+    everyone = torch.arange(rows.n, device=rows.device)
+    shared = Estimation(
+        latent_dim=model.components.shape[-2],
+        n_features=rows.d,
+        latent_penalty=None if estimated_penalty else float(model.latent_penalty),
+        directions=Directions(rows.select(everyone), rows.all_weights()),
+        variance_floor=torch.finfo(ACCURATE).tiny ** 0.5,
+    )
+    if model.spreads is None:
+        return shared
+    total = moments.counts.sum()
+    between = moments.centers()[0] * (moments.counts[0] / total).sqrt().unsqueeze(1)
+    covariance = moments.scatters()[0].sum(0) / total + between.mT @ between
+    return OwnEstimation(
+        **vars(shared),
+        prior=within_covariance(covariance, moments.counts.shape[1]),
+        strength=PRIOR_STRENGTH,
+        dims=tuple((model.spreads.along > model.spreads.noise.unsqueeze(-1)).sum(-1)[0].tolist()),
+    )
 
 
 def in_order_of(centers: Tensor, moments: Moments) -> Moments:

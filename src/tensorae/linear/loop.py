@@ -12,7 +12,7 @@ Shapes: n samples, k clusters, d features, h latent, r starts.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, fields, replace
+from dataclasses import dataclass, replace
 from typing import Any
 
 import torch
@@ -22,12 +22,13 @@ from tensorae._fields import MisfitError
 from tensorae.assignment import RULES, Rule
 from tensorae.linear.moments import Moments
 from tensorae.linear.pruning import PrunedSweep
+from tensorae.linear.runs import Course, Run, State, longer, positions
 from tensorae.linear.states import check_state
 from tensorae.linear.sweeps import Assigned, ChunkSweep, Sweep, TableSweep, cheapest, fits_table
 from tensorae.linear.update import Estimation, Parameters
 from tensorae.rows.rows import Rows
 
-__all__ = ["Alternation", "Course", "Observer", "Run", "State"]
+__all__ = ["Alternation", "Observer"]
 
 # Options 1 and 2: S starts near, not at, the first labels: a weight of zero never comes back.
 SOFTNESS = 0.1
@@ -37,134 +38,6 @@ STEP_GROWTH = 1.2
 LONGEST_GROWTH = 200
 # S is at rest where no entry changes by more than this.
 VERTEX_TOLERANCE = 1e-6
-
-
-@dataclass(frozen=True)
-class Course:
-    """Loss, objective and mean entropy of S along one start, after every iteration.
-
-    The objective is what is minimised: the loss, or minus the log-likelihood where S or λ follows
-    from the model of section 5. It never rises.
-    """
-
-    loss: tuple[float, ...] = ()
-    objective: tuple[float, ...] = ()
-    entropy: tuple[float, ...] = ()
-
-    def __add__(self, later: Course) -> Course:
-        return Course(
-            self.loss + later.loss,
-            self.objective + later.objective,
-            self.entropy + later.entropy,
-        )
-
-
-@dataclass(frozen=True)
-class Run:
-    """One start, run to its end.
-
-    Attributes
-    ----------
-    start : int
-        Its number.
-    parameters : Parameters
-        A batch of this one start.
-    moments : Moments
-        The sums that the parameters were made from.
-    labels : Tensor of shape (n,)
-    course : Course
-    objective : float
-        At the end.
-    n_iter : int
-    converged : bool
-    """
-
-    start: int
-    parameters: Parameters
-    moments: Moments
-    labels: Tensor
-    course: Course
-    objective: float
-    n_iter: int
-    converged: bool
-
-
-@dataclass(frozen=True)
-class State:
-    """r starts side by side, after ``n_iter`` iterations.
-
-    Attributes
-    ----------
-    n_iter : int
-    starts : tuple of int
-        Numbers of those that still run.
-    members : Tensor of shape (r, n) or (r, n, k)
-        Labels, or S where it is soft.
-    moments : Moments
-    parameters : Parameters
-    courses : tuple of Course
-        One for each start that still runs.
-    ended : tuple of Run
-    sweep : Sweep
-        What goes over the data, with what it remembers between passes.
-    """
-
-    n_iter: int
-    starts: tuple[int, ...]
-    members: Tensor
-    moments: Moments
-    parameters: Parameters
-    courses: tuple[Course, ...]
-    ended: tuple[Run, ...]
-    sweep: Sweep
-
-    def state_dict(self) -> dict[str, Any]:
-        """Return the state of a single start by names: tensors, numbers and lists."""
-        names = ("references", "counts", "sums", "squares", "seconds")
-        course = self.courses[0]
-        return {
-            "step": self.n_iter,
-            "course": {path.name: list(getattr(course, path.name)) for path in fields(Course)},
-            "members": self.members,
-            "moments": {name: getattr(self.moments, name) for name in names},
-            "parameters": self.parameters.state_dict(),
-            "n_features": self.parameters.n_features,
-            "sweep": self.sweep.state_dict(),
-        }
-
-    def without(self, ended: Tensor, settled: Tensor) -> State:
-        """Let the starts that ended (r,) leave; they have converged where they settled."""
-        leaving, staying = _positions(ended), _positions(~ended)
-        if not leaving:
-            return self
-        runs = tuple(self._run(position, bool(settled[position])) for position in leaving)
-        left = replace(
-            self,
-            starts=tuple(self.starts[position] for position in staying),
-            courses=tuple(self.courses[position] for position in staying),
-            ended=self.ended + runs,
-        )
-        if not staying:
-            return left
-        on = torch.tensor(staying, device=self.members.device)
-        self.sweep.keep_starts(on)
-        members, moments = self.members[on], self.moments[on]
-        return replace(left, members=members, moments=moments, parameters=self.parameters[on])
-
-    def _run(self, position: int, converged: bool) -> Run:
-        only = torch.tensor([position], device=self.members.device)
-        members = self.members[position]
-        return Run(
-            start=self.starts[position],
-            parameters=self.parameters[only],
-            # The last one's sums are its own from now on: no copy of what may be large.
-            moments=self.moments if len(self.starts) == 1 else self.moments[only],
-            labels=members.clone() if members.ndim == 1 else members.argmax(-1).to(torch.int32),
-            course=self.courses[position],
-            objective=self.courses[position].objective[-1],
-            n_iter=self.n_iter,
-            converged=converged,
-        )
 
 
 Observer = Callable[[State], Any]
@@ -207,6 +80,31 @@ class Alternation:
         runs = sorted(state.ended, key=lambda run: run.start)
         return runs if self.rule.hard or self.rule.probabilistic else self._to_vertices(runs)
 
+    def race(self, labels: Tensor, passes: int, survivors: int) -> list[Run]:
+        """Run starts from labels (r, n) for a few passes, and only the best ones to their end."""
+        state = self.init(labels)
+        while state.n_iter < passes and not self.finished(state):
+            state = self.step(state)
+        reached = [course.objective[-1] for course in state.courses]
+        if len(reached) > 1:
+            slack = self.tol * self.rows.total
+            state = state.keeping(_best_different(reached, survivors, slack))
+        return self.run(state)
+
+    def going_on(self, run: Run) -> State:
+        """State of a run that ended, to go on from with other limits."""
+        members = run.labels[None].clone()
+        return State(
+            n_iter=run.n_iter,
+            starts=(0,),
+            members=members if self.rule.hard else self._softened(members),
+            moments=run.moments,
+            parameters=run.parameters,
+            courses=(run.course,),
+            ended=(),
+            sweep=self._sweep(1),
+        )
+
     def init(self, labels: Tensor) -> State:
         """First sums and parameters, with no cluster empty: equal ones would never part again."""
         sweep = self._sweep(labels.shape[0])
@@ -219,8 +117,7 @@ class Alternation:
             parameters = self._shared(self.estimation.first(moments))
         courses = (Course(),) * len(labels)
         if self.rule.hard:
-            objective = self._hard_objective(parameters)
-            courses = _longer(courses, loss=parameters.loss, objective=objective)
+            courses = longer(courses, loss=parameters.loss, objective=parameters.objective)
         members = labels if self.rule.hard else self._softened(labels)
         starts = tuple(range(len(labels)))
         return State(0, starts, members, moments, parameters, courses, (), sweep)
@@ -231,7 +128,7 @@ class Alternation:
         sweep = self._sweep(1)
         sweep.load_state_dict(state["sweep"])
         parameters = Parameters.of_state_dict(state["parameters"], state["n_features"])
-        reached = float(self._hard_objective(parameters)) if self.rule.hard else None
+        reached = float(parameters.objective) if self.rule.hard else None
         if reached and abs(state["course"]["objective"][-1] - reached) > 1e-6 * abs(reached):
             raise MisfitError(f"the path of the objective must end at {reached}")
         return State(
@@ -254,10 +151,17 @@ class Alternation:
             raise MisfitError(f"step must lie between 1 and {self.max_iter - 1}")
         if state["n_features"] != self.estimation.n_features:
             raise MisfitError(f"n_features must be {self.estimation.n_features}")
-        check_state(state, sizes, dtype=self.rows.dtype, soft=soft, total=self.rows.total)
+        check_state(
+            state,
+            sizes,
+            dtype=self.rows.dtype,
+            soft=soft,
+            own=self.estimation.own,
+            total=self.rows.total,
+        )
         penalty, given = self.estimation.latent_penalty, state["parameters"]["latent_penalty"]
-        if penalty is not None and float(given) != penalty:
-            raise MisfitError(f"latent_penalty must be {penalty}, got {float(given)}")
+        if penalty is not None and bool((given != penalty).any()):
+            raise MisfitError(f"latent_penalty must be {penalty}, got {given.tolist()}")
 
     def step(self, state: State) -> State:
         """Assign, update; starts that have settled end."""
@@ -274,7 +178,7 @@ class Alternation:
             members=assigned.members,
             moments=assigned.moments,
             parameters=parameters,
-            courses=_longer(
+            courses=longer(
                 state.courses, parameters.loss, objective=objective, entropy=assigned.entropy
             ),
         )
@@ -286,9 +190,10 @@ class Alternation:
 
     def _sweep(self, n_starts: int) -> Sweep:
         """Pick the sweep that is fastest for this size of data."""
-        if fits_table(self.rows, n_starts, self.n_clusters):
+        if fits_table(self.rows, n_starts, self.n_clusters, soft=not self.rule.hard):
             return TableSweep(self.rows)
-        if not self.rows.streamed and PrunedSweep.pays(self.rows, n_starts, self.n_clusters):
+        prunable = not self.rows.streamed and not self.estimation.own
+        if prunable and PrunedSweep.pays(self.rows, n_starts, self.n_clusters):
             return PrunedSweep(self.rows)
         return ChunkSweep(self.rows)
 
@@ -308,15 +213,14 @@ class Alternation:
         rows than clusters and nothing to gain.
         """
         moments, empty = assigned.moments, self._empty(assigned.moments)
-        for start in _positions(empty.any(1)):
+        for start in positions(empty.any(1)):
             costs = cheapest(self.rows, before.model[start])[1]
-            for cluster in _positions(empty[start]):
-                floor = self.estimation.variance_floor * self.rows.d
-                worst = self.rows.most_expensive(costs, floor)
+            for cluster in positions(empty[start]):
+                worst = self.rows.most_expensive(costs, self.estimation.least_cost(self.rows.d))
                 if worst is None:
                     break
                 moments = sweep.relabel(assigned.members, moments, worst, (start, cluster))
-                costs[worst] = 0
+                costs[worst] = -torch.inf
         return replace(assigned, moments=moments)
 
     def _empty(self, moments: Moments) -> Tensor:
@@ -340,12 +244,9 @@ class Alternation:
     def _objective(self, assigned: Assigned, parameters: Parameters, before: Parameters) -> Tensor:
         """What is minimised (r,)."""
         if self.rule.probabilistic and assigned.evidence is not None:
-            return self.rows.total * before.log_normalizer() - assigned.evidence
-        return self._hard_objective(parameters)
-
-    def _hard_objective(self, parameters: Parameters) -> Tensor:
-        estimated = self.estimation.latent_penalty is None
-        return parameters.profile() if estimated else parameters.loss
+            likelihood = assigned.evidence - self.rows.total * before.log_normalizer()
+            return before.regularizer - likelihood
+        return parameters.objective
 
     def _settled(
         self, state: State, assigned: Assigned, parameters: Parameters, objective: Tensor
@@ -356,13 +257,14 @@ class Alternation:
             return assigned.moved <= VERTEX_TOLERANCE
         last = [course.objective[-1:] or (float("inf"),) for course in state.courses]
         fall = objective.new_tensor(last).squeeze(1) - objective
-        if self.rule.probabilistic or self.estimation.latent_penalty is None:
+        if self.rule.probabilistic or self.estimation.maximises_likelihood:
             slight = fall <= self.tol * self.rows.total * self.rows.d
         else:
             slight = fall <= self.tol * parameters.loss
         if not self.rule.hard:
             return slight
-        return slight | (assigned.moved == 0) & (parameters.loss >= state.parameters.loss)
+        still = parameters.objective >= state.parameters.objective
+        return slight | (assigned.moved == 0) & still
 
     def _to_vertices(self, runs: list[Run]) -> list[Run]:
         """Close Options 1 and 2 by exact steps, which S has come next to (Theorem 2.2, i)."""
@@ -379,19 +281,10 @@ class Alternation:
         ]
 
 
-def _longer(
-    courses: tuple[Course, ...], loss: Tensor, objective: Tensor, entropy: Tensor | None = None
-) -> tuple[Course, ...]:
-    """Courses with one more value (r,) of each kind."""
-    entropies = [()] * len(courses) if entropy is None else [(e,) for e in entropy.tolist()]
-    return tuple(
-        course + Course((a,), (b,), c)
-        for course, a, b, c in zip(
-            courses, loss.tolist(), objective.tolist(), entropies, strict=True
-        )
-    )
-
-
-def _positions(mask: Tensor) -> list[int]:
-    positions: list[int] = mask.nonzero().flatten().tolist()
-    return positions
+def _best_different(objectives: list[float], most: int, slack: float) -> list[int]:
+    """Positions of the lowest objectives, of those that are equal up to ``slack`` only one."""
+    kept: list[int] = []
+    for position in sorted(range(len(objectives)), key=objectives.__getitem__):
+        if not kept or objectives[position] > objectives[kept[-1]] + slack:
+            kept.append(position)
+    return kept[:most]

@@ -1,11 +1,16 @@
-"""Centres and components -> costs, codes and reconstructions (Eq. 3 of the paper).
+"""Centres, components and spreads -> costs, codes and reconstructions (Eq. 3 of the paper).
+
+Clusters share one spread: their cost is the bracket of Eq. 3. Or each has its own (section 5 in
+full, a mixture of probabilistic PCAs): then it is minus twice the log of weight times density.
 
 Shapes: n samples, k clusters, d features, h latent; "..." are starts fitted side by side.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+import math
+from collections.abc import Callable
+from dataclasses import dataclass, fields, replace
 from functools import cached_property
 from typing import Any
 
@@ -15,10 +20,44 @@ from torch import Tensor
 from tensorae.assignment import posterior
 from tensorae.rows.rows import ACCURATE, cached_rows
 
-__all__ = ["FoldedModel", "LinearModel", "LinearPredictor", "score_errors", "winners"]
+__all__ = [
+    "FoldedModel", "LinearModel", "LinearPredictor", "Spreads", "score_errors", "winners",
+]  # fmt: skip
 
 # Errors of a score, in units of the precision times the squared lengths that went into it.
 ROUNDING = 16
+
+
+@dataclass(frozen=True)
+class Spreads:
+    """How far the members of each cluster lie from its centre, and how many there are.
+
+    Attributes
+    ----------
+    noise : Tensor of shape (..., k)
+        σ_j², the variance in every direction off the components.
+    along : Tensor of shape (..., k, h)
+        Variance along each component; that of the noise where a component does not count.
+    offsets : Tensor of shape (..., k)
+        Minus twice the log of weight times density at the centre.
+    """
+
+    noise: Tensor
+    along: Tensor
+    offsets: Tensor
+
+    @classmethod
+    def of_variances(
+        cls, noise: Tensor, along: Tensor, log_weights: Tensor, n_features: int
+    ) -> Spreads:
+        """Spreads of clusters with these variances and mixing weights."""
+        h = along.shape[-1]
+        volumes = along.log().sum(-1) + (n_features - h) * noise.log()
+        return cls(noise, along, volumes + n_features * math.log(2 * math.pi) - 2 * log_weights)
+
+    def each(self, change: Callable[[Tensor], Tensor]) -> Spreads:
+        """Return the same with ``change`` done to every tensor."""
+        return Spreads(*(change(getattr(self, field.name)) for field in fields(self)))
 
 
 @dataclass(frozen=True)
@@ -32,12 +71,15 @@ class LinearModel:
     components : Tensor of shape (..., k, h, d)
         U_j, orthonormal rows.
     latent_penalty : Tensor of shape (...)
-        λ, one per start.
+        λ, one per start; where spreads are own, it plays no part in the costs.
+    spreads : Spreads or None
+        None where all clusters share one.
     """
 
     centers: Tensor
     components: Tensor
     latent_penalty: Tensor
+    spreads: Spreads | None = None
 
     @classmethod
     def nearest(cls, centers: Tensor) -> LinearModel:
@@ -48,21 +90,32 @@ class LinearModel:
     def fold(self) -> FoldedModel:
         """Rewrite the costs so that a pass over the data is one matrix product.
 
-        With A = √(1-λ) U_j and C̃_j = C_j - AᵀA C_j the cost is
-        |x|² - (2 C̃_j·x + |A x|² - C̃_j·C_j).
+        With a weight s_j on squared distances (one, or 1/σ_j²), A = √(s_j g) U_j for gains g along
+        the components (1-λ, or 1-σ_j²/variance) and C̃_j = s_j C_j - AᵀA C_j the cost is
+        s_j |x|² - (2 C̃_j·x + |A x|² - C̃_j·C_j), plus the offset of an own spread.
         """
-        scale = (1 - self.latent_penalty).clamp(min=0).sqrt()[..., None, None, None]
-        projections = self.components * scale
+        scales: Tensor | None = None
+        if self.spreads is None:
+            gains = (1 - self.latent_penalty)[..., None, None]
+            points = self.centers
+        else:
+            scales = 1 / self.spreads.noise
+            gains = scales.unsqueeze(-1) - 1 / self.spreads.along
+            points = self.centers * scales.unsqueeze(-1)
+        projections = self.components * gains.clamp(min=0).sqrt().unsqueeze(-1)
         along = (projections @ self.centers.unsqueeze(-1)).squeeze(-1)
-        bent = self.centers - (along.unsqueeze(-2) @ projections).squeeze(-2)
+        bent = points - (along.unsqueeze(-2) @ projections).squeeze(-2)
         offsets = (bent * self.centers).sum(-1)
+        if self.spreads is not None:
+            offsets = offsets + self.spreads.offsets
         weights = torch.cat([2 * bent.unsqueeze(-3), projections.transpose(-3, -2)], dim=-3)
-        return FoldedModel(weights, offsets)
+        return FoldedModel(weights, offsets, scales)
 
     def costs(self, x: Tensor) -> Tensor:
         """Cost of every sample under every autoencoder, the bracket of Eq. 3.
 
-        ``costs_ij = |x_i - C_j|² - (1-λ) |U_j (x_i - C_j)|²``, squares summed over features.
+        ``costs_ij = |x_i - C_j|² - (1-λ) |U_j (x_i - C_j)|²``, squares summed over features; where
+        spreads are own, minus twice the log of weight times density.
 
         Parameters
         ----------
@@ -94,48 +147,79 @@ class LinearModel:
 
     def to(self, dtype: torch.dtype) -> LinearModel:
         """Return the same model in another precision."""
-        return LinearModel(
-            self.centers.to(dtype), self.components.to(dtype), self.latent_penalty.to(dtype)
-        )
+        return self._each(lambda part: part.to(dtype))
+
+    def working(self, dtype: torch.dtype) -> LinearModel:
+        """Return the same model in the precision in which rows of ``dtype`` are costed.
+
+        Densities of narrow clusters need all digits; distances of one unit do not.
+        """
+        return self.to(dtype) if self.spreads is None else self
 
     def __getitem__(self, start: int | Tensor) -> LinearModel:
-        return LinearModel(self.centers[start], self.components[start], self.latent_penalty[start])
+        return self._each(lambda part: part[start])
+
+    def as_start(self) -> LinearModel:
+        """Return the same model as a batch of one start."""
+        return self._each(lambda part: part.unsqueeze(0))
 
     def reordered(self, order: Tensor) -> LinearModel:
         """Number the clusters anew, in all starts: cluster ``order[j]`` becomes j."""
-        return replace(
-            self,
-            centers=self.centers.index_select(-2, order),
-            components=self.components.index_select(-3, order),
+        # Clusters come after the starts, whose number of dimensions λ knows.
+        place = self.latent_penalty.ndim
+        return self._each(
+            lambda part: part if part.ndim == place else part.index_select(place, order)
+        )
+
+    def _each(self, change: Callable[[Tensor], Tensor]) -> LinearModel:
+        return LinearModel(
+            change(self.centers),
+            change(self.components),
+            change(self.latent_penalty),
+            None if self.spreads is None else self.spreads.each(change),
         )
 
 
 @dataclass(frozen=True)
 class FoldedModel:
-    """Weights (..., 1+h, k, d) and offsets (..., k) of :meth:`LinearModel.fold`."""
+    """Weights (..., 1+h, k, d), offsets and scales (..., k) of :meth:`LinearModel.fold`.
+
+    Scales are None where all are one: then |x|² is left out of the scores.
+    """
 
     weights: Tensor
     offsets: Tensor
+    scales: Tensor | None = None
 
     def __getitem__(self, starts: slice) -> FoldedModel:
-        return FoldedModel(self.weights[starts], self.offsets[starts])
+        scales = None if self.scales is None else self.scales[starts]
+        return FoldedModel(self.weights[starts], self.offsets[starts], scales)
 
     def scores(self, x: Tensor) -> Tensor:
-        """``|x|² - costs``, shape (..., k, n): the largest score wins the sample.
+        """``|x|² - costs``, or ``-costs`` with scales, (..., k, n): the largest score wins.
 
         The layout is transposed because the reductions then run along contiguous memory.
         """
+        x = x.to(self.weights.dtype)
         *starts, blocks, k, d = self.weights.shape
         products = (self.weights.reshape(-1, d) @ x.mT).view(*starts, blocks, k, x.shape[0])
         scores = products.select(-3, 0)
         for block in range(1, blocks):
             latent = products.select(-3, block)
             scores.addcmul_(latent, latent)
+        if self.scales is not None:
+            scores.addcmul_(self.scales.unsqueeze(-1), x.square().sum(-1), value=-1)
         return scores.sub_(self.offsets.unsqueeze(-1))
+
+    def costs_of(self, scores: Tensor, x: Tensor) -> Tensor:
+        """Costs (..., m) for scores (..., m) of rows (m, d)."""
+        if self.scales is not None:
+            return -scores
+        return (x.square().sum(-1) - scores).clamp_(min=0)
 
     def costs(self, x: Tensor) -> Tensor:
         """Costs (..., n, k) of samples (n, d); see :meth:`LinearModel.costs`."""
-        return (x.square().sum(-1) - self.scores(x)).clamp_(min=0).mT
+        return self.costs_of(self.scores(x), x).mT
 
 
 @dataclass(frozen=True)
@@ -153,7 +237,7 @@ class LinearPredictor:
         Mean of the data.
     log_weights : Tensor of shape (k,)
     noise_variance : Tensor of shape ()
-        s² of the model of section 5.
+        s² of the model of section 5, where spreads are shared.
     chunk_rows : int
         Rows to be asked about at a time.
     """
@@ -176,9 +260,10 @@ class LinearPredictor:
         explained_variance: Any,
         noise_variance: Any,
         latent_penalty: float,
+        latent_dims: Any,
         chunk_rows: int | None,
     ) -> LinearPredictor:
-        """Set up from the published arrays."""
+        """Set up from the published arrays; ``latent_dims`` is None where spreads are shared."""
         points, axes, shares, spreads, rest, penalty = (
             torch.as_tensor(values, dtype=ACCURATE, device=device)
             for values in (
@@ -189,9 +274,17 @@ class LinearPredictor:
         # A number that single precision has, so that rows of either precision lose nothing by it.
         rounded = mean.float().to(ACCURATE)
         shift = torch.where(rounded.isfinite(), rounded, mean)
-        model = LinearModel(points - shift, axes, penalty)
-        # The noise variance of section 5's model is the mean cost per number in X.
         h, d = axes.shape[-2:]
+        own = None
+        if latent_dims is not None:
+            counted = (
+                torch.arange(h, device=device)
+                < torch.as_tensor(latent_dims, device=device)[:, None]
+            )
+            along = torch.where(counted, spreads, rest[:, None])
+            own = Spreads.of_variances(rest, along, shares.log(), d)
+        model = LinearModel(points - shift, axes, penalty, own)
+        # The noise variance of section 5's model is the mean cost per number in X.
         costs = rest * (d - h) + penalty * spreads.sum(1)
         return cls(
             model=model,
@@ -208,7 +301,7 @@ class LinearPredictor:
 
     def cheapest(self, x: Tensor) -> tuple[Tensor, Tensor]:
         """Label and smallest cost (m,) of rows (m, d)."""
-        if x.dtype == ACCURATE:
+        if x.dtype == ACCURATE or self.model.spreads is not None:
             accurate = self.costs(x).min(1)
             return accurate.indices, accurate.values
         z = x - self.shift.to(x.dtype)
@@ -234,7 +327,31 @@ class LinearPredictor:
 
     def posterior(self, costs: Tensor) -> Tensor:
         """Probabilities (m, k) of the clusters, given the costs (m, k)."""
+        if self.model.spreads is not None:
+            return torch.softmax(-costs / 2, dim=1)
         return posterior(costs, self.log_weights, self.noise_variance)
+
+    def log_density(self, x: Tensor) -> Tensor:
+        """Log of the density (m,) of section 5's mixture at rows (m, d)."""
+        costs = self.costs(x)
+        if self.model.spreads is not None:
+            return torch.logsumexp(-costs / 2, dim=1)
+        h, d = self.model.components.shape[-2:]
+        noise = self.noise_variance.clamp(min=torch.finfo(ACCURATE).tiny)
+        volume = d * (2 * math.pi * noise).log() - h * self.model.latent_penalty.log()
+        return torch.logsumexp(self.log_weights - costs / (2 * noise), dim=1) - volume / 2
+
+    def unshifted(self) -> LinearModel:
+        """Return the model in the coordinates of the data."""
+        return self.model.shifted(self.shift)
+
+    def variances(self) -> tuple[Tensor, Tensor]:
+        """Variance of the density off (k,) and along (k, h) the components of each cluster."""
+        if self.model.spreads is not None:
+            return self.model.spreads.noise, self.model.spreads.along
+        k, h = self.model.components.shape[:2]
+        off = self.noise_variance.expand(k)
+        return off, (off / self.model.latent_penalty).unsqueeze(1).expand(k, h)
 
     @cached_property
     def _single(self) -> FoldedModel:

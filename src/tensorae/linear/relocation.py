@@ -15,8 +15,9 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from tensorae.linear.loop import Alternation, Run
+from tensorae.linear.loop import Alternation
 from tensorae.linear.model import LinearModel
+from tensorae.linear.runs import Run
 from tensorae.linear.sweeps import cheapest
 from tensorae.linear.update import RANK_TOLERANCE
 from tensorae.rows.rows import Rows

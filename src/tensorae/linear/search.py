@@ -5,6 +5,8 @@ Shapes: n samples, k clusters, d features, h latent, r starts.
 
 from __future__ import annotations
 
+import copy
+import math
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from typing import Any
@@ -14,17 +16,20 @@ import torch
 from torch import Tensor
 
 from tensorae.assignment import Rule
-from tensorae.linear.loop import Alternation, Observer, Run, State
+from tensorae.linear.loop import Alternation, Observer
 from tensorae.linear.model import LinearModel
 from tensorae.linear.moments import Moments
+from tensorae.linear.own_spreads import PRIOR_STRENGTH, OwnEstimation, within_covariance
+from tensorae.linear.portfolio import first_labels
 from tensorae.linear.relocation import relocate, rescue
+from tensorae.linear.runs import Run, State
 from tensorae.linear.span import Span
 from tensorae.linear.starts import k_means_plus_plus, random_rows, short_k_means
 from tensorae.linear.sweeps import ChunkSweep, cheapest, fits_table
 from tensorae.linear.update import RANK_TOLERANCE, Directions, Estimation, fix_signs
 from tensorae.rows.rows import ACCURATE, LARGE_WIDTH, Rows, cached_rows
 
-__all__ = ["Solution", "SolverOptions", "solve"]
+__all__ = ["Resume", "Search", "Solution", "SolverOptions", "in_space", "is_wide", "solve"]
 
 Resume = Callable[[Callable[[Mapping[str, Any]], State], torch.device], State | None]
 
@@ -43,6 +48,10 @@ SAMPLE_ROWS = (4096, 32768)
 SAMPLE_ROWS_PER_CLUSTER = 1000
 # Starts run side by side while they fit in this many bytes.
 BATCH_BYTES = 48_000_000
+# Starts of fits with own spreads run for so many passes; then only the best go on.
+RACE_PASSES, SURVIVORS = 4, 3
+# Nats per row that a pass has to gain for a start to go on, until the best one is known.
+RACE_TOLERANCE = 1e-4
 # Share of the data's variance that double precision can no longer tell from zero.
 VARIANCE_FLOOR = 1e-13
 
@@ -65,6 +74,16 @@ class SolverOptions:
     tol : float
     chunk_rows : int or None
         Rows that are worked on at a time; None lets the solver choose.
+    own_spread : bool
+        Whether every cluster has its own variances instead of sharing one λ and one noise.
+    free_dims : bool
+        Whether clusters with own spreads have as many components as pay, up to ``latent_dim``.
+    trimmed : bool
+        The same, but decided once, when the fit is closed.
+    n_counted : int or None
+        Components that count in clusters with own spreads; None for all.
+    prior_strength : float
+        Members that the prior of own spreads counts as in each cluster.
     """
 
     n_clusters: int
@@ -76,6 +95,11 @@ class SolverOptions:
     max_iter: int
     tol: float
     chunk_rows: int | None = None
+    own_spread: bool = False
+    free_dims: bool = False
+    trimmed: bool = False
+    n_counted: int | None = None
+    prior_strength: float = PRIOR_STRENGTH
 
 
 @dataclass(frozen=True)
@@ -133,7 +157,7 @@ def solve(
     -------
     Solution
     """
-    if span is None and _is_wide(rows, options.latent_dim):
+    if span is None and is_wide(rows, options.latent_dim):
         return _solve_in_span(
             rows, options, rng, known_labels=known_labels, observe=observe, resume=resume
         )
@@ -141,14 +165,12 @@ def solve(
     chance = rng if isinstance(options.init, str) else np.random.RandomState(0)
     # Clusters that the user numbered keep their numbers.
     reorder = known_labels is None and isinstance(options.init, str)
-    search = _Search(rows, options, chance, span)
-    run = search.closed(search.best_run(known_labels, observe, resume), reorder=reorder)
-    shift = search.rows.shift
-    model = run.parameters.model[0]
-    return Solution(model.shifted(shift.to(model.centers.dtype)), run, shift, search.n_starts)
+    search = Search(rows, options, chance, span)
+    run = search.best_run(known_labels, observe, resume)
+    return search.solution(run, reorder=reorder)
 
 
-def _is_wide(rows: Rows, h: int) -> bool:
+def is_wide(rows: Rows, h: int) -> bool:
     """Tell whether rows in memory span so little that turning the space pays."""
     return not rows.streamed and rows.d >= LARGE_WIDTH and rows.d > 2 * max(rows.n, h)
 
@@ -163,14 +185,29 @@ def _solve_in_span(
     if not isinstance(given, str):
         options = replace(options, init=span.inside(given))
     inside = Rows(span.inside(data), rows.weights)
-    solution = solve(inside, options, rng, span=span, **others)
+    return in_space(solve(inside, options, rng, span=span, **others), span)
+
+
+def in_space(solution: Solution, span: Span) -> Solution:
+    """Return a solution in the coordinates of a plane as one in those of the data."""
     model = span.embed(solution.model)
     model = replace(model, components=fix_signs(model.components))
     return replace(solution, model=model, span=span)
 
 
-class _Search:
-    """One fit: its rows about their mean, and a sample of them in an order of their own."""
+class Search:
+    """One fit: its rows about their mean, and a sample of them in an order of their own.
+
+    Parameters
+    ----------
+    rows : Rows
+    options : SolverOptions
+    rng : RandomState
+    span : Span, optional
+        The plane in whose coordinates ``rows`` are.
+    most_sampled : int, optional
+        Rows that starts are tried on, where there are many; chosen by their size if not given.
+    """
 
     def __init__(
         self,
@@ -178,6 +215,7 @@ class _Search:
         options: SolverOptions,
         rng: np.random.RandomState,
         span: Span | None = None,
+        most_sampled: int | None = None,
     ) -> None:
         self.options, self.rng, self.n_starts = options, rng, 1
         n_scores = options.n_clusters * (options.latent_dim + 1)
@@ -186,7 +224,7 @@ class _Search:
         self.rows = rows = rows.in_chunks(chunk_rows).centered()
         n_features = rows.d if span is None else span.axes.shape[1]
         wanted = min(SAMPLE_ROWS_PER_CLUSTER * options.n_clusters, SAMPLE_ENTRIES // rows.d)
-        size = min(max(wanted, SAMPLE_ROWS[0]), SAMPLE_ROWS[1])
+        size = most_sampled or min(max(wanted, SAMPLE_ROWS[0]), SAMPLE_ROWS[1])
         # Drawn in the space of the data, so that turning wide data changes nothing.
         direction = torch.as_tensor(rng.standard_normal(n_features), device=rows.device)
         if span is not None:
@@ -194,16 +232,43 @@ class _Search:
         # Starts are searched for where the rows are in memory: all of them, or a sample.
         self.in_memory = rows.collected(2 * size)
         self.sample = self.in_memory.sample(direction, size, rng.uniform())
-        x, weights = self.sample.data, self.sample.all_weights()
+        self.n_features, self.n_evidence = n_features, rows.evidence()
+        self.estimation = self._estimation()
+
+    def with_options(self, options: SolverOptions) -> Search:
+        """Return a search for other settings among the same rows."""
+        other = copy.copy(self)
+        other.options = options
+        other.estimation = other._estimation()
+        return other
+
+    def _estimation(self) -> Estimation:
+        """How parameters follow from moments."""
+        o, x, weights = self.options, self.sample.data, self.sample.all_weights()
         spread = (weights @ x.square().sum(1)) / weights.sum()
-        floor = max(VARIANCE_FLOOR * float(spread) / rows.d, torch.finfo(ACCURATE).tiny ** 0.5)
-        self.estimation = Estimation(
-            latent_dim=options.latent_dim,
-            n_features=n_features,
-            latent_penalty=options.latent_penalty,
+        floor = max(VARIANCE_FLOOR * float(spread) / x.shape[1], torch.finfo(ACCURATE).tiny ** 0.5)
+        shared = Estimation(
+            latent_dim=o.latent_dim,
+            n_features=self.n_features,
+            latent_penalty=o.latent_penalty,
             directions=Directions(x, weights),
             variance_floor=floor,
         )
+        if not o.own_spread:
+            return shared
+        return OwnEstimation(
+            **vars(shared),
+            prior=within_covariance(_covariance(x, weights), o.n_clusters),
+            # Rows count as what they weigh, so the prior's do too.
+            strength=o.prior_strength * self.rows.total / self.n_evidence,
+            price=self.price if o.free_dims else 0.0,
+            dims=None if o.n_counted is None else (o.n_counted,) * o.n_clusters,
+        )
+
+    @property
+    def price(self) -> float:
+        """What a parameter has to add to the log-likelihood to be worth it (BIC)."""
+        return math.log(self.n_evidence) / 2 * self.rows.total / self.n_evidence
 
     def alternation(self, rows: Rows) -> Alternation:
         """Return the alternation over ``rows``, all of the data or a sample of it."""
@@ -224,23 +289,68 @@ class _Search:
         if isinstance(self.options.init, Tensor):
             centers = self.options.init.to(self.rows.dtype) - self.rows.shift
             return self._run_one(LinearModel.nearest(centers[None]), observe, resume)
+        if self.options.own_spread and self.options.n_init != 1:
+            return self._own_run(observe, resume)
         self.n_starts = self.options.n_init or AUTO_STARTS
         starts = [LinearModel.nearest(self._seeds(self.n_starts))]
         if self.options.n_init == 1:
             return self._run_one(starts[0], observe, resume)
         if self.options.n_init is not None:
             return self._run_all(self.rows, starts)[0]
+        rows, order = self.searched()
+        best = self._searched(rows, starts, order)
+        return self.over_all(best, observe, resume)
+
+    def searched(self) -> tuple[Rows, Tensor]:
+        """Rows among which starts are tried, all or a sample, and an order of their own of them."""
         if not self.in_memory.streamed and self.in_memory.n <= 2 * self.sample.n:
-            places = self.sample.places
-            assert places is not None  # rows in memory know
-            best = self._searched(self.in_memory, starts, places)
-            return self._as_own(best) if self.rows.streamed else best
+            assert self.sample.places is not None  # rows in memory know
+            return self.in_memory, self.sample.places
         # Starts choose among basins; a sample is enough to tell them apart.
         sample = self.sample.in_chunks(self.rows.chunk_rows).accurate_if_small()
-        order = torch.arange(sample.n, device=sample.device)
-        model = self._searched(sample, starts, order).parameters.model
-        self.rows.same_in_all(model.centers, model.components, model.latent_penalty)
+        return sample, torch.arange(sample.n, device=sample.device)
+
+    def over_all(self, best: Run, observe: Observer | None, resume: Resume | None) -> Run:
+        """The best run among ``searched`` rows as one over all."""
+        if best.labels.shape[0] == self.in_memory.n and not self.in_memory.streamed:
+            if not (best.converged and self.options.rule.hard):
+                loop = self.alternation(self.in_memory)
+                best = loop.run(loop.going_on(best))[0]
+            return self._as_own(best) if self.rows.streamed else best
+        model = best.parameters.model
+        tensors = [model.centers, model.components, model.latent_penalty]
+        if model.spreads is not None:
+            tensors += [model.spreads.noise, model.spreads.along, model.spreads.offsets]
+        self.rows.same_in_all(*tensors)
         return self._run_one(model, observe, resume)
+
+    def _own_run(self, observe: Observer | None, resume: Resume | None) -> Run:
+        """Best run with own spreads, from first labels of many kinds."""
+        rows, _ = self.searched()
+        return self.over_all(self.raced(rows, self.first_labels(rows)), observe, resume)
+
+    def first_labels(self, rows: Rows) -> Tensor:
+        """First labels (r, n) of ``searched`` rows, for fits that maximise a likelihood."""
+        wanted, k = self.options.n_init, self.options.n_clusters
+        labels = first_labels(rows, self.sample, k, self.estimation, self.rng)
+        while wanted is not None and k > 1 and len(labels) < wanted:
+            more = first_labels(rows, self.sample, k, self.estimation, self.rng)
+            labels = torch.cat([labels, more])
+        labels = labels if wanted is None else labels[:wanted]
+        self.n_starts = len(labels)
+        return labels
+
+    def raced(self, rows: Rows, labels: Tensor) -> Run:
+        """Best run from first labels (r, n), of which only the best go on to their end."""
+        alternation = self.alternation(rows)
+        loose = max(alternation.tol, RACE_TOLERANCE / self.n_features)
+        race = replace(alternation, tol=loose)
+        size = max(1, BATCH_BYTES // self._bytes_per_start(rows))
+        runs: list[Run] = []
+        for batch in labels.split(size):
+            runs += race.race(batch, RACE_PASSES, SURVIVORS)
+            runs = [min(runs, key=lambda run: run.objective)]
+        return runs[0]
 
     def _as_own(self, run: Run) -> Run:
         """The first process's run over all rows as that of the rows here."""
@@ -339,6 +449,12 @@ class _Search:
 
     # The best one -----------------------------------------------------------------------------
 
+    def solution(self, run: Run, *, reorder: bool) -> Solution:
+        """The best run, closed, in the coordinates of the data."""
+        run = self.closed(run, reorder=reorder)
+        shift, model = self.rows.shift, run.parameters.model[0]
+        return Solution(model.shifted(shift.to(model.centers.dtype)), run, shift, self.n_starts)
+
     def closed(self, run: Run, *, reorder: bool) -> Run:
         """Sums about the clusters' own means, components to full precision, signs fixed.
 
@@ -351,7 +467,10 @@ class _Search:
             order = moments.largest_first()
             moments, model = moments.reordered(order), model.reordered(order)
             labels = order.argsort().to(labels.dtype)[labels.long()]
-        parameters = self.estimation.last(moments, model)
+        estimation = self.estimation
+        if self.options.trimmed and isinstance(estimation, OwnEstimation):
+            estimation = replace(estimation, price=self.price)
+        parameters = estimation.last(moments, model)
         signed = replace(parameters.model, components=fix_signs(parameters.model.components))
         parameters = replace(parameters, model=signed)
         return replace(run, moments=moments, parameters=parameters, labels=labels)
@@ -361,7 +480,8 @@ class _Search:
 
         Where the model is k-means the subspaces do not matter.
         """
-        if self.options.latent_penalty == 1 or self.options.latent_dim == self.rows.d:
+        o = self.options
+        if o.own_spread or o.latent_penalty == 1 or o.latent_dim in (0, self.rows.d):
             return False
         smallest = run.parameters.variances[0, :, -1]
         lacking = smallest <= RANK_TOLERANCE * run.parameters.traces.sum()
@@ -377,3 +497,9 @@ class _Search:
             return sweep.soft_pass(run.parameters.model, unkept, rule, context).moments
         tabulated = fits_table(self.in_memory, 1, k)
         return sweep.moments(run.labels[None], k) if tabulated else run.moments
+
+
+def _covariance(x: Tensor, weights: Tensor) -> Tensor:
+    """Covariance (d, d) of centred rows (n, d)."""
+    x, weights = x.to(ACCURATE), weights.to(ACCURATE)
+    return (x * weights.unsqueeze(1)).mT @ x / weights.sum()

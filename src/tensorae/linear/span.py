@@ -8,7 +8,7 @@ Shapes: n samples, k clusters, d features, p <= d directions of the plane.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import torch
 from torch import Tensor
@@ -47,8 +47,8 @@ class Span:
 
     def embed(self, model: LinearModel) -> LinearModel:
         """Return a model of the coordinates as a model of the points."""
-        return LinearModel(
-            self.origin + model.centers @ self.axes,
-            model.components @ self.axes,
-            model.latent_penalty,
+        return replace(
+            model,
+            centers=self.origin + model.centers @ self.axes,
+            components=model.components @ self.axes,
         )

@@ -28,8 +28,16 @@ PARAMETERS = {
     "counts": Field("r k", DOUBLE, low=0),
     "traces": Field("r k", DOUBLE, low=0),
     "loss": Field("r", DOUBLE),
+    "objective": Field("r", DOUBLE),
+    "regularizer": Field("r", DOUBLE),
     "noise_variance": Field("r", DOUBLE, low=torch.finfo(torch.float64).tiny),
+    "latent_dims": Field("r k", WHOLE, low=0),
 }  # fmt: skip
+SPREADS = {
+    "noise": Field("r k", DOUBLE, low=torch.finfo(torch.float64).tiny),
+    "along": Field("r k h", DOUBLE, low=torch.finfo(torch.float64).tiny),
+    "offsets": Field("r k", DOUBLE),
+}
 MOMENTS = {
     "references": Field("r k d", DOUBLE),
     "counts": Field("r k", DOUBLE, low=0),
@@ -62,15 +70,17 @@ def check_state(
     *,
     dtype: torch.dtype,
     soft: bool,
+    own: bool,
     total: float,
 ) -> None:
     """Refuse a ``state_dict`` of a single start that is not one of this fit.
 
     ``sizes`` are those of its letters: m, k, d and h. Rows are of type ``dtype`` and weigh
-    ``total``; members are kept for them as labels, or as S where it is soft.
+    ``total``; members are kept for them as labels, or as S where it is soft. Spreads are ``own`` or
+    shared.
     """
     known = {**sizes, "r": 1, "w": 2}
-    check_fields(state["parameters"], PARAMETERS, known)
+    check_fields(state["parameters"], PARAMETERS | SPREADS if own else PARAMETERS, known)
     check_fields(state["moments"], MOMENTS, known)
     _check_members(state["members"], known, dtype, soft=soft)
     if state["sweep"]:

@@ -19,7 +19,7 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from tensorae.assignment import AssignmentContext, Rule, log_evidence
+from tensorae.assignment import AssignmentContext, Rule, shares
 from tensorae.linear.model import FoldedModel, LinearModel, winners
 from tensorae.linear.moments import Moments, Movers, positive
 from tensorae.rows.rows import ACCURATE, CACHED_BYTES, Rows
@@ -28,6 +28,8 @@ __all__ = ["Assigned", "ChunkSweep", "Sweep", "TableSweep", "cheapest", "fits_ta
 
 # Tabulated products pay while the one matrix product stays around a millisecond.
 TABLE_WORK = 20_000_000
+# Soft sums have no movers to follow: without a table each cluster is summed on its own.
+SOFT_TABLE_WORK = 200_000_000
 TABLE_ENTRIES = 2_000_000
 
 
@@ -146,7 +148,7 @@ class TableSweep(_WithoutMemory):
         """Update S by ``rule`` and sum anew."""
         new, entropies, evidence = _updated(rule, model.costs(self.x), assignments, context)
         weights = self.rows.all_weights().to(new.dtype)
-        change = (new - assignments).abs().amax((-2, -1))
+        change = _change(rule, new, assignments)
         entropy = entropies @ weights / self.rows.total
         return Assigned(new, self._sum(new.mT), change, entropy, evidence @ weights)
 
@@ -186,7 +188,7 @@ class ChunkSweep(_WithoutMemory):
 
     def hard_pass(self, model: LinearModel, labels: Tensor, moments: Moments) -> Assigned:
         """Give every row to its cheapest autoencoder; sums follow the rows that moved."""
-        folded = model.to(self.rows.dtype).fold()
+        folded = model.working(self.rows.dtype).fold()
         change = self._change_of(moments)
         movers = Movers(self.rows, change)
         moved = torch.zeros(labels.shape[0], dtype=torch.long, device=labels.device)
@@ -202,18 +204,19 @@ class ChunkSweep(_WithoutMemory):
         self, model: LinearModel, assignments: Tensor, rule: Rule, context: AssignmentContext
     ) -> Assigned:
         """Update S by ``rule`` in place, where it is kept, and sum anew."""
-        working = model.to(self.rows.dtype)
+        folded = model.working(self.rows.dtype).fold()
         moments = Moments.zeros(model.centers, self.rows.dtype)
         r, kept, k = assignments.shape
         change, entropy, evidence = model.centers.new_zeros(3, r)
         for place, x in self.rows.chunks():
-            costs = working.costs(x)
+            costs = folded.costs(x)
             # Where there is no room for S, the rule is one that needs no previous one.
             old = assignments[:, place] if kept else costs
-            new, entropies, log_density = _updated(rule, costs, old, context.to(x.dtype))
+            results = _updated(rule, costs, old, context.to(costs.dtype))
+            new, entropies, log_density = (result.to(x.dtype) for result in results)
             weights = self.rows.weights
             flat = x.new_ones(x.shape[0]) if weights is None else weights[place]
-            change = torch.maximum(change, (new - old).abs().amax((-2, -1)))
+            change = torch.maximum(change, _change(rule, new, old))
             entropy += entropies @ flat / self.rows.total
             evidence += log_density @ flat
             if kept:
@@ -297,22 +300,23 @@ def cheapest(rows: Rows, model: LinearModel) -> tuple[Tensor, Tensor]:
 
     ``predict`` does the same with the published numbers.
     """
-    folded = model.to(rows.dtype).fold()
+    folded = model.working(rows.dtype).fold()
     shape = (*model.centers.shape[:-2], rows.n)
     labels = torch.empty(shape, dtype=torch.int32, device=rows.device)
     costs = torch.empty(shape, dtype=rows.dtype, device=rows.device)
     for place, x in rows.chunks():
         labels[..., place], best = winners(folded.scores(x))
-        costs[..., place] = (x.square().sum(-1) - best).clamp_(min=0)
+        costs[..., place] = folded.costs_of(best, x)
     return labels, costs
 
 
-def fits_table(rows: Rows, n_starts: int, k: int) -> bool:
+def fits_table(rows: Rows, n_starts: int, k: int, *, soft: bool = False) -> bool:
     """Tell whether the data is in memory and small enough for tabulated products."""
     if rows.streamed:
         return False
     products = rows.n * (rows.d * (rows.d + 1) // 2)
-    return products <= TABLE_ENTRIES and n_starts * k * products <= TABLE_WORK
+    most = SOFT_TABLE_WORK if soft else TABLE_WORK
+    return products <= TABLE_ENTRIES and n_starts * k * products <= most
 
 
 def _start_groups(folded: FoldedModel, x: Tensor) -> list[slice]:
@@ -333,12 +337,19 @@ def _changes(scores: Tensor, old: Tensor) -> tuple[Tensor, Tensor, Tensor]:
     return starts, columns, scores[starts, :, columns].argmax(-1)
 
 
+def _change(rule: Rule, new: Tensor, old: Tensor) -> Tensor:
+    """Largest change (r,) of an entry of S; infinite where nobody asks, since a likelihood does."""
+    if rule.probabilistic:
+        return new.new_full(new.shape[:1], torch.inf)
+    return (new - old).abs().amax((-2, -1))
+
+
 def _updated(
     rule: Rule, costs: Tensor, previous: Tensor, context: AssignmentContext
 ) -> tuple[Tensor, Tensor, Tensor]:
     """New assignments (r, m, k), their entropies (r, m), and log evidences (r, m) or zeros."""
+    if rule.probabilistic:
+        return shares(costs, context)
     new = rule.function(costs, previous, context)
     entropies: Tensor = torch.special.entr(new).sum(-1)
-    if rule.probabilistic:
-        return new, entropies, log_evidence(costs, context)
     return new, entropies, torch.zeros_like(costs[..., 0])

@@ -14,7 +14,7 @@ import torch
 from torch import Tensor
 
 from tensorae.assignment import AssignmentContext
-from tensorae.linear.model import LinearModel
+from tensorae.linear.model import LinearModel, Spreads
 from tensorae.linear.moments import Moments
 from tensorae.linear.subspaces import (
     Subspaces,
@@ -24,7 +24,7 @@ from tensorae.linear.subspaces import (
 )
 from tensorae.rows.rows import ACCURATE, LARGE_WIDTH
 
-__all__ = ["RANK_TOLERANCE", "Directions", "Estimation", "Parameters", "fix_signs"]
+__all__ = ["RANK_TOLERANCE", "Directions", "Estimation", "Means", "Parameters", "fix_signs"]
 
 # Eigenvalues below this share of the whole data's scatter are rounding, not variance.
 RANK_TOLERANCE = 1e-12
@@ -50,9 +50,16 @@ class Parameters:
     traces : Tensor of shape (r, k)
         Whole scatter of each cluster.
     loss : Tensor of shape (r,)
-        L_λ, the loss that these parameters reach for the assignments they were made from.
+        Sum of the costs, which these parameters reach for the assignments they were made from.
+    objective : Tensor of shape (r,)
+        What is minimised for such assignments: the loss, or minus the log-likelihood, with the
+        regularizer.
+    regularizer : Tensor of shape (r,)
+        Price of the parameters themselves; zero where spreads are shared.
     noise_variance : Tensor of shape (r,)
-        s² of the model of section 5.
+        s² of the model of section 5 with one spread.
+    latent_dims : Tensor of shape (r, k)
+        Components of each cluster that count.
     n_features : int
         d of the data, which is more than the model's own where wide data was turned.
     """
@@ -62,7 +69,10 @@ class Parameters:
     counts: Tensor
     traces: Tensor
     loss: Tensor
+    objective: Tensor
+    regularizer: Tensor
     noise_variance: Tensor
+    latent_dims: Tensor
     n_features: int
 
     def __getitem__(self, start: int | Tensor) -> Parameters:
@@ -71,41 +81,57 @@ class Parameters:
 
     def state_dict(self) -> dict[str, Tensor]:
         """All tensors by their names."""
-        model = {field.name: getattr(self.model, field.name) for field in fields(LinearModel)}
-        return model | self._rest()
+        model, spreads = self.model, self.model.spreads
+        tensors = {
+            "centers": model.centers,
+            "components": model.components,
+            "latent_penalty": model.latent_penalty,
+        }
+        if spreads is not None:
+            tensors |= {field.name: getattr(spreads, field.name) for field in fields(Spreads)}
+        return tensors | self._rest()
 
     @classmethod
     def of_state_dict(cls, state: dict[str, Tensor], n_features: int) -> Parameters:
         """Put together what ``state_dict`` gave."""
         rest = dict(state)
-        model = LinearModel(**{field.name: rest.pop(field.name) for field in fields(LinearModel)})
+        spreads = None
+        if "along" in rest:
+            spreads = Spreads(**{field.name: rest.pop(field.name) for field in fields(Spreads)})
+        model = LinearModel(
+            rest.pop("centers"), rest.pop("components"), rest.pop("latent_penalty"), spreads
+        )
         return cls(model=model, n_features=n_features, **rest)
 
     def _rest(self) -> dict[str, Tensor]:
-        names = ("variances", "counts", "traces", "loss", "noise_variance")
+        others = ("model", "n_features")
+        names = (field.name for field in fields(self) if field.name not in others)
         return {name: getattr(self, name) for name in names}
 
     def context(self, step: float) -> AssignmentContext:
         """What an assignment rule needs; ``step`` is in units of one over the mean cost."""
         weights = self.counts / self.counts.sum(-1, keepdim=True)
-        tiny = torch.finfo(weights.dtype).tiny
+        log_weights = weights.clamp(min=torch.finfo(weights.dtype).tiny).log()
+        noise = self.noise_variance
+        if self.model.spreads is not None:
+            # Costs that are minus twice a log density know weights and variances.
+            log_weights, noise = torch.zeros_like(log_weights), torch.ones_like(noise)
         mean_cost = self.noise_variance * self.n_features
         return AssignmentContext(
-            step_size=step / mean_cost,
-            log_weights=weights.clamp(min=tiny).log(),
-            noise_variance=self.noise_variance,
+            step_size=step / mean_cost, log_weights=log_weights, noise_variance=noise
         )
 
     def log_normalizer(self) -> Tensor:
-        """Log of the Gaussian's normalising constant (r,), the same for every cluster."""
-        h, d = self.model.components.shape[-2], self.n_features
-        return (
-            d * (2 * math.pi * self.noise_variance).log() - h * self.model.latent_penalty.log()
-        ) / 2
+        """Log of what evidences (r,) have to be divided by, the same for every cluster."""
+        if self.model.spreads is not None:
+            return torch.zeros_like(self.loss)
+        h = self.model.components.shape[-2]
+        return _log_volume(self.noise_variance, self.model.latent_penalty, h, self.n_features)
 
-    def profile(self) -> Tensor:
-        """Minus the log-likelihood (r,) for given assignments, at the best noise variance."""
-        return self.counts.sum(-1) * (self.log_normalizer() + self.n_features / 2)
+
+def _log_volume(noise: Tensor, penalty: Tensor, h: int, d: int) -> Tensor:
+    """Log of the normalising constant (r,) of a Gaussian of section 5's model with one spread."""
+    return (d * (2 * math.pi * noise).log() - h * penalty.log()) / 2
 
 
 @dataclass(frozen=True)
@@ -135,11 +161,12 @@ class Directions:
         return fix_signs(torch.linalg.svd(x, full_matrices=False)[2])
 
 
-class _Means(NamedTuple):
-    """Means (r, k, d) of the clusters and the traces (r, k) of their scatters."""
+class Means(NamedTuple):
+    """Means (r, k, d) of the clusters, the traces (r, k) of their scatters, and λ (r,) if given."""
 
     centers: Tensor
     traces: Tensor
+    penalty: Tensor | None
 
 
 @dataclass(frozen=True)
@@ -151,8 +178,8 @@ class Estimation:
     latent_dim : int
     n_features : int
         d of the data, which is more than that of the moments where wide data was turned.
-    latent_penalty : float or None
-        λ; None where it is estimated.
+    latent_penalty : float, Tensor of shape (r,) or None
+        λ, for all starts or for each; None where it is estimated.
     directions : Directions
         Stand in for those of clusters that vary in fewer than h.
     variance_floor : float
@@ -161,7 +188,7 @@ class Estimation:
 
     latent_dim: int
     n_features: int
-    latent_penalty: float | None
+    latent_penalty: float | Tensor | None
     directions: Directions
     variance_floor: float
 
@@ -169,7 +196,11 @@ class Estimation:
         """Parameters from moments alone."""
         r, k, d = moments.sums.shape
         main = self.directions.main[: self.latent_dim]
-        found = _Means(moments.centers(), moments.traces())
+        given = self.latent_penalty
+        if given is not None:
+            given = torch.as_tensor(given, dtype=moments.sums.dtype, device=moments.sums.device)
+            given = given.expand(r)
+        found = Means(moments.centers(), moments.traces(), given)
         if r * k * d**3 <= EXACT_WORK or self.prefers_exact(d) or len(main) < self.latent_dim:
             return self._assemble(moments, found, self.exact(moments.scatters()))
         components = main.expand(r, k, -1, -1)
@@ -201,12 +232,26 @@ class Estimation:
         """Tell whether a full eigendecomposition is cheaper than an improvement step."""
         return d <= 24 or 3 * self.latent_dim >= d
 
+    @property
+    def own(self) -> bool:
+        """Whether every cluster has a spread of its own."""
+        return False
+
+    @property
+    def maximises_likelihood(self) -> bool:
+        """Whether hard assignments, too, are judged by a likelihood instead of the loss."""
+        return self.latent_penalty is None
+
+    def least_cost(self, d: int) -> float:
+        """Largest cost of a row that gains nothing by a cluster of its own."""
+        return self.variance_floor * d
+
     def exact(self, scatters: Tensor) -> Subspaces:
         """Top-h eigenvectors of scatters (r, k, d, d) by full eigendecomposition (Theorem 2.2)."""
-        h = self.latent_dim
+        first = scatters.shape[-1] - self.latent_dim
         values, vectors = torch.linalg.eigh(scatters)
-        components = vectors[..., -h:].flip(-1).mT.contiguous()
-        return self._completed(Subspaces(components, values[..., -h:].flip(-1).clamp(min=0)))
+        components = vectors[..., first:].flip(-1).mT.contiguous()
+        return self._completed(Subspaces(components, values[..., first:].flip(-1).clamp(min=0)))
 
     def improved(self, moments: Moments, components: Tensor) -> Subspaces:
         """One step from components (r, k, h, d) towards the top-h eigenvectors."""
@@ -234,36 +279,45 @@ class Estimation:
             components[start, j] = _gram_schmidt(candidates, h)
         return Subspaces(components, torch.where(lacking, 0, found.variances))
 
-    @staticmethod
-    def _means(moments: Moments, previous: LinearModel) -> _Means:
+    def _means(self, moments: Moments, previous: LinearModel) -> Means:
         """Means and scatters; a cluster without members keeps its centre."""
         alive = (moments.counts > 0).unsqueeze(-1)
         centers = torch.where(alive, moments.centers(), previous.centers)
-        return _Means(centers, moments.traces())
+        given = None if self.latent_penalty is None else previous.latent_penalty
+        return Means(centers, moments.traces(), given)
 
-    def _assemble(self, moments: Moments, found: _Means, subspaces: Subspaces) -> Parameters:
+    def _assemble(self, moments: Moments, found: Means, subspaces: Subspaces) -> Parameters:
         h, d = self.latent_dim, self.n_features
         total = found.traces.sum(-1)
         latent = torch.minimum(subspaces.variances.sum((-2, -1)), total)
         residual = total - latent
-        penalty = self._penalty(residual, latent, d - h, h)
+        penalty = self._penalty(found.penalty, residual, latent)
         loss = residual + penalty * latent
-        noise = (loss / (moments.counts.sum(-1) * d)).clamp(min=self.variance_floor)
+        members = moments.counts.sum(-1)
+        noise = (loss / (members * d)).clamp(min=self.variance_floor)
+        objective = loss
+        if self.maximises_likelihood:
+            # At the best noise variance for the assignments.
+            objective = members * (_log_volume(noise, penalty, h, d) + d / 2)
         return Parameters(
             model=LinearModel(found.centers, subspaces.components, penalty),
             variances=subspaces.variances,
             counts=moments.counts,
             traces=found.traces,
             loss=loss,
+            objective=objective,
+            regularizer=torch.zeros_like(loss),
             noise_variance=noise,
+            latent_dims=torch.full_like(moments.counts, h, dtype=torch.long),
             n_features=d,
         )
 
-    def _penalty(self, residual: Tensor, latent: Tensor, rest: int, h: int) -> Tensor:
+    def _penalty(self, given: Tensor | None, residual: Tensor, latent: Tensor) -> Tensor:
         """λ (r,): as given, or where the likelihood of section 5's model is largest."""
-        if self.latent_penalty is not None:
-            return torch.full_like(residual, self.latent_penalty)
-        if rest == 0:
+        h, rest = self.latent_dim, self.n_features - self.latent_dim
+        if given is not None:
+            return given
+        if rest == 0 or h == 0:
             return torch.ones_like(residual)
         best = (residual / rest) / (latent / h).clamp(min=torch.finfo(latent.dtype).tiny)
         return best.clamp(SMALLEST_PENALTY, 1.0)

@@ -6,6 +6,7 @@ shows or saves anything, and none changes matplotlib's settings.
 
 from __future__ import annotations
 
+from tensorae.plotting.choice import plot_comparison
 from tensorae.plotting.clusters import plot_cluster_pairs, plot_clusters, plot_loadings
 from tensorae.plotting.images import plot_reconstructions
 from tensorae.plotting.members import plot_confidence, plot_costs, plot_embedding
@@ -23,5 +24,6 @@ __all__ = [
     "plot_costs",
     "plot_history",
     "plot_sizes",
+    "plot_comparison",
     "cluster_colors",
 ]

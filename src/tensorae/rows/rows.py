@@ -230,7 +230,7 @@ class Rows:
         None where no cost is above ``floor``. Rows without weight do not count.
         """
         if self.weights is not None:
-            costs = torch.where(self.weights > 0, costs, 0)
+            costs = torch.where(self.weights > 0, costs, -torch.inf)
         row = int(costs.argmax())
         if float(costs[row]) <= floor:
             return None
@@ -251,6 +251,18 @@ class Rows:
         if self.weights is None:
             return torch.ones(self.n, dtype=self.dtype, device=self.device)
         return self.weights
+
+    def evidence(self) -> float:
+        """How many rows the weights stand for.
+
+        A weight of two is a row that occurs twice; weights that sum to less than there are rows
+        say nothing about their number, and rows without weight are not there.
+        """
+        if self.weights is None:
+            return float(self.count)
+        present = (self.weights > 0).sum(dtype=ACCURATE)
+        self.add_up(present)
+        return max(self.total, float(present))
 
     def add_up(self, *sums: Tensor) -> None:
         """Add the sums of all processes that share the rows, in place."""

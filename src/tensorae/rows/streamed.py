@@ -108,7 +108,7 @@ class StreamedRows(Rows):
     def most_expensive(self, costs: Tensor, floor: float) -> Tensor | None:
         """Indices here of all rows with the values of the most expensive row of all processes."""
         row = int(costs.argmax()) if self.n else -1
-        largest = self.processes.of_each(float(costs[row]) if self.n else 0.0, self.device)
+        largest = self.processes.of_each(float(costs[row]) if self.n else -torch.inf, self.device)
         if float(largest.max()) <= floor:
             return None
         values = torch.zeros(self.d, dtype=self.dtype, device=self.device)

@@ -48,6 +48,8 @@ COMMON = {
 }
 # Files of 0.1.0 do not have them.
 ADDED = {"cluster_sizes_": Field("k", WHOLE, low=0)}
+LATENT_DIMS = {"latent_dims_": Field("k", WHOLE, low=0)}
+SPREADS = ("shared", "own")
 LINEAR = {
     **COMMON,
     "components_": Field("k h d"),
@@ -89,18 +91,19 @@ HISTORY = {
 
 
 def _pack_linear(model: Any) -> Packed:
-    tree = _packed(vars(model), LINEAR | ADDED)
+    tree = _packed(vars(model), LINEAR | ADDED | LATENT_DIMS)
     if model._frame is not None:
         tree["frame"] = _packed(dict(zip(FRAME, model._frame, strict=True)), FRAME)
     if model._moments is not None:
         tree["moments"] = _packed(model._moments, MOMENTS)
     else:
         tree["denoiser"] = _packed(vars(model._denoiser), DENOISER)
-    return tree, {}
+    return tree, {"spread": model.spread_}
 
 
-def _restore_linear(model: Any, tensors: Tensors, _details: Any, sizes: dict[str, int]) -> None:
+def _restore_linear(model: Any, tensors: Tensors, details: Any, sizes: dict[str, int]) -> None:
     _restore(model, tensors, LINEAR, sizes)
+    _restore_spread(model, tensors, details, sizes)
     lengths = np.linalg.norm(model.components_, axis=2)
     if not np.allclose(lengths, 1, atol=LENGTH_TOLERANCE):
         raise MisfitError(
@@ -118,6 +121,21 @@ def _restore_linear(model: Any, tensors: Tensors, _details: Any, sizes: dict[str
         model._moments = {name: moments[name].numpy() for name in MOMENTS}
     else:
         model._denoiser = _denoiser(part(tensors, "denoiser"), sizes)
+
+
+def _restore_spread(model: Any, tensors: Tensors, details: Any, sizes: dict[str, int]) -> None:
+    """Whether variances are own, and how many components count; files of 0.1.0 share one spread."""
+    model.spread_ = details.get("spread", "shared") if isinstance(details, dict) else "shared"
+    if model.spread_ not in SPREADS:
+        raise MisfitError(f"spread must be one of {', '.join(SPREADS)}, got {model.spread_!r:.40}")
+    k, h = model.components_.shape[:2]
+    counted = {"latent_dims_": torch.full((k,), h), **tensors}
+    check_fields(counted, LATENT_DIMS, sizes)
+    model.latent_dims_ = counted["latent_dims_"].numpy()
+    if model.latent_dims_.max() > h:
+        raise MisfitError(f"latent_dims_ must be at most {h}, got {model.latent_dims_.max()}")
+    if model.spread_ == "own" and not model.noise_variance_.min() > 0:
+        raise MisfitError("noise_variance_ must be above zero where spreads are own")
 
 
 def _pack_deep(model: Any) -> Packed:

@@ -1,0 +1,409 @@
+"""What the user left open -> settings, by evidence from the data alone.
+
+For each number of clusters all families are fitted from the same first labels, on a sample where
+there are many rows. Neighbouring numbers help each other to starts: clusters that were split or put
+together. Families are told apart by the integrated completed likelihood (``evidence``), numbers by
+the same and by whether valleys lie between clusters (``valleys``).
+
+Shapes: n samples, k clusters, d features, h latent, r starts.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+import torch
+from sklearn.metrics import adjusted_rand_score
+from torch import Tensor
+
+from tensorae.linear.evidence import Evidence, evidence_of, log_joint
+from tensorae.linear.loop import Observer
+from tensorae.linear.neighbors import NeighborGraph
+from tensorae.linear.runs import Run
+from tensorae.linear.search import (
+    Resume,
+    Search,
+    Solution,
+    SolverOptions,
+    in_space,
+    is_wide,
+    solve,
+)
+from tensorae.linear.span import Span
+from tensorae.linear.valleys import merged, valley
+from tensorae.rows.rows import ACCURATE, Rows
+
+__all__ = ["Comparison", "Fitted", "Wishes", "solve_by_evidence"]
+
+# Most components that "auto" gives a cluster.
+MOST_COMPONENTS = 32
+# Rows per cluster and feature below which full covariances are too much for "auto".
+FULL_ROWS = 3
+# Rows that are enough to tell settings apart; up to twice as many are used.
+SEARCHED_ROWS, SEARCHED_ROWS_PER_CLUSTER = 2000, 100
+# Weight of neighbours that are cut apart, beside ICL per row.
+CUT_WEIGHT = 10.0
+# The paper's family is kept where its clusters agree this much (adjusted Rand index) with those of
+# the best family, and where its ICL is not more than this above that.
+ALIKE, CLOSE = 0.9, 100.0
+# Clusters with fewer members are outliers, and no reason to count one more.
+LEAST_MEMBERS = 5
+# Nats per sample that one more cluster has to gain.
+LEAST_GAIN = 0.01
+# Pairs with a valley below the first and a gain of two Gaussians below the second are one heap;
+# clusters that a step has cut apart with a valley above the last are two.
+SHALLOW, SMALL_GAIN, DEEP = 1.8, 0.3, 3.5
+# Starts that the fits for one cluster less and one more give.
+SPLITS = MERGES = 2
+
+
+@dataclass(frozen=True)
+class Wishes:
+    """What a user asked for, and what was left to the data.
+
+    Attributes
+    ----------
+    options : SolverOptions
+        All that is settled; what is open has a value that means nothing.
+    n_clusters : tuple of int
+        Numbers of clusters to compare, rising.
+    latent_dim : int or None
+        h; None where it is open.
+    own_spread : bool or None
+        Whether spreads are own; None where it is open.
+    """
+
+    options: SolverOptions
+    n_clusters: tuple[int, ...]
+    latent_dim: int | None
+    own_spread: bool | None
+
+    def families(self, k: int, n: float, d: int) -> Iterator[SolverOptions]:
+        """Settings to compare for k clusters in n rows of d features."""
+        options = replace(self.options, n_clusters=k)
+        if self.own_spread is not True:
+            yield from self._shared(options, d)
+        if self.own_spread is not False:
+            yield from self._own(options, n, d)
+
+    def _shared(self, options: SolverOptions, d: int) -> Iterator[SolverOptions]:
+        shared = replace(options, own_spread=False)
+        if self.latent_dim is not None:
+            yield replace(shared, latent_dim=self.latent_dim)
+            return
+        if options.latent_penalty is None:
+            yield replace(shared, latent_dim=1, latent_penalty=1.0)
+        if d > 1:
+            yield replace(shared, latent_dim=1)
+
+    def _own(self, options: SolverOptions, n: float, d: int) -> Iterator[SolverOptions]:
+        own = replace(options, own_spread=True)
+        if self.latent_dim is not None:
+            yield replace(own, latent_dim=self.latent_dim)
+            return
+        yield replace(own, latent_dim=min(1, d - 1), n_counted=0)
+        if d > 1:
+            h = min(d - 1, MOST_COMPONENTS)
+            full = n >= FULL_ROWS * d * options.n_clusters
+            yield replace(own, latent_dim=h, free_dims=not full, trimmed=full)
+
+
+@dataclass(frozen=True)
+class Fitted:
+    """Settings, their best run among the rows that were searched, and what speaks for it.
+
+    ``cut`` is how much its clusters cut neighbours apart; ``seconds`` are those that it took.
+    """
+
+    options: SolverOptions
+    run: Run
+    evidence: Evidence
+    cut: float
+    seconds: float
+
+    @property
+    def latent_penalty(self) -> float:
+        """λ, or what stands for it where spreads are own."""
+        return float(self.run.parameters.model.latent_penalty)
+
+    def named(self) -> str:
+        """Say what kind of clusters these are."""
+        k = "1 cluster" if self.n_clusters == 1 else f"{self.n_clusters} clusters"
+        if not self.options.own_spread:
+            h = self.options.latent_dim
+            round_ones = self.latent_penalty == 1 or h == 0
+            shape = "round" if round_ones else f"{h} component{'s'[: h > 1]} each"
+            return f"{k} with one spread, {shape}"
+        dims = self.run.parameters.latent_dims[0].tolist()
+        low, high = min(dims), max(dims)
+        if high == 0:
+            return f"{k} with own spreads, round"
+        span = str(high) if low == high else f"{low} to {high}"
+        return f"{k} with own spreads, {span} component{'s'[: high > 1]} each"
+
+    @property
+    def score(self) -> float:
+        """What families are compared by: the lower the better."""
+        return self.evidence.icl / self.evidence.n + CUT_WEIGHT * self.cut
+
+    @property
+    def n_clusters(self) -> int:
+        """Their number."""
+        return self.options.n_clusters
+
+
+def solve_by_evidence(
+    rows: Rows,
+    wishes: Wishes,
+    rng: np.random.RandomState,
+    *,
+    known_labels: Tensor | None = None,
+    observe: Observer | None = None,
+    resume: Resume | None = None,
+) -> tuple[Solution, Comparison | None]:
+    """Fit the settings that the evidence is for.
+
+    Parameters
+    ----------
+    rows : Rows
+    wishes : Wishes
+    rng : RandomState
+    known_labels, observe, resume
+        As for :func:`tensorae.linear.search.solve`.
+
+    Returns
+    -------
+    Solution
+    Comparison or None
+        What was compared; None where nothing was open.
+    """
+    k = wishes.n_clusters[-1]
+    families = list(wishes.families(k, rows.evidence(), rows.d))
+    as_asked: dict[str, Any] = {"known_labels": known_labels, "observe": observe, "resume": resume}
+    if len(wishes.n_clusters) == len(families) == 1:
+        return solve(rows, families[0], rng, **as_asked), None
+    comparison = _compared(rows, wishes, rng)
+    if known_labels is None and isinstance(wishes.options.init, str):
+        return comparison.solution(observe, resume), comparison
+    # Settings are chosen as if nothing were known; what is known then decides the clusters.
+    options = replace(comparison.chosen.options, init=wishes.options.init)
+    return solve(rows, options, rng, **as_asked), comparison
+
+
+def _compared(rows: Rows, wishes: Wishes, rng: np.random.RandomState) -> Comparison:
+    """Compare all settings, wide data in the coordinates of the plane that it spans."""
+    if not is_wide(rows, wishes.n_clusters[-1]):
+        return Comparison(rows, wishes, rng)
+    span = Span.of(rows.data, 1)
+    return Comparison(Rows(span.inside(rows.data), rows.weights), wishes, rng, span)
+
+
+class Comparison:
+    """Fits of all families, for all numbers of clusters, to the same rows."""
+
+    def __init__(
+        self,
+        rows: Rows,
+        wishes: Wishes,
+        rng: np.random.RandomState,
+        span: Span | None = None,
+    ) -> None:
+        self.wishes, self.span = wishes, span
+        self.ks = wishes.n_clusters
+        options = replace(
+            wishes.options, n_clusters=self.ks[-1], latent_dim=min(1, rows.d), init="k-means++"
+        )
+        most = max(SEARCHED_ROWS, SEARCHED_ROWS_PER_CLUSTER * self.ks[-1])
+        self.search = Search(rows, options, rng, span, most_sampled=most)
+        self.rows, _ = self.search.searched()
+        self.n = self.search.n_evidence
+        self.graph = NeighborGraph.of(
+            self.rows.map(lambda x: x.to(ACCURATE)), self.rows.all_weights()
+        )
+        self.fits: dict[int, list[Fitted]] = {}
+        self.why = "the paper's model finds the same clusters as the best one"
+        self._fit_all()
+        decided = torch.tensor([self._n_clusters()], device=self.rows.device)
+        # Rounding may differ between machines, a decision must not.
+        self.search.rows.same_in_all(decided)
+        self.chosen = self.best(int(decided))
+
+    def _fit_all(self) -> None:
+        for k in self.ks:
+            labels = self.search.with_options(replace(self.search.options, n_clusters=k))
+            starts = [labels.first_labels(self.rows)]
+            if k - 1 in self.fits:
+                starts.append(self._splits(self.best(k - 1)))
+            self.fits[k] = [
+                self._fitted(options, torch.cat(starts))
+                for options in self.wishes.families(k, self.n, self.rows.d)
+            ]
+        for k in reversed(self.ks[:-1]):
+            if k > 1 and k + 1 in self.fits:
+                self._improve(k, self._merges(self.best(k + 1)))
+
+    def best(self, k: int) -> Fitted:
+        """The family that stands for k clusters.
+
+        That of the paper does where it says nearly the same as the best one.
+        """
+        best = min(self.fits[k], key=lambda fitted: fitted.score)
+        plain = next((fitted for fitted in self.fits[k] if _is_of_paper(fitted.options)), best)
+        alike = adjusted_rand_score(plain.run.labels.cpu(), best.run.labels.cpu()) >= ALIKE
+        close = plain.evidence.icl - best.evidence.icl <= CLOSE
+        return plain if best.options.n_counted is None and alike and close else best
+
+    def solution(self, observe: Observer | None, resume: Resume | None) -> Solution:
+        """What was chosen, fitted to all rows."""
+        final = self.search.with_options(self.chosen.options)
+        run = final.over_all(self.chosen.run, observe, resume)
+        solution = final.solution(run, reorder=True)
+        return solution if self.span is None else in_space(solution, self.span)
+
+    def _fitted(self, options: SolverOptions, labels: Tensor) -> Fitted:
+        began = time.perf_counter()
+        run = self.search.with_options(options).raced(self.rows, labels)
+        evidence = evidence_of(
+            self.rows,
+            run.parameters[0],
+            n_evidence=self.n,
+            given_penalty=options.latent_penalty is not None,
+        )
+        cut = self.graph.cut(run.labels, options.n_clusters)
+        return Fitted(options, run, evidence, cut, time.perf_counter() - began)
+
+    def _improve(self, k: int, labels: Tensor) -> None:
+        """Fit all families for k clusters from more first labels (r, n); keep what is better."""
+        for place, before in enumerate(self.fits[k]):
+            after = self._fitted(before.options, labels)
+            seconds = before.seconds + after.seconds
+            better = after if after.run.objective < before.run.objective else before
+            self.fits[k][place] = replace(better, seconds=seconds)
+
+    def reason(self) -> str:
+        """Why these settings were chosen, in one sentence."""
+        fits = [fitted for k in self.ks for fitted in self.fits[k]]
+        others = [fitted for fitted in fits if fitted is not self.chosen]
+        second = min(others, key=lambda fitted: fitted.score)
+        margin = second.score - self.chosen.score
+        compared = f"{len(fits)} settings"
+        if len(self.ks) > 1:
+            compared += f" with {self.ks[0]} to {self.ks[-1]} clusters"
+        if margin >= 0:
+            return (
+                f"{self.chosen.named()}: the best evidence of {compared}, "
+                f"{margin:.2g} per row ahead of {second.named()}."
+            )
+        return f"{self.chosen.named()}: {self.why}, of {compared}."
+
+    def table(self) -> dict[str, list[Any]]:
+        """All that was compared, a column for each measure, as in ``cv_results_``."""
+        fits = [fitted for k in self.ks for fitted in self.fits[k]]
+        columns: dict[str, list[Any]] = {
+            "n_clusters": [fitted.n_clusters for fitted in fits],
+            "spread": ["own" if fitted.options.own_spread else "shared" for fitted in fits],
+            "latent_dim": [int(fitted.run.parameters.latent_dims.max()) for fitted in fits],
+            "latent_penalty": [
+                float(fitted.run.parameters.model.latent_penalty) for fitted in fits
+            ],
+        }
+        for name in ("log_likelihood", "n_parameters", "bic", "hierarchical_bic", "icl"):
+            columns[name] = [getattr(fitted.evidence, name) for fitted in fits]
+        columns["cut"] = [fitted.cut for fitted in fits]
+        columns["seconds"] = [fitted.seconds for fitted in fits]
+        columns["chosen"] = [fitted is self.chosen for fitted in fits]
+        return columns
+
+    # Neighbouring numbers of clusters ---------------------------------------------------------
+
+    def _splits(self, fitted: Fitted) -> Tensor:
+        """First labels (r, n) for one cluster more: a large and wide one halved."""
+        run, k = fitted.run, fitted.n_clusters
+        counts, scatters = run.moments.counts[0], run.moments.scatters()[0].to(ACCURATE)
+        values, vectors = torch.linalg.eigh(scatters)
+        floor = 1e-12 * values.sum().clamp(min=torch.finfo(ACCURATE).tiny)
+        sizes = (values.clamp(min=floor) / counts.clamp(min=1).unsqueeze(1)).log().mean(1).exp()
+        found = []
+        for j in (counts * sizes).argsort(descending=True)[:SPLITS].tolist():
+            center, axis = run.parameters.model.centers[0, j], vectors[j, :, -1]
+            beyond = self.rows.map(lambda x: x.to(ACCURATE)) @ axis > center @ axis
+            found.append(torch.where((run.labels == j) & beyond, k, run.labels))
+        return torch.stack(found).to(torch.int32)
+
+    def _merges(self, fitted: Fitted) -> Tensor:
+        """First labels (r, n) for one cluster less: two that share their members put together."""
+        run, k = fitted.run, fitted.n_clusters
+        parameters = run.parameters[0]
+        shares = self.rows.map(
+            lambda x: log_joint(parameters.model, parameters, x.to(ACCURATE)).softmax(1)
+        )
+        counts = shares.sum(0)
+        overlap = shares.mT @ shares / torch.minimum(counts[:, None], counts)
+        centers = parameters.model.centers
+        distances = torch.cdist(centers, centers)
+        # Where none share anything, the nearest.
+        overlap = overlap - 1e-3 * distances / distances.max().clamp(min=1e-300)
+        a, b = torch.triu_indices(k, k, 1, device=overlap.device)
+        found = []
+        for pair in overlap[a, b].argsort(descending=True)[:MERGES].tolist():
+            labels = torch.where(run.labels == b[pair], a[pair].to(run.labels.dtype), run.labels)
+            found.append(labels - (labels > b[pair]).to(labels.dtype))
+        return torch.stack(found)
+
+    # How many clusters ------------------------------------------------------------------------
+
+    def _n_clusters(self) -> int:
+        """The number that the evidence is for."""
+        if len(self.ks) == 1:
+            return self.ks[0]
+        standing = {
+            k: self.best(k)
+            for k in self.ks
+            if k == self.ks[0] or min(self.best(k).evidence.sizes) >= LEAST_MEMBERS
+        }
+        lowest = min(fitted.evidence.icl for fitted in standing.values())
+        k = min(
+            k
+            for k, fitted in standing.items()
+            if fitted.evidence.icl <= lowest + 2 * LEAST_GAIN * self.n
+        )
+        heaps = self._heaps(self.best(k))
+        if heaps < k:
+            self.why = f"of {k} with better evidence, some have no valley between them"
+            return max((tried for tried in self.ks if tried <= heaps), default=self.ks[0])
+        while k + 1 in standing and self._cut_apart(self.best(k), self.best(k + 1)) > DEEP:
+            self.why = "with one cluster more, a valley lies between those that were one"
+            k += 1
+        return k
+
+    def _heaps(self, fitted: Fitted) -> int:
+        """Clusters that are left where those without a valley between them are put together."""
+        x, labels = self._in_order(fitted)
+        return len(merged(x, labels, deep=SHALLOW, gain=SMALL_GAIN))
+
+    def _cut_apart(self, fitted: Fitted, finer: Fitted) -> float:
+        """Least valley between the clusters of ``finer`` that lie in one of ``fitted``."""
+        x, labels = self._in_order(finer)
+        old = self._in_order(fitted)[1]
+        clusters = [(x[labels == j], int(old[labels == j].mode().values)) for j in labels.unique()]
+        depths = [
+            valley(first, second)
+            for b, (second, parent) in enumerate(clusters)
+            for first, other in clusters[:b]
+            if parent == other
+        ]
+        return min(depths, default=0.0)
+
+    def _in_order(self, fitted: Fitted) -> tuple[Tensor, Tensor]:
+        """Rows (n, d) and their labels, in an order that depends on their values only."""
+        order = self.search.searched()[1]
+        return self.rows.select(order).to(ACCURATE), fitted.run.labels[order].long()
+
+
+def _is_of_paper(options: SolverOptions) -> bool:
+    """Whether all clusters share one λ below one and one noise."""
+    return not options.own_spread and options.latent_penalty != 1

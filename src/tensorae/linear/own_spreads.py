@@ -1,0 +1,172 @@
+"""Moments -> parameters where every cluster has its own spread: a mixture of probabilistic PCAs.
+
+Cluster j has the variance v_jl along its l-th component and σ_j² in every other direction. That
+likelihood has no upper bound: a cluster on a few points could become as narrow as it likes. So all
+clusters share a prior, which counts as ``strength`` more members with the covariance ``prior``.
+
+Shapes: k clusters, d features, h latent, r starts.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+import torch
+from torch import Tensor
+
+from tensorae.linear.model import LinearModel, Spreads
+from tensorae.linear.moments import Moments, positive
+from tensorae.linear.subspaces import Subspaces
+from tensorae.linear.update import Estimation, Means, Parameters
+from tensorae.rows.rows import ACCURATE
+
+__all__ = ["PRIOR_STRENGTH", "OwnEstimation", "spread_parameters", "within_covariance"]
+
+# Members that the prior counts as in each cluster.
+PRIOR_STRENGTH = 1.0
+
+
+@dataclass(frozen=True)
+class OwnEstimation(Estimation):
+    """How parameters follow from moments where spreads are own.
+
+    Attributes
+    ----------
+    prior : Tensor of shape (d, d)
+        Covariance that no cluster should be too far from.
+    strength : float
+        Members that the prior counts as.
+    price : float
+        What a parameter more has to add to the log-likelihood: clusters then have as many
+        components as pay, up to ``latent_dim``. Zero gives every cluster all of them.
+    dims : tuple of int, optional
+        Components of each cluster that count, where that is settled already.
+    """
+
+    prior: Tensor
+    strength: float
+    price: float = 0.0
+    dims: tuple[int, ...] | None = None
+
+    @property
+    def own(self) -> bool:
+        """Whether every cluster has a spread of its own."""
+        return True
+
+    @property
+    def maximises_likelihood(self) -> bool:
+        """Whether hard assignments, too, are judged by a likelihood instead of the loss."""
+        return True
+
+    def least_cost(self, d: int) -> float:  # noqa: ARG002
+        """Largest cost of a row that gains nothing by a cluster of its own."""
+        return -torch.inf
+
+    def first(self, moments: Moments) -> Parameters:
+        """Parameters from moments alone."""
+        return super().first(self._with_prior(moments))
+
+    def next(self, moments: Moments, previous: LinearModel) -> Parameters:
+        """Parameters from moments and the previous model; the objective does not rise."""
+        return super().next(self._with_prior(moments), previous)
+
+    def last(self, moments: Moments, previous: LinearModel) -> Parameters:
+        """Parameters with components to full precision, which close a fit."""
+        return super().last(self._with_prior(moments), previous)
+
+    def _with_prior(self, moments: Moments) -> Moments:
+        """Moments with the scatters of the prior's members."""
+        more = self.strength * self.prior
+        return replace(
+            moments,
+            squares=moments.squares + more.diagonal().sum(),
+            seconds=moments.seconds + more.to(moments.seconds.dtype),
+        )
+
+    def _assemble(self, moments: Moments, found: Means, subspaces: Subspaces) -> Parameters:
+        """Parameters from moments with prior."""
+        h, d = self.latent_dim, self.n_features
+        counts, traces, scatter = moments.counts, found.traces, subspaces.variances
+        members = positive(counts + self.strength)
+        dims = self._latent_dims(scatter, traces, members)
+        counted = torch.arange(h, device=dims.device) < dims.unsqueeze(-1)
+        rest = (traces - (scatter * counted).sum(-1)).clamp(min=0)
+        noise = (rest / (members * (d - dims))).clamp(min=self.variance_floor)
+        # Of no component is it less than of the directions off all of them but for rounding.
+        own = torch.maximum(scatter / members.unsqueeze(-1), noise.unsqueeze(-1))
+        along = torch.where(counted, own, noise.unsqueeze(-1))
+        weights = counts / counts.sum(-1, keepdim=True)
+        log_weights = weights.clamp(min=torch.finfo(weights.dtype).tiny).log()
+        spreads = Spreads.of_variances(noise, along, log_weights, d)
+        distances = (scatter * counted / along).sum(-1) + rest / noise
+        prior_distances = self._prior_distances(subspaces.components, along, noise)
+        volumes = along.log().sum(-1) + (d - h) * noise.log()
+        loss = counts * spreads.offsets + distances - self.strength * prior_distances
+        regularizer = self.strength * (volumes + prior_distances) / 2
+        regularizer = regularizer + self.price * spread_parameters(dims, d)
+        latent = (scatter * counted).sum((-2, -1))
+        penalty = _mean_ratio(rest.sum(-1), latent, d - dims, dims)
+        model = LinearModel(found.centers, subspaces.components, penalty, spreads)
+        return Parameters(
+            model=model,
+            variances=scatter,
+            counts=counts,
+            traces=traces,
+            loss=loss.sum(-1),
+            objective=loss.sum(-1) / 2 + regularizer.sum(-1),
+            regularizer=regularizer.sum(-1),
+            noise_variance=(noise * weights).sum(-1),
+            latent_dims=dims,
+            n_features=d,
+        )
+
+    def _latent_dims(self, scatter: Tensor, traces: Tensor, members: Tensor) -> Tensor:
+        """Components of each cluster (r, k) that are worth their price, given all h of them."""
+        h, d = self.latent_dim, self.n_features
+        if self.dims is not None:
+            return torch.tensor(self.dims, device=traces.device).expand_as(traces)
+        if self.price == 0 or h == 0:
+            return torch.full_like(traces, h, dtype=torch.long)
+        tried = torch.arange(h + 1, device=scatter.device)
+        explained = torch.nn.functional.pad(scatter.cumsum(-1), (1, 0))
+        rest = (traces.unsqueeze(-1) - explained).clamp(min=0)
+        noise = (rest / (members.unsqueeze(-1) * (d - tried))).clamp(min=self.variance_floor)
+        along = (scatter / members.unsqueeze(-1)).clamp(min=self.variance_floor)
+        volumes = torch.nn.functional.pad(along.log().cumsum(-1), (1, 0))
+        volumes = volumes + (d - tried) * noise.log()
+        costs = members.unsqueeze(-1) * volumes / 2 + self.price * spread_parameters(tried, d)
+        return costs.argmin(-1)
+
+    def _prior_distances(self, components: Tensor, along: Tensor, noise: Tensor) -> Tensor:
+        """tr(Σ_j⁻¹ P), shape (r, k)."""
+        if self.strength == 0:
+            return torch.zeros_like(noise)
+        prior = self.prior.to(components.dtype)
+        inside = ((components @ prior) * components).sum(-1)
+        excess = 1 / noise.unsqueeze(-1) - 1 / along
+        return prior.diagonal().sum() / noise - (inside * excess).sum(-1)
+
+
+def within_covariance(covariance: Tensor, n_clusters: int) -> Tensor:
+    """Covariance (d, d) to expect inside one of k clusters, given that of all rows.
+
+    k clusters of equal shape that fill the same space have k^(-2/d) of its variance (Fraley and
+    Raftery, "Bayesian regularization for normal mixture estimation", 2007).
+    """
+    shrunk: Tensor = covariance.to(ACCURATE) * n_clusters ** (-2 / covariance.shape[0])
+    return shrunk
+
+
+def spread_parameters(latent_dims: Tensor, n_features: int) -> Tensor:
+    """How many numbers describe the spread of a cluster: directions, variances along and off."""
+    h, d = latent_dims, n_features
+    return h * d - h * (h + 1) / 2 + h + 1
+
+
+def _mean_ratio(rest: Tensor, latent: Tensor, off: Tensor, along: Tensor) -> Tensor:
+    """Variance per direction off the components over that along them (r,), at most one."""
+    tiny = torch.finfo(rest.dtype).tiny
+    per_rest = rest / off.sum(-1)
+    per_latent = latent / along.sum(-1).clamp(min=1)
+    ratio = per_rest / per_latent.clamp(min=tiny)
+    return torch.where(along.sum(-1) > 0, ratio, 1).clamp(tiny, 1)
