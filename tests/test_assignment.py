@@ -190,4 +190,4 @@ def test_rules_are_found_by_name():
     assert RULES["em"].probabilistic
     assert [name for name, rule in RULES.items() if rule.hard] == ["lloyd"]
     with pytest.raises(InvalidParameterError, match="did you mean 'projected'"):
-        LinearTAE(2, 1, assignment="projection").fit(np.eye(3))
+        LinearTAE(2, 1, assignment="projection", latent_penalty=0.1).fit(np.eye(3))

@@ -60,7 +60,10 @@ SETTINGS = {
 SHORT = {"random_state": 0, "max_epochs": 3}
 CASES = {
     "linear": (lambda: LinearTAE(3, 1, random_state=0, latent_penalty="auto"), lambda: IRIS),
-    "linear, streamed": (lambda: LinearTAE(3, 1, random_state=0), lambda: Batches(IRIS)),
+    "linear, streamed": (
+        lambda: LinearTAE(3, 1, random_state=0, latent_penalty=0.1),
+        lambda: Batches(IRIS),
+    ),
     "deep": (
         lambda: TAE(3, 1, **SHORT),
         lambda: torch.tensor(IRIS, dtype=torch.float32, device="cpu"),
@@ -112,9 +115,13 @@ def test_the_settings_of_the_caller_do_not_matter(undisturbed, tmp_path, setting
 
 def test_partial_fit_takes_no_part_in_an_inference(two_lines):
     X, _ = two_lines
-    outside = LinearTAE(2, 1, random_state=0).partial_fit(X[:100]).partial_fit(X[100:])
+    outside = (
+        LinearTAE(2, 1, random_state=0, latent_penalty=0.1)
+        .partial_fit(X[:100])
+        .partial_fit(X[100:])
+    )
     with torch.inference_mode():
-        inside = LinearTAE(2, 1, random_state=0).partial_fit(X[:100])
+        inside = LinearTAE(2, 1, random_state=0, latent_penalty=0.1).partial_fit(X[:100])
     inside.partial_fit(X[100:])
     np.testing.assert_array_equal(inside.components_, outside.components_)
 
@@ -205,7 +212,7 @@ FITS = {
         lambda seed: TAE(1, 3, random_state=seed, max_epochs=2),
         np.random.RandomState(0).randn(140, 140) * np.linspace(2, 0.1, 140),
     ),
-    "linear": (lambda seed: LinearTAE(3, 1, random_state=seed), IRIS),
+    "linear": (lambda seed: LinearTAE(3, 1, random_state=seed, latent_penalty=0.1), IRIS),
 }  # fmt: skip
 
 

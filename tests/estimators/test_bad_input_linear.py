@@ -12,14 +12,14 @@ from tensorae.exceptions import InvalidInputError, InvalidParameterError
 
 @pytest.fixture(scope="module")
 def model(X):
-    return LinearTAE(2, 1, random_state=0).fit(X)
+    return LinearTAE(2, 1, random_state=0, latent_penalty=0.1).fit(X)
 
 
 def test_large_finite_values_are_not_taken_for_infinity(X):
     data = X * 1e139 / np.abs(X).max()
     with np.errstate(over="ignore"):
         assert not np.isfinite((data**2 * 1e30).sum())
-    assert np.isfinite(LinearTAE(2, 1, random_state=0).fit(data).loss_)
+    assert np.isfinite(LinearTAE(2, 1, random_state=0, latent_penalty=0.1).fit(data).loss_)
 
 
 @pytest.mark.parametrize("as_kind", [np.asarray, torch.tensor, np.ndarray.tolist])
@@ -49,13 +49,13 @@ def test_noise_must_not_be_negative(model, assert_refused, X, value):
 
 def test_a_warning_about_parameters_names_the_line_of_the_fit(X):
     with pytest.warns(RuntimeWarning, match="n_init=5") as warned:
-        LinearTAE(2, 1, init=X[:2], n_init=5).fit(X)
+        LinearTAE(2, 1, init=X[:2], n_init=5, latent_penalty=0.1).fit(X)
     assert warned[0].filename == __file__
 
 
 @pytest.mark.parametrize("value", [-1, 0, 2.5, "all"])
 def test_a_batch_size_that_is_set_after_the_fit_is_checked(assert_refused, X, value):
-    model = LinearTAE(2, 1, random_state=0).fit(X).set_params(batch_size=value)
+    model = LinearTAE(2, 1, random_state=0, latent_penalty=0.1).fit(X).set_params(batch_size=value)
     call = partial(model.predict, X)
     kind = "batch_size must be a whole number of at least 1"
     assert_refused(call, InvalidParameterError, kind, f"got {value!r}")

@@ -19,7 +19,7 @@ METHODS = [
 
 def make(estimator, n_clusters=2, latent_dim=3):
     if estimator is LinearTAE:
-        return LinearTAE(n_clusters, latent_dim, random_state=0)
+        return LinearTAE(n_clusters, latent_dim, random_state=0, latent_penalty=0.1)
     short = {"max_epochs": 4, "n_init": 1, "noise": 0.1}
     return TAE(n_clusters, latent_dim, random_state=0, **short)
 

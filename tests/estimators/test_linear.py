@@ -12,7 +12,7 @@ from tensorae.datasets import lines_3d
 
 
 def test_components_variances_and_paths_have_their_shapes(two_lines):
-    model = LinearTAE(2, 3, random_state=0).fit(two_lines[0])
+    model = LinearTAE(2, 3, random_state=0, latent_penalty=0.1).fit(two_lines[0])
     shapes = {
         "components_": (2, 3, 5),
         "explained_variance_": (2, 3),
@@ -35,15 +35,17 @@ def test_the_base_class_is_not_an_estimator_by_itself():
 
 def test_weights_that_sum_to_one_denoise_like_no_weights(rng):
     X = np.vstack([rng.randn(60, 4) * [3, 1, 0.2, 0.2], rng.randn(60, 4) * [0.2, 0.2, 1, 3] + 8])
-    plain = LinearTAE(2, 1, random_state=0).fit(X)
-    weighted = LinearTAE(2, 1, random_state=0).fit(X, sample_weight=np.full(120, 1 / 120))
+    plain = LinearTAE(2, 1, random_state=0, latent_penalty=0.1).fit(X)
+    weighted = LinearTAE(2, 1, random_state=0, latent_penalty=0.1).fit(
+        X, sample_weight=np.full(120, 1 / 120)
+    )
     np.testing.assert_allclose(weighted.denoise(X, noise=0.2), plain.denoise(X, noise=0.2))
 
 
 def test_whole_numbers_in_tensors_are_exact():
     data = np.random.RandomState(0).randint(-50, 50, size=(40, 3)) + 10**9
-    by_tensor = LinearTAE(2, 1, random_state=0).fit(torch.from_numpy(data))
-    by_array = LinearTAE(2, 1, random_state=0).fit(data)
+    by_tensor = LinearTAE(2, 1, random_state=0, latent_penalty=0.1).fit(torch.from_numpy(data))
+    by_array = LinearTAE(2, 1, random_state=0, latent_penalty=0.1).fit(data)
     assert by_tensor.loss_ == pytest.approx(by_array.loss_, rel=1e-9)
 
 
@@ -59,9 +61,9 @@ def test_a_rule_that_a_user_adds_is_called(monkeypatch):
     monkeypatch.setitem(RULES, "counted", Rule(counted))
     X = np.random.RandomState(0).randn(60, 3)
     start = X[:3]
-    mine = LinearTAE(3, 1, assignment="counted", init=start).fit(X)
+    mine = LinearTAE(3, 1, assignment="counted", init=start, latent_penalty=0.1).fit(X)
     assert calls
-    assert mine.loss_ == pytest.approx(LinearTAE(3, 1, init=start).fit(X).loss_)
+    assert mine.loss_ == pytest.approx(LinearTAE(3, 1, init=start, latent_penalty=0.1).fit(X).loss_)
 
 
 def test_very_many_soft_steps_do_not_overflow():
@@ -76,7 +78,7 @@ def test_very_many_soft_steps_do_not_overflow():
 
 def test_many_clusters_of_few_points_are_fitted_in_reasonable_time():
     X = np.random.RandomState(0).randn(120, 4)
-    model = LinearTAE(60, 2, n_init=1, random_state=0).fit(X)
+    model = LinearTAE(60, 2, n_init=1, random_state=0, latent_penalty=0.1).fit(X)
     assert len(np.unique(model.labels_)) == 60
 
 
@@ -91,8 +93,8 @@ def test_submodules_and_errors_are_found_from_the_top():
 
 def test_partial_fit_goes_on_from_sums_in_the_order_of_old_model_files():
     X, _ = lines_3d(random_state=0)
-    model = LinearTAE(3, 1, random_state=0).fit(X)
-    old = LinearTAE(3, 1, random_state=0).fit(X)
+    model = LinearTAE(3, 1, random_state=0, latent_penalty=0.1).fit(X)
+    old = LinearTAE(3, 1, random_state=0, latent_penalty=0.1).fit(X)
     old._moments = {name: part[[2, 0, 1]] for name, part in old._moments.items()}
     model.partial_fit(X)
     old.partial_fit(X)
@@ -108,7 +110,7 @@ def test_centers_that_differ_by_rounding_do_not_exchange_clusters_in_partial_fit
     for seed in range(8):
         rng = np.random.RandomState(seed)
         turned = cross @ np.linalg.qr(rng.randn(2, 2))[0] + offset * rng.randn(2)
-        model = LinearTAE(2, 1, random_state=0).fit(turned.astype(dtype))
+        model = LinearTAE(2, 1, random_state=0, latent_penalty=0.1).fit(turned.astype(dtype))
         loss = model.loss_
         model.partial_fit(turned.astype(dtype))
         assert -len(cross) * model.score(turned) == pytest.approx(loss, rel=1e-2)
@@ -118,7 +120,7 @@ def test_centers_that_differ_by_rounding_do_not_exchange_clusters_in_partial_fit
 def test_rows_and_codes_next_to_zero_are_taken_after_the_fit(two_lines, dtype, tiny):
     """Rounding leaves such codes of samples at a centre, and such rows of scaled tables."""
     X = two_lines[0]
-    model = LinearTAE(2, 1, random_state=0).fit(X.astype(dtype))
+    model = LinearTAE(2, 1, random_state=0, latent_penalty=0.1).fit(X.astype(dtype))
     row, code = (np.full((1, m), tiny, dtype) for m in (X.shape[1], 1))
     assert model.predict(row) == model.predict(0 * row)
     points = model.inverse_transform(code, [1])

@@ -119,9 +119,11 @@ def models(tmp_path_factory):
     """Files of small models."""
     folder = tmp_path_factory.mktemp("models")
     made = [
-        LinearTAE(3, 2, random_state=0).fit(IRIS),
+        LinearTAE(3, 2, random_state=0, latent_penalty=0.1).fit(IRIS),
         LinearTAE(2, 1, random_state=0, assignment="em", latent_penalty="auto").fit(IRIS),
-        LinearTAE(2, 1, random_state=0).fit(np.random.RandomState(0).randn(9, 300)),
+        LinearTAE(2, 1, random_state=0, latent_penalty=0.1).fit(
+            np.random.RandomState(0).randn(9, 300)
+        ),
         TAE(2, 1, random_state=0, max_epochs=2, noise=0.1).fit(IRIS),
         TAE(2, 1, random_state=0, max_epochs=2, architecture="conv").fit(IRIS.reshape(-1, 2, 2)),
     ]
@@ -195,9 +197,9 @@ class KilledError(Exception):
 
 
 FITS = {
-    "linear": (lambda: LinearTAE(3, 1, init=IRIS[[0, 30, 60]], tol=0), IRIS),
-    "streamed": (lambda: LinearTAE(3, 1, init=IRIS[[0, 30, 60]], tol=0), Batches(IRIS)),
-    "soft": (lambda: LinearTAE(3, 1, init=IRIS[[0, 30, 60]], assignment="projected"), IRIS),
+    "linear": (lambda: LinearTAE(3, 1, init=IRIS[[0, 30, 60]], tol=0, latent_penalty=0.1), IRIS),
+    "streamed": (lambda: LinearTAE(3, 1, init=IRIS[[0, 30, 60]], tol=0, latent_penalty=0.1), Batches(IRIS)),
+    "soft": (lambda: LinearTAE(3, 1, init=IRIS[[0, 30, 60]], assignment="projected", latent_penalty=0.1), IRIS),
     "deep": (lambda: TAE(2, 1, random_state=0, max_epochs=4), IRIS),
     "deep, soft": (
         lambda: TAE(2, 1, random_state=0, max_epochs=4, noise=0.1, assignment="em"), IRIS,

@@ -11,7 +11,7 @@ every_assignment = pytest.mark.parametrize("assignment", ASSIGNMENTS)
 
 def make(estimator, **options):
     short = {"max_epochs": 10, "n_init": 1} if estimator is TAE else {"max_iter": 2000}
-    return estimator(3, 2, **{"random_state": 0, **short, **options})
+    return estimator(3, 2, **{"latent_penalty": 0.1, "random_state": 0, **short, **options})
 
 
 @pytest.fixture(scope="module")

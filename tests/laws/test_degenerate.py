@@ -76,7 +76,7 @@ def test_no_cluster_dies_when_all_centers_but_one_are_far_away(grouped, seed, k,
 def test_no_cluster_dies_under_the_gradient_options(grouped, assignment, k):
     sample = grouped(k, 50, 3, k)
     start = np.vstack([sample.X.mean(axis=0), 1e3 * (1 + np.arange((k - 1) * 3)).reshape(-1, 3)])
-    model = LinearTAE(k, 1, assignment=assignment, init=start).fit(sample.X)
+    model = LinearTAE(k, 1, assignment=assignment, init=start, latent_penalty=0.1).fit(sample.X)
     assert_sound(model, sample.X)
     assert len(np.unique(model.labels_)) == k
 
@@ -84,7 +84,7 @@ def test_no_cluster_dies_under_the_gradient_options(grouped, assignment, k):
 def test_em_survives_centers_that_explain_nothing(grouped):
     X = grouped(0, 50, 3, 3).X
     start = np.vstack([X.mean(axis=0), [1e3, 1e3, 1e3], [-1e4, 1e4, 0]])
-    model = fit_quietly(LinearTAE(3, 1, assignment="em", init=start), X)
+    model = fit_quietly(LinearTAE(3, 1, assignment="em", init=start, latent_penalty=0.1), X)
     assert_sound(model, X)
 
 
@@ -94,7 +94,7 @@ def test_a_cluster_that_loses_its_last_member_is_given_the_worst_row():
     rng = np.random.RandomState(0)
     X = np.vstack([rng.randn(40, 2), [[9.0, -9.0]]])
     start = [[0.0, 0.0], [1e5, 1e5], [-1e5, 1e5]]
-    model = LinearTAE(3, 1, init=start).fit(X)
+    model = LinearTAE(3, 1, init=start, latent_penalty=0.1).fit(X)
     assert_sound(model, X)
     assert np.bincount(model.labels_, minlength=3).min() > 0
     # The row that no cluster explains gets a cluster of its own, or shares the cost of few.
@@ -108,7 +108,7 @@ def test_reseeding_works_with_weights(grouped, assignment):
     start = np.vstack([sample.X.mean(axis=0), [1e3, 1e3, 1e3], [-1e4, 1e4, 0]])
     weights = sample.rng.uniform(0.1, 0.3, size=50)
     weights[::7] = 0
-    model = LinearTAE(3, 1, assignment=assignment, init=start)
+    model = LinearTAE(3, 1, assignment=assignment, init=start, latent_penalty=0.1)
     fit_quietly(model, sample.X, sample_weight=weights)
     assert_sound(model, sample.X)
     if assignment != "em":
@@ -119,10 +119,12 @@ def test_reseeding_works_with_weights(grouped, assignment):
 def test_where_clusters_start_empty_the_order_of_the_rows_still_does_not_matter(grouped):
     sample = grouped(0, 30, 3, 3)
     start = np.vstack([sample.X.mean(axis=0), [1e3, 1e3, 1e3], [-1e4, 1e4, 0]])
-    model = LinearTAE(3, 1, init=start, random_state=0).fit(sample.X)
+    model = LinearTAE(3, 1, init=start, random_state=0, latent_penalty=0.1).fit(sample.X)
     for seed in range(4):
         order = np.random.RandomState(seed).permutation(30)
-        shuffled = LinearTAE(3, 1, init=start, random_state=0).fit(sample.X[order])
+        shuffled = LinearTAE(3, 1, init=start, random_state=0, latent_penalty=0.1).fit(
+            sample.X[order]
+        )
         np.testing.assert_allclose(shuffled.loss_path_, model.loss_path_, rtol=1e-9)
         np.testing.assert_array_equal(shuffled.labels_, model.labels_[order])
 
@@ -134,9 +136,9 @@ def test_a_reseeded_cluster_takes_all_copies_of_its_row(grouped, seed):
     sample = grouped(seed, 30, 3, 3)
     copies = sample.rng.randint(1, 5, size=30)
     start = np.vstack([sample.X.mean(axis=0), [1e3, 1e3, 1e3], [-1e4, 1e4, 0]])
-    weighted = LinearTAE(3, 1, init=start, random_state=0)
+    weighted = LinearTAE(3, 1, init=start, random_state=0, latent_penalty=0.1)
     weighted.fit(sample.X, sample_weight=copies)
-    repeated = LinearTAE(3, 1, init=start, random_state=0)
+    repeated = LinearTAE(3, 1, init=start, random_state=0, latent_penalty=0.1)
     repeated.fit(np.repeat(sample.X, copies, axis=0))
     np.testing.assert_allclose(weighted.loss_path_, repeated.loss_path_, rtol=1e-9)
     np.testing.assert_array_equal(np.repeat(weighted.labels_, copies), repeated.labels_)
@@ -153,7 +155,7 @@ def test_duplicate_rows_give_finite_numbers(assignment, seed, k, different, h):
     rng = np.random.RandomState(seed)
     X = rng.randn(different, 3)[rng.randint(different, size=30)]
     present = len(np.unique(X, axis=0))
-    model = LinearTAE(k, h, assignment=assignment, random_state=seed, n_init=2)
+    model = LinearTAE(k, h, assignment=assignment, random_state=seed, n_init=2, latent_penalty=0.1)
     fit_quietly(model, X)
     assert_sound(model, X)
     assert len(np.unique(model.labels_)) <= min(k, present)
@@ -164,7 +166,7 @@ def test_duplicate_rows_give_finite_numbers(assignment, seed, k, different, h):
 
 def test_every_different_row_gets_a_cluster_where_there_are_enough():
     X = np.repeat([[0.0, 0.0], [1.0, 0.0], [5.0, 5.0]], 10, axis=0)
-    model = LinearTAE(3, 1, random_state=0).fit(X)
+    model = LinearTAE(3, 1, random_state=0, latent_penalty=0.1).fit(X)
     assert sorted(np.bincount(model.labels_)) == [10, 10, 10]
     assert model.loss_ == pytest.approx(0, abs=1e-12)
     assert_sound(model, X)
@@ -174,7 +176,7 @@ def test_fewer_different_rows_than_clusters_warn():
     X = np.repeat([[0.0, 0.0], [1.0, 0.0]], 10, axis=0)
     message = r"only 2 of n_clusters=4 clusters have members.*lower n_clusters"
     with pytest.warns(ConvergenceWarning, match=message):
-        model = LinearTAE(4, 1, random_state=0).fit(X)
+        model = LinearTAE(4, 1, random_state=0, latent_penalty=0.1).fit(X)
     assert_sound(model, X)
     assert model.loss_ == pytest.approx(0, abs=1e-12)
 
@@ -184,7 +186,7 @@ def test_fewer_different_rows_than_clusters_warn():
 @pytest.mark.parametrize("value", [0.0, 1e6])
 def test_equal_rows_warn_and_give_finite_numbers(assignment, value):
     X = np.full((12, 3), value)
-    model = LinearTAE(3, 2, assignment=assignment, random_state=0, n_init=1)
+    model = LinearTAE(3, 2, assignment=assignment, random_state=0, n_init=1, latent_penalty=0.1)
     with pytest.warns(ConvergenceWarning) as caught:
         model.fit(X)
     assert any("only 1 of n_clusters=3 clusters have members" in str(w.message) for w in caught)
@@ -195,7 +197,7 @@ def test_equal_rows_warn_and_give_finite_numbers(assignment, value):
 
 def test_equal_rows_in_one_cluster_are_no_reason_to_warn():
     X = np.full((5, 2), 3.0)
-    model = LinearTAE(1, 1).fit(X)
+    model = LinearTAE(1, 1, latent_penalty=0.1).fit(X)
     assert_sound(model, X)
     np.testing.assert_array_equal(model.cluster_centers_, [[3, 3]])
 
@@ -225,7 +227,7 @@ def test_clusters_with_fewer_members_than_directions_give_finite_numbers(
     grouped, assignment, seed, n, h
 ):
     sample = grouped(seed, n, 5, 4)
-    model = LinearTAE(4, h, assignment=assignment, random_state=seed, n_init=3)
+    model = LinearTAE(4, h, assignment=assignment, random_state=seed, n_init=3, latent_penalty=0.1)
     fit_quietly(model, sample.X)
     assert_sound(model, sample.X)
     if assignment != "em":
@@ -238,7 +240,9 @@ def test_posterior_of_unseen_samples_is_finite_where_the_fit_leaves_no_noise(
     assignment, n_clusters
 ):
     X = np.repeat(np.eye(3)[:n_clusters], 4, axis=0)
-    model = fit_quietly(LinearTAE(n_clusters, 1, assignment=assignment, random_state=0), X)
+    model = fit_quietly(
+        LinearTAE(n_clusters, 1, assignment=assignment, random_state=0, latent_penalty=0.1), X
+    )
     posterior = model.predict_proba([[50.0, 0, 0], [0, 60, 0], [7, 7, 90]])
     np.testing.assert_allclose(posterior.sum(axis=1), 1)
 
@@ -256,7 +260,7 @@ def test_constant_columns_change_nothing(grouped, assignment, seed, n_constant, 
     X = np.hstack([sample.X, np.full((40, n_constant), value)])
     start = np.hstack([sample.start, np.full((2, n_constant), value)])
     h = min(h, X.shape[1])
-    options = {"assignment": assignment, "max_iter": 2000}
+    options = {"latent_penalty": 0.1, "assignment": assignment, "max_iter": 2000}
     model = LinearTAE(2, h, init=start, **options).fit(X)
     without = LinearTAE(2, min(h, 3), init=sample.start, **options).fit(sample.X)
     assert_sound(model, X)
@@ -274,8 +278,8 @@ def test_many_constant_columns_change_nothing(grouped, h):
     sample = grouped(3, 60, 3, 2)
     X, start = np.zeros((60, 30)), np.zeros((2, 30))
     X[:, [4, 11, 20]], start[:, [4, 11, 20]] = sample.X, sample.start
-    model = LinearTAE(2, h, init=start).fit(X)
-    without = LinearTAE(2, min(h, 3), init=sample.start).fit(sample.X)
+    model = LinearTAE(2, h, init=start, latent_penalty=0.1).fit(X)
+    without = LinearTAE(2, min(h, 3), init=sample.start, latent_penalty=0.1).fit(sample.X)
     assert_sound(model, X)
     np.testing.assert_array_equal(model.labels_, without.labels_)
     assert model.loss_ == pytest.approx(without.loss_, rel=1e-9)
@@ -285,7 +289,7 @@ def test_many_constant_columns_change_nothing(grouped, h):
 def test_twin_columns_share_their_loadings(grouped):
     sample = grouped(4, 60, 3, 2)
     X, start = sample.X[:, [0, 1, 2, 2]], sample.start[:, [0, 1, 2, 2]]
-    model = LinearTAE(2, 3, init=start).fit(X)
+    model = LinearTAE(2, 3, init=start, latent_penalty=0.1).fit(X)
     assert_sound(model, X)
     np.testing.assert_allclose(model.components_[..., 2], model.components_[..., 3], atol=1e-6)
 
@@ -294,7 +298,10 @@ def test_twin_columns_share_their_loadings(grouped):
 @pytest.mark.parametrize(("n", "d", "h"), [(12, 60, 2), (12, 60, 11), (12, 60, 30), (20, 400, 3)])
 def test_more_features_than_rows_work(grouped, assignment, n, d, h):
     sample = grouped(5, n, d, 2)
-    model = fit_quietly(LinearTAE(2, h, assignment=assignment, random_state=0, n_init=2), sample.X)
+    model = fit_quietly(
+        LinearTAE(2, h, assignment=assignment, random_state=0, n_init=2, latent_penalty=0.1),
+        sample.X,
+    )
     assert_sound(model, sample.X)
     assert len(np.unique(model.labels_)) == 2
     if h >= n:  # all members of a cluster lie on its plane
@@ -309,7 +316,7 @@ def test_more_features_than_rows_work(grouped, assignment, n, d, h):
 @pytest.mark.parametrize("offset", [1e6, -1e8])
 def test_a_huge_offset_costs_no_accuracy(grouped, assignment, offset):
     sample = grouped(6)
-    options = {"assignment": assignment, "max_iter": 2000}
+    options = {"latent_penalty": 0.1, "assignment": assignment, "max_iter": 2000}
     model = LinearTAE(3, 1, init=sample.start, **options).fit(sample.X)
     moved = LinearTAE(3, 1, init=sample.start + offset, **options).fit(sample.X + offset)
     np.testing.assert_array_equal(moved.labels_, model.labels_)
@@ -323,7 +330,8 @@ def test_a_large_offset_of_single_precision_data_costs_no_accuracy(grouped, assi
     sample = grouped(6)
     X = (sample.X + 1e4).astype(np.float32)
     double = X.astype(np.float64)
-    options = {"init": sample.start + 1e4, "assignment": assignment, "max_iter": 2000}
+    options = {"latent_penalty": 0.1, "assignment": assignment, "max_iter": 2000}
+    options["init"] = sample.start + 1e4
     single = LinearTAE(3, 1, **options).fit(X)
     model = LinearTAE(3, 1, **options).fit(double)
     np.testing.assert_array_equal(single.labels_, model.labels_)
@@ -334,7 +342,7 @@ def test_a_large_offset_of_single_precision_data_costs_no_accuracy(grouped, assi
 @every_assignment
 def test_tiny_and_huge_scales_work(grouped, assignment):
     sample = grouped(7)
-    options = {"assignment": assignment, "max_iter": 2000}
+    options = {"latent_penalty": 0.1, "assignment": assignment, "max_iter": 2000}
     model = LinearTAE(3, 1, init=sample.start, **options).fit(sample.X)
     for scale in (1e-6, 1e6, 1e-30, 1e30):
         scaled = LinearTAE(3, 1, init=scale * sample.start, **options).fit(scale * sample.X)
@@ -349,7 +357,7 @@ def test_a_cluster_far_away_leaves_the_others_their_variances(distance):
     rng = np.random.RandomState(0)
     X = rng.randn(90, 3) * [3, 1, 0.3]
     X[60:] += distance
-    model = LinearTAE(2, 1, init=[[0.0] * 3, [distance] * 3]).fit(X)
+    model = LinearTAE(2, 1, init=[[0.0] * 3, [distance] * 3], latent_penalty=0.1).fit(X)
     np.testing.assert_array_equal(model.labels_, np.arange(90) >= 60)
     for j in range(2):
         centered = X[model.labels_ == j] - X[model.labels_ == j].mean(axis=0)
@@ -361,7 +369,7 @@ def test_a_cluster_far_away_leaves_the_others_their_variances(distance):
 def test_clusters_of_very_different_size_and_spread_work():
     rng = np.random.RandomState(0)
     X = np.vstack([1e3 * rng.randn(200, 3), [2e4, 0, 0] + 1e-2 * rng.randn(10, 3)])
-    model = LinearTAE(2, 1, init=[[0.0, 0, 0], [2e4, 0, 0]]).fit(X)
+    model = LinearTAE(2, 1, init=[[0.0, 0, 0], [2e4, 0, 0]], latent_penalty=0.1).fit(X)
     assert_sound(model, X)
     np.testing.assert_array_equal(model.labels_, np.r_[np.zeros(200), np.ones(10)])
     own = X[200:] - X[200:].mean(axis=0)
@@ -377,7 +385,7 @@ def test_a_tiny_penalty_works(grouped, penalty):
 
 
 def test_one_row_and_one_feature_work():
-    model = LinearTAE(1, 1).fit([[3.0]])
+    model = LinearTAE(1, 1, latent_penalty=0.1).fit([[3.0]])
     np.testing.assert_array_equal(model.cluster_centers_, [[3.0]])
     np.testing.assert_array_equal(model.components_, [[[1.0]]])
     assert_sound(model, np.array([[3.0]]))

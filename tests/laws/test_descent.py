@@ -26,7 +26,9 @@ def assert_never_rises(path):
 @given(seed=seeds, d=st.integers(1, 6), k=st.integers(1, 5))
 def test_loss_path_never_rises_and_ends_at_the_loss(grouped, assignment, init, seed, d, k):
     X = grouped(seed, 50, d, k).X
-    model = LinearTAE(k, 1, assignment=assignment, init=init, n_init=2, random_state=seed)
+    model = LinearTAE(
+        k, 1, assignment=assignment, init=init, n_init=2, random_state=seed, latent_penalty=0.1
+    )
     model.fit(X)
     assert_never_rises(model.loss_path_)
     # The last assignment can only lower it.
@@ -39,7 +41,7 @@ def test_loss_path_never_rises_and_ends_at_the_loss(grouped, assignment, init, s
 @pytest.mark.parametrize("d", [40, 120])
 def test_loss_path_never_rises_on_many_features(grouped, d):
     sample = grouped(0, n=150, d=d, k=4)
-    model = LinearTAE(4, 3, init=sample.start).fit(sample.X)
+    model = LinearTAE(4, 3, init=sample.start, latent_penalty=0.1).fit(sample.X)
     assert_never_rises(model.loss_path_)
     assert len(model.loss_path_) == model.n_iter_ + 1
 
@@ -107,10 +109,15 @@ def test_gradient_options_end_at_zero_or_one_and_at_the_loss_of_option_3(draw, a
 @pytest.mark.parametrize("assignment", ["projected", "constrained"])
 def test_gradient_options_reach_the_loss_of_option_3_with_default_restarts(draw, assignment):
     X, _ = draw(random_state=0)
-    exact = LinearTAE(PLANTED[draw], 1, random_state=0).fit(X)
-    relaxed = LinearTAE(PLANTED[draw], 1, assignment=assignment, random_state=0).fit(X)
+    exact = LinearTAE(PLANTED[draw], 1, random_state=0, latent_penalty=0.1).fit(X)
+    relaxed = LinearTAE(
+        PLANTED[draw], 1, assignment=assignment, random_state=0, latent_penalty=0.1
+    ).fit(X)
     assert relaxed.loss_ == pytest.approx(exact.loss_, rel=1e-6)
 
 
 def test_hard_assignments_have_no_entropy_path(grouped):
-    assert LinearTAE(3, 1, random_state=0).fit(grouped(0).X).entropy_path_.size == 0
+    assert (
+        LinearTAE(3, 1, random_state=0, latent_penalty=0.1).fit(grouped(0).X).entropy_path_.size
+        == 0
+    )

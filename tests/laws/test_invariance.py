@@ -61,7 +61,7 @@ def test_permuting_rows_permutes_the_labels(grouped, assignment, seed, d, k):
 def test_permuting_rows_permutes_the_labels_of_random_starts(grouped, init, seed, d, k):
     sample = grouped(seed, 60, d, k)
     order = sample.rng.permutation(60)
-    model = LinearTAE(k, 1, init=init, random_state=seed, n_init=3)
+    model = LinearTAE(k, 1, init=init, random_state=seed, n_init=3, latent_penalty=0.1)
     labels = model.fit_predict(sample.X)
     centers = model.cluster_centers_
     np.testing.assert_array_equal(model.fit_predict(sample.X[order]), labels[order])
@@ -77,7 +77,7 @@ def many_rows():
 def test_permuting_rows_permutes_the_labels_where_starts_run_on_a_sample():
     X, rng = many_rows()
     order = rng.permutation(len(X))
-    model = LinearTAE(4, 1, random_state=0)
+    model = LinearTAE(4, 1, random_state=0, latent_penalty=0.1)
     labels = model.fit_predict(X)
     np.testing.assert_array_equal(model.fit_predict(X[order]), labels[order])
 
@@ -204,9 +204,9 @@ def test_weights_equal_repeated_rows_with_random_starts(grouped, init, seed, d, 
     sample = grouped(seed, 60, d, k)
     copies = sample.rng.randint(0, 4, size=60)
     copies[:k] = 1
-    weighted = LinearTAE(k, 1, init=init, random_state=seed, n_init=3)
+    weighted = LinearTAE(k, 1, init=init, random_state=seed, n_init=3, latent_penalty=0.1)
     weighted.fit(sample.X, sample_weight=copies)
-    repeated = LinearTAE(k, 1, init=init, random_state=seed, n_init=3)
+    repeated = LinearTAE(k, 1, init=init, random_state=seed, n_init=3, latent_penalty=0.1)
     repeated.fit(np.repeat(sample.X, copies, axis=0))
     weighted.labels_ = np.repeat(weighted.labels_, copies)
     assert_same_fit(weighted, repeated)
@@ -215,8 +215,8 @@ def test_weights_equal_repeated_rows_with_random_starts(grouped, init, seed, d, 
 def test_weights_equal_repeated_rows_where_starts_run_on_a_sample():
     X, rng = many_rows()
     copies = rng.randint(0, 4, size=len(X))
-    weighted = LinearTAE(4, 1, random_state=0).fit(X, sample_weight=copies)
-    repeated = LinearTAE(4, 1, random_state=0).fit(np.repeat(X, copies, axis=0))
+    weighted = LinearTAE(4, 1, random_state=0, latent_penalty=0.1).fit(X, sample_weight=copies)
+    repeated = LinearTAE(4, 1, random_state=0, latent_penalty=0.1).fit(np.repeat(X, copies, axis=0))
     weighted.labels_ = np.repeat(weighted.labels_, copies)
     assert_same_fit(weighted, repeated)
 
@@ -226,7 +226,7 @@ def test_weights_equal_repeated_rows_on_many_features(d):
     rng = np.random.RandomState(1)
     X = rng.randn(3, d)[rng.randint(3, size=150)] + rng.randn(150, d)
     copies = rng.randint(1, 4, size=150)
-    options = {"random_state": 0, "n_init": 2}
+    options = {"latent_penalty": 0.1, "random_state": 0, "n_init": 2}
     weighted = LinearTAE(3, 2, **options).fit(X, sample_weight=copies)
     repeated = LinearTAE(3, 2, **options).fit(np.repeat(X, copies, axis=0))
     weighted.labels_ = np.repeat(weighted.labels_, copies)
@@ -282,9 +282,9 @@ def test_passes_in_chunks_equal_passes_over_a_table(
 @every_start
 def test_passes_in_chunks_equal_passes_over_a_table_with_restarts(grouped, in_chunks, init):
     X = grouped(7, n=120, d=4, k=4).X
-    by_table = LinearTAE(4, 2, init=init, random_state=0).fit(X)
+    by_table = LinearTAE(4, 2, init=init, random_state=0, latent_penalty=0.1).fit(X)
     with in_chunks():
-        by_chunks = LinearTAE(4, 2, init=init, random_state=0).fit(X)
+        by_chunks = LinearTAE(4, 2, init=init, random_state=0, latent_penalty=0.1).fit(X)
     assert_same_fit(by_chunks, by_table)
 
 
@@ -294,20 +294,29 @@ def test_batch_size_does_not_change_the_result(grouped, assignment):
     sample = grouped(8, n=90, d=4, k=3)
     whole = fit(sample.X, sample.start, assignment=assignment)
     for batch_size in (1, 7, 64, 1000):
-        batched = LinearTAE(3, 1, assignment=assignment, init=sample.start, batch_size=batch_size)
+        batched = LinearTAE(
+            3,
+            1,
+            assignment=assignment,
+            init=sample.start,
+            batch_size=batch_size,
+            latent_penalty=0.1,
+        )
         assert_same_fit(batched.set_params(max_iter=2000).fit(sample.X), whole)
 
 
 def test_running_starts_one_by_one_equals_running_them_together(grouped, monkeypatch):
     X = grouped(9, n=120, d=4, k=4).X
-    together = LinearTAE(4, 1, random_state=0).fit(X)
+    together = LinearTAE(4, 1, random_state=0, latent_penalty=0.1).fit(X)
     monkeypatch.setattr("tensorae.linear.search.BATCH_BYTES", 1)
-    assert_same_fit(LinearTAE(4, 1, random_state=0).fit(X), together)
+    assert_same_fit(LinearTAE(4, 1, random_state=0, latent_penalty=0.1).fit(X), together)
 
 
 def test_the_same_seed_gives_the_same_fit_from_short_runs_of_k_means(grouped):
     X = grouped(10).X
-    model = LinearTAE(3, 1, init="k-means", random_state=5).fit(X)
-    again = LinearTAE(3, 1, init="k-means", random_state=np.random.RandomState(5)).fit(X)
+    model = LinearTAE(3, 1, init="k-means", random_state=5, latent_penalty=0.1).fit(X)
+    again = LinearTAE(
+        3, 1, init="k-means", random_state=np.random.RandomState(5), latent_penalty=0.1
+    ).fit(X)
     np.testing.assert_array_equal(again.labels_, model.labels_)
     np.testing.assert_array_equal(again.components_, model.components_)

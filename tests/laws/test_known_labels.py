@@ -38,7 +38,9 @@ def reveal(y, clusters, count, rng):
 def test_cluster_j_keeps_the_label_j_where_all_clusters_are_known(assignment, seed, count):
     X, y, rng = clearly_apart(seed)
     known = reveal(y, range(4), count, rng)
-    model = LinearTAE(4, 1, assignment=assignment, random_state=seed).fit(X, labels=known)
+    model = LinearTAE(4, 1, assignment=assignment, random_state=seed, latent_penalty=0.1).fit(
+        X, labels=known
+    )
     np.testing.assert_array_equal(model.labels_, y)
     np.testing.assert_array_equal(model.predict(X), y)
     np.testing.assert_allclose(model.cluster_centers_, PLACES[:4], atol=1.5)
@@ -49,7 +51,7 @@ def test_cluster_j_keeps_the_label_j_where_all_clusters_are_known(assignment, se
 def test_cluster_j_keeps_the_label_j_where_only_some_clusters_are_known(seed, count, some):
     X, y, rng = clearly_apart(seed)
     known = reveal(y, some, count, rng)
-    model = LinearTAE(4, 1, random_state=seed).fit(X, labels=known)
+    model = LinearTAE(4, 1, random_state=seed, latent_penalty=0.1).fit(X, labels=known)
     for j in some:
         np.testing.assert_array_equal(model.labels_ == j, y == j)
     assert adjusted_rand_score(y, model.labels_) == 1
@@ -60,15 +62,15 @@ def test_known_labels_seed_the_clusters_whatever_init_says(init):
     X, y, rng = clearly_apart(0)
     for clusters in ([0, 1, 2, 3], [2, 3]):
         known = reveal(y, clusters, 3, rng)
-        model = LinearTAE(4, 1, init=init, random_state=0).fit(X, labels=known)
+        model = LinearTAE(4, 1, init=init, random_state=0, latent_penalty=0.1).fit(X, labels=known)
         for j in clusters:
             np.testing.assert_array_equal(model.labels_ == j, y == j)
 
 
 def test_all_labels_unknown_equals_no_labels():
     X, _, _ = clearly_apart(1)
-    model = LinearTAE(4, 1, random_state=0).fit(X)
-    other = LinearTAE(4, 1, random_state=0).fit(X, labels=np.full(100, -1))
+    model = LinearTAE(4, 1, random_state=0, latent_penalty=0.1).fit(X)
+    other = LinearTAE(4, 1, random_state=0, latent_penalty=0.1).fit(X, labels=np.full(100, -1))
     np.testing.assert_array_equal(other.labels_, model.labels_)
     np.testing.assert_allclose(other.cluster_centers_, model.cluster_centers_)
 
@@ -78,7 +80,7 @@ def test_labels_are_a_start_and_not_a_constraint():
     known = reveal(y, range(4), 8, rng)
     wrong = np.flatnonzero(known == 0)[0]
     known[wrong] = 1
-    model = LinearTAE(4, 1, random_state=0).fit(X, labels=known)
+    model = LinearTAE(4, 1, random_state=0, latent_penalty=0.1).fit(X, labels=known)
     np.testing.assert_array_equal(model.labels_, y)
 
 
@@ -87,9 +89,9 @@ def test_a_few_labels_find_the_planted_clusters(draw):
     X, y = draw(random_state=0)
     k = y.max() + 1
     known = reveal(y, range(k), 8, np.random.RandomState(0))
-    model = LinearTAE(k, 1).fit(X, labels=known)
+    model = LinearTAE(k, 1, latent_penalty=0.1).fit(X, labels=known)
     assert np.mean(model.labels_ == y) > 0.95
-    blind = LinearTAE(k, 1, random_state=0).fit(X)
+    blind = LinearTAE(k, 1, random_state=0, latent_penalty=0.1).fit(X)
     assert model.loss_ == pytest.approx(blind.loss_, rel=0.05)
 
 
@@ -97,8 +99,10 @@ def test_labels_and_weights_go_together():
     X, y, rng = clearly_apart(3)
     known = reveal(y, range(4), 3, rng)
     copies = rng.randint(1, 4, size=100)
-    weighted = LinearTAE(4, 1).fit(X, labels=known, sample_weight=copies)
-    repeated = LinearTAE(4, 1).fit(np.repeat(X, copies, axis=0), labels=np.repeat(known, copies))
+    weighted = LinearTAE(4, 1, latent_penalty=0.1).fit(X, labels=known, sample_weight=copies)
+    repeated = LinearTAE(4, 1, latent_penalty=0.1).fit(
+        np.repeat(X, copies, axis=0), labels=np.repeat(known, copies)
+    )
     np.testing.assert_allclose(weighted.cluster_centers_, repeated.cluster_centers_, atol=1e-9)
     np.testing.assert_array_equal(weighted.labels_, y)
 
@@ -109,9 +113,13 @@ def test_a_cluster_known_from_rows_of_weight_zero_only_counts_as_unknown():
     weights = np.ones(100)
     known[np.flatnonzero(y == 3)[:2]] = 3
     weights[known == 3] = 0
-    model = LinearTAE(4, 1, random_state=0).fit(X, labels=known, sample_weight=weights)
+    model = LinearTAE(4, 1, random_state=0, latent_penalty=0.1).fit(
+        X, labels=known, sample_weight=weights
+    )
     counts = weights > 0
-    absent = LinearTAE(4, 1, random_state=0).fit(X[counts], labels=known[counts])
+    absent = LinearTAE(4, 1, random_state=0, latent_penalty=0.1).fit(
+        X[counts], labels=known[counts]
+    )
     np.testing.assert_allclose(model.cluster_centers_, absent.cluster_centers_, atol=1e-9)
     np.testing.assert_array_equal(model.labels_, y)
 
@@ -125,10 +133,14 @@ def test_labels_come_as_any_kind_of_vector(kind):
         labels = pd.Series(known, index=np.arange(100)[::-1])
     else:
         labels = known.astype(kind) if isinstance(kind, type) and kind is not list else kind(known)
-    np.testing.assert_array_equal(LinearTAE(4, 1).fit(X, labels=labels).labels_, y)
+    np.testing.assert_array_equal(
+        LinearTAE(4, 1, latent_penalty=0.1).fit(X, labels=labels).labels_, y
+    )
 
 
 def test_fit_predict_takes_labels_too():
     X, y, rng = clearly_apart(6)
     known = reveal(y, range(4), 3, rng)
-    np.testing.assert_array_equal(LinearTAE(4, 1).fit_predict(X, labels=known), y)
+    np.testing.assert_array_equal(
+        LinearTAE(4, 1, latent_penalty=0.1).fit_predict(X, labels=known), y
+    )

@@ -39,7 +39,9 @@ def test_parameters_are_means_and_top_eigenvectors_of_their_clusters(
 ):
     h = data.draw(st.integers(1, d), label="h")
     sample = grouped(seed, n, d, k)
-    model = LinearTAE(k, h, assignment=assignment, init=sample.start, tol=0).fit(sample.X)
+    model = LinearTAE(
+        k, h, assignment=assignment, init=sample.start, tol=0, latent_penalty=0.1
+    ).fit(sample.X)
     for j in range(k):
         members = sample.X[model.labels_ == j]
         np.testing.assert_allclose(model.cluster_centers_[j], members.mean(axis=0), atol=1e-9)
@@ -88,7 +90,9 @@ def test_fit_then_predict_agrees(grouped, dtype, assignment, init, seed, k):
     # Coarse values make ties and duplicates.
     X = np.round(grouped(seed, 40, 2, k).X).astype(dtype)
     assume(len(np.unique(X, axis=0)) > 2 * k)
-    model = LinearTAE(k, 1, assignment=assignment, init=init, n_init=2, random_state=seed)
+    model = LinearTAE(
+        k, 1, assignment=assignment, init=init, n_init=2, random_state=seed, latent_penalty=0.1
+    )
     model.set_params(max_iter=3000)
     labels = model.fit_predict(X)
     np.testing.assert_array_equal(labels, model.predict(X))
@@ -98,7 +102,7 @@ def test_fit_then_predict_agrees(grouped, dtype, assignment, init, seed, k):
 def test_loss_of_weighted_rows_is_the_weighted_sum_of_costs(grouped):
     sample = grouped(0)
     weights = sample.rng.uniform(0, 3, size=80)
-    model = LinearTAE(3, 1, random_state=0).fit(sample.X, sample_weight=weights)
+    model = LinearTAE(3, 1, random_state=0, latent_penalty=0.1).fit(sample.X, sample_weight=weights)
     assert model.loss_ == pytest.approx(weights @ model.costs(sample.X).min(1))
     shares = [weights[model.labels_ == j].sum() / weights.sum() for j in range(3)]
     np.testing.assert_allclose(model.weights_, shares, rtol=1e-9)
@@ -108,7 +112,7 @@ def test_loss_of_weighted_rows_is_the_weighted_sum_of_costs(grouped):
 @pytest.mark.parametrize(("d", "h"), [(1, 1), (2, 1), (5, 3), (5, 5), (40, 4), (300, 3)])
 def test_components_are_orthonormal_ordered_by_variance_and_of_a_fixed_sign(grouped, dtype, d, h):
     X = grouped(1, n=120, d=d, k=3).X.astype(dtype)
-    model = LinearTAE(3, h, random_state=0, n_init=1).fit(X)
+    model = LinearTAE(3, h, random_state=0, n_init=1, latent_penalty=0.1).fit(X)
     tolerance = 1e-6 if dtype == np.float32 else 1e-10
     for components in model.components_:
         np.testing.assert_allclose(components @ components.T, np.eye(h), atol=tolerance)
@@ -122,22 +126,22 @@ def test_components_are_orthonormal_ordered_by_variance_and_of_a_fixed_sign(grou
 
 def test_flipping_the_sign_of_the_data_keeps_the_sign_of_the_components(grouped):
     sample = grouped(2)
-    model = LinearTAE(3, 2, init=sample.start).fit(sample.X)
-    mirrored = LinearTAE(3, 2, init=-sample.start).fit(-sample.X)
+    model = LinearTAE(3, 2, init=sample.start, latent_penalty=0.1).fit(sample.X)
+    mirrored = LinearTAE(3, 2, init=-sample.start, latent_penalty=0.1).fit(-sample.X)
     np.testing.assert_allclose(mirrored.components_, model.components_, atol=1e-9)
 
 
 def test_clusters_are_numbered_from_the_largest(grouped):
     sample = grouped(3, n=90)
     X = np.vstack([sample.X, sample.X[sample.labels == 2] + 0.01])
-    model = LinearTAE(3, 1, random_state=0).fit(X)
+    model = LinearTAE(3, 1, random_state=0, latent_penalty=0.1).fit(X)
     assert (np.diff(model.weights_) <= 0).all()
     assert (np.diff(np.bincount(model.labels_)) <= 0).all()
 
 
 def test_codes_and_reconstructions_come_from_the_autoencoder_of_the_cluster(grouped):
     sample = grouped(4)
-    model = LinearTAE(3, 2, random_state=0).fit(sample.X)
+    model = LinearTAE(3, 2, random_state=0, latent_penalty=0.1).fit(sample.X)
     labels = model.predict(sample.X)
     codes = model.transform(sample.X)
     for i, j in enumerate(labels):
@@ -212,7 +216,7 @@ def test_gradient_descent_on_the_relaxed_loss_ends_at_the_solution(grouped, seed
 @given(seed=seeds)
 def test_no_small_change_of_the_parameters_lowers_the_loss(grouped, seed):
     sample = grouped(seed, n=60, d=4, k=3)
-    model = LinearTAE(3, 2, init=sample.start, tol=0).fit(sample.X)
+    model = LinearTAE(3, 2, init=sample.start, tol=0, latent_penalty=0.1).fit(sample.X)
     best = model.loss_
     centers, components = model.cluster_centers_, model.components_
     for size in (1e-1, 1e-2, 1e-3):
@@ -269,7 +273,9 @@ def test_estimated_penalty_is_the_planted_one():
 
 def test_posterior_under_em_is_the_last_assignment(grouped):
     sample = grouped(6, n=80, d=4, k=3)
-    model = LinearTAE(3, 1, assignment="em", init=sample.start, tol=1e-12, max_iter=5000)
+    model = LinearTAE(
+        3, 1, assignment="em", init=sample.start, tol=1e-12, max_iter=5000, latent_penalty=0.1
+    )
     posterior = model.fit(sample.X).predict_proba(sample.X)
     np.testing.assert_allclose(posterior.sum(axis=1), 1)
     np.testing.assert_allclose(posterior.mean(axis=0), model.weights_, atol=1e-5)
@@ -279,7 +285,7 @@ def test_posterior_under_em_is_the_last_assignment(grouped):
 
 def test_posterior_is_one_half_between_equal_clusters():
     X = np.array([[-1.0, 0], [-3, 0], [-2, 0.5], [-2, -0.5], [1, 0], [3, 0], [2, 0.5], [2, -0.5]])
-    model = LinearTAE(2, 1, init=[[-2.0, 0], [2, 0]]).fit(X)
+    model = LinearTAE(2, 1, init=[[-2.0, 0], [2, 0]], latent_penalty=0.1).fit(X)
     np.testing.assert_allclose(model.predict_proba([[0.0, 0.0], [0, 9]]), 0.5, atol=1e-9)
     far = model.predict_proba([[-2.0, 0.0], [2, 0]])
     assert far[0, 0] > 0.9
@@ -303,10 +309,10 @@ def test_best_of_many_starts_is_the_best_of_its_starts(grouped, seed, k, init):
             return centers
 
         patch.setattr(search._Search, "_seeds", draw_and_remember)
-        best = LinearTAE(k, 1, init=init, n_init=10, random_state=seed).fit(X)
+        best = LinearTAE(k, 1, init=init, n_init=10, random_state=seed, latent_penalty=0.1).fit(X)
     starts = drawn[0].numpy()
     assert starts.shape == (10, k, 3)
-    losses = [LinearTAE(k, 1, init=start).fit(X).loss_ for start in starts]
+    losses = [LinearTAE(k, 1, init=start, latent_penalty=0.1).fit(X).loss_ for start in starts]
     assert best.loss_ <= min(losses) * (1 + 1e-9)
     assert best.loss_ == pytest.approx(min(losses), rel=1e-6)
 
@@ -314,17 +320,25 @@ def test_best_of_many_starts_is_the_best_of_its_starts(grouped, seed, k, init):
 def test_more_restarts_find_what_one_start_misses(grouped):
     """Over many seeds the best of ten is never worse than one start on average, often better."""
     X = grouped(7, n=120, d=3, k=6).X
-    one = [LinearTAE(6, 1, n_init=1, random_state=s).fit(X).loss_ for s in range(10)]
-    ten = [LinearTAE(6, 1, n_init=10, random_state=s).fit(X).loss_ for s in range(10)]
+    one = [
+        LinearTAE(6, 1, n_init=1, random_state=s, latent_penalty=0.1).fit(X).loss_
+        for s in range(10)
+    ]
+    ten = [
+        LinearTAE(6, 1, n_init=10, random_state=s, latent_penalty=0.1).fit(X).loss_
+        for s in range(10)
+    ]
     assert max(ten) <= np.median(one)
     # The default begins with the same ten starts and may only go on from the best of them.
-    assert LinearTAE(6, 1, random_state=0).fit(X).loss_ <= ten[0] * (1 + 1e-12)
+    assert LinearTAE(6, 1, random_state=0, latent_penalty=0.1).fit(X).loss_ <= ten[0] * (1 + 1e-12)
 
 
 @every_assignment
 def test_too_few_iterations_warn_and_the_result_is_still_consistent(grouped, assignment):
     X = grouped(8, n=150, d=3, k=5).X
-    model = LinearTAE(5, 1, assignment=assignment, init="random", random_state=0, max_iter=1)
+    model = LinearTAE(
+        5, 1, assignment=assignment, init="random", random_state=0, max_iter=1, latent_penalty=0.1
+    )
     with pytest.warns(ConvergenceWarning, match=r"max_iter=1 iterations; raise max_iter"):
         model.fit(X)
     assert not model.converged_
@@ -336,7 +350,7 @@ def test_more_iterations_never_end_higher(grouped):
     sample = grouped(9, n=200, d=3, k=6)
     losses = []
     for max_iter in (1, 2, 4, 100):
-        model = LinearTAE(6, 1, init=sample.start, max_iter=max_iter)
+        model = LinearTAE(6, 1, init=sample.start, max_iter=max_iter, latent_penalty=0.1)
         with pytest.warns(ConvergenceWarning) if max_iter < 100 else nullcontext():
             losses.append(model.fit(sample.X).loss_)
         assert model.n_iter_ <= max_iter

@@ -166,10 +166,10 @@ def test_many_features_in_memory_are_pruned_and_fits_agree(monkeypatch, partial_
     X = rng.randn(4000, 80) + 0.4 * rng.randn(5, 80)[rng.randint(5, size=4000)]
     X = X.astype(np.float32)
     assert PrunedSweep.pays(Rows(torch.tensor(X)), 1, 5)
-    pruned = LinearTAE(5, 3, random_state=0, n_init=1).fit(X)
+    pruned = LinearTAE(5, 3, random_state=0, n_init=1, latent_penalty=0.1).fit(X)
     assert partial_passes
     monkeypatch.setattr(pruning, "PRUNED_WIDTH", 10**9)
-    full = LinearTAE(5, 3, random_state=0, n_init=1).fit(X)
+    full = LinearTAE(5, 3, random_state=0, n_init=1, latent_penalty=0.1).fit(X)
     np.testing.assert_array_equal(pruned.labels_, full.labels_)
     np.testing.assert_allclose(pruned.loss_, full.loss_, rtol=1e-6)
 
@@ -186,7 +186,7 @@ def test_labels_of_single_precision_are_those_of_double(offset):
     rng = np.random.RandomState(7)
     # Clusters that touch: some rows are closer to the border than single precision can see.
     X = (0.02 * rng.randn(20000, 20) + offset).astype(np.float32)
-    model = LinearTAE(3, 2, random_state=0, n_init=1).fit(X)
+    model = LinearTAE(3, 2, random_state=0, n_init=1, latent_penalty=0.1).fit(X)
 
     labels = model.predict(X.astype(np.float64))
     np.testing.assert_array_equal(model.predict(X), labels)

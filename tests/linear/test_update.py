@@ -91,7 +91,7 @@ def test_the_estimated_penalty_and_noise_maximise_the_likelihood(seed, wrong):
     penalty = parameters.model.latent_penalty[0].item()
     noise = parameters.noise_variance[0].item()
     best = minus_log_likelihood(penalty, noise)
-    assert parameters.profile()[0].item() == pytest.approx(best, rel=1e-10)
+    assert parameters.objective[0].item() == pytest.approx(best, rel=1e-10)
     constant = parameters.log_normalizer()[0].item() * 50
     assert best == pytest.approx(constant + (residual + penalty * latent) / (2 * noise))
     assert minus_log_likelihood(min(penalty * wrong, 1), noise) >= best - 1e-9
@@ -108,7 +108,7 @@ def test_the_estimated_penalty_stays_within_its_range():
     assert line.model.latent_penalty.item() == SMALLEST_PENALTY
     point = estimation.first(ChunkSweep(Rows(torch.zeros_like(x))).moments(labels, 1))
     assert 0 < point.model.latent_penalty.item() <= 1
-    assert torch.isfinite(point.profile()).all()
+    assert torch.isfinite(point.objective).all()
     _, _, moments, full = set_up(1, d=3, h=3, penalty=None)
     assert full.first(moments).model.latent_penalty.tolist() == [1, 1]
 

@@ -111,7 +111,7 @@ def test_soft_rules_are_kept_where_a_sample_makes_the_start(assignment, tmp_path
     """Data of so many rows goes on from the fit of a sample, in one run that is kept."""
     rng = np.random.RandomState(0)
     X = rng.randn(24_000, 8) + 4 * rng.randn(6, 8)[rng.randint(6, size=24_000)]
-    model = LinearTAE(6, 1, assignment=assignment, random_state=0)
+    model = LinearTAE(6, 1, assignment=assignment, random_state=0, latent_penalty=0.1)
     kept = clone(model).fit(X, checkpoint=tmp_path / "run.ckpt", checkpoint_every=0)
     assert list(tmp_path.iterdir()) == []
     np.testing.assert_array_equal(kept.components_, model.fit(X).components_)
@@ -120,7 +120,7 @@ def test_soft_rules_are_kept_where_a_sample_makes_the_start(assignment, tmp_path
 def test_kills_after_every_step_of_every_restart_change_nothing(tmp_path, monkeypatch):
     """The second file then holds what the first one does, or one step more."""
     file = tmp_path / "run.ckpt"
-    model = LinearTAE(3, 1, init=IRIS[:3], tol=0)
+    model = LinearTAE(3, 1, init=IRIS[:3], tol=0, latent_penalty=0.1)
     whole, observe = clone(model).fit(IRIS), Checkpoint.__call__
 
     def observe_and_die(self, state):
@@ -144,7 +144,7 @@ def test_kills_after_every_step_of_every_restart_change_nothing(tmp_path, monkey
 @pytest.mark.parametrize("after", [1, 3])
 def test_a_linear_fit_goes_on_from_any_step(assignment, after, tmp_path, monkeypatch):
     file = tmp_path / "run.ckpt"
-    model = LinearTAE(3, 1, init=IRIS[[0, 60, 120]], assignment=assignment)
+    model = LinearTAE(3, 1, init=IRIS[[0, 60, 120]], assignment=assignment, latent_penalty=0.1)
     whole = clone(model).fit(IRIS)
     observe, steps = Checkpoint.__call__, []
 
@@ -209,7 +209,7 @@ def test_a_checkpoint_of_another_fit_is_refused(tmp_path):
     with pytest.raises(InvalidParameterError, match="data was"):
         TAE(3, 1, max_epochs=6, random_state=0).fit(IRIS[1:], checkpoint=file)
     with pytest.raises(InvalidParameterError, match="class was 'TAE', now 'LinearTAE'"):
-        LinearTAE(3, 1, init=IRIS[:3]).fit(IRIS, checkpoint=file)
+        LinearTAE(3, 1, init=IRIS[:3], latent_penalty=0.1).fit(IRIS, checkpoint=file)
     assert file.exists()
 
 
@@ -217,16 +217,17 @@ def test_a_damaged_checkpoint_is_named(tmp_path):
     file = tmp_path / "run.ckpt"
     file.write_bytes(b"nonsense")
     with pytest.raises(ModelFileError, match=r"run\.ckpt"):
-        LinearTAE(3, 1, init=IRIS[:3]).fit(Batches(IRIS), checkpoint=file)
+        LinearTAE(3, 1, init=IRIS[:3], latent_penalty=0.1).fit(Batches(IRIS), checkpoint=file)
 
 
 def test_a_fit_that_ends_leaves_no_checkpoint_and_the_same_model(tmp_path):
     for data in (IRIS, Batches(IRIS, batch_rows=40)):
-        kept = LinearTAE(3, 1, random_state=0).fit(
+        kept = LinearTAE(3, 1, random_state=0, latent_penalty=0.1).fit(
             data, checkpoint=tmp_path / "a.ckpt", checkpoint_every=0
         )
         np.testing.assert_array_equal(
-            kept.components_, LinearTAE(3, 1, random_state=0).fit(data).components_
+            kept.components_,
+            LinearTAE(3, 1, random_state=0, latent_penalty=0.1).fit(data).components_,
         )
         assert list(tmp_path.iterdir()) == []
 
@@ -235,7 +236,7 @@ def test_a_fit_that_ends_leaves_no_checkpoint_and_the_same_model(tmp_path):
 def test_a_fit_that_cannot_be_kept_says_so(several, tmp_path):
     n_init = 2 if several == "n_init=2" else "auto"
     labels = np.repeat([0, 1, 2], 50) if several == "labels" else None
-    model = LinearTAE(3, 1, n_init=n_init, random_state=0)
+    model = LinearTAE(3, 1, n_init=n_init, random_state=0, latent_penalty=0.1)
     with pytest.warns(RuntimeWarning, match=f"no state of a fit with {several}"):
         model.fit(IRIS, labels=labels, checkpoint=tmp_path / "run.ckpt")
 
@@ -246,5 +247,7 @@ def test_a_single_start_is_kept(tmp_path, monkeypatch):
     monkeypatch.setattr(
         Checkpoint, "__call__", lambda self, state: (steps.append(1), observe(self, state))[1]
     )
-    LinearTAE(3, 1, n_init=1, random_state=0).fit(IRIS, checkpoint=tmp_path / "run.ckpt")
+    LinearTAE(3, 1, n_init=1, random_state=0, latent_penalty=0.1).fit(
+        IRIS, checkpoint=tmp_path / "run.ckpt"
+    )
     assert steps

@@ -54,7 +54,7 @@ def test_a_streamed_fit_writes_the_model_of_the_fit_in_memory(files, tmp_path, c
     assert end.value.code == 0
     told = json.loads(capsys.readouterr().out)
     assert told["rows"] == 5000
-    expected = LinearTAE(K, H, random_state=0).fit(X)
+    expected = LinearTAE(K, H, random_state=0, latent_penalty=0.1).fit(X)
     model = load(output)
     np.testing.assert_array_equal(model.predict(Batches(folder)), expected.labels_)
     assert list(model.feature_names_in_) == ["x0", "x1", "x2", "x3"]
@@ -70,7 +70,7 @@ def test_two_processes_write_the_model_of_one(files, tmp_path, capsys):
     assert done.returncode == 0, done.stderr
     assert "by 2 processes" in done.stdout
     assert done.stdout.count("loss") == 1
-    expected = LinearTAE(K, H, random_state=0).fit(X)
+    expected = LinearTAE(K, H, random_state=0, latent_penalty=0.1).fit(X)
     np.testing.assert_array_equal(load(output).predict(Batches(folder)), expected.labels_)
     # The file is of the first process, but speaks of the rows of both.
     with pytest.raises(SystemExit):

@@ -19,10 +19,15 @@ def clustered(n, d, k, dtype, seed=0):
 
 
 IRIS, PENGUINS = load_iris().data, load_penguins(4, scale="max").data
+AUTO = {"latent_penalty": "auto"}
 CASES = {
     "iris": (IRIS, 3, {}),
     "iris, em": (IRIS, 3, {"assignment": "em"}),
-    "iris, auto": (IRIS, 3, {"latent_penalty": "auto"}),
+    "iris, auto": (IRIS, 3, AUTO | {"spread": "shared"}),
+    "iris, own": (IRIS, 3, AUTO | {"spread": "own"}),
+    "iris, own, hard": (IRIS, 3, AUTO | {"spread": "own", "assignment": "lloyd"}),
+    "iris, all auto": (IRIS, 3, AUTO),
+    "float32, own": (clustered(3000, 6, 4, "float32"), 4, AUTO | {"spread": "own"}),
     "iris, centres": (IRIS, 3, {"init": IRIS[[0, 60, 120]]}),
     "iris, three starts": (IRIS, 3, {"n_init": 3}),
     "penguins": (PENGUINS, 3, {}),
@@ -37,8 +42,9 @@ CASES = {
 @pytest.mark.parametrize("batch_rows", [7, 1000])
 def test_a_fit_on_batches_equals_the_fit_in_memory(name, batch_rows):
     X, k, options = CASES[name]
-    in_memory = LinearTAE(k, 1, random_state=0, **options).fit(X)
-    streamed = LinearTAE(k, 1, random_state=0, **options).fit(Batches(X, batch_rows=batch_rows))
+    options = {"latent_penalty": 0.1, "random_state": 0, **options}
+    in_memory = LinearTAE(k, 1, **options).fit(X)
+    streamed = LinearTAE(k, 1, **options).fit(Batches(X, batch_rows=batch_rows))
     np.testing.assert_array_equal(streamed.labels_, in_memory.labels_)
     precision = 1e-4 if X.dtype == np.float32 else 1e-9
     np.testing.assert_allclose(
@@ -55,7 +61,7 @@ def test_a_fit_on_batches_equals_the_fit_in_memory(name, batch_rows):
 @pytest.mark.parametrize("dtype", ["float32", "float64"])
 def test_starts_on_a_sample_are_the_same_as_in_memory(assignment, dtype):
     X = clustered(9000, 6, 4, dtype)  # more rows than a search for starts looks at
-    options = {"assignment": assignment, "random_state": 0}
+    options = {"latent_penalty": 0.1, "assignment": assignment, "random_state": 0}
     in_memory = LinearTAE(4, 2, **options).fit(X)
     streamed = LinearTAE(4, 2, **options).fit(Batches(X, batch_rows=333))
     np.testing.assert_array_equal(streamed.labels_, in_memory.labels_)
@@ -64,13 +70,15 @@ def test_starts_on_a_sample_are_the_same_as_in_memory(assignment, dtype):
 
 def test_the_loss_never_rises_on_batches():
     X = clustered(9000, 5, 6, "float64")
-    model = LinearTAE(6, 1, random_state=1, tol=0, init="random", n_init=1).fit(Batches(X))
+    model = LinearTAE(6, 1, random_state=1, tol=0, init="random", n_init=1, latent_penalty=0.1).fit(
+        Batches(X)
+    )
     assert (np.diff(model.loss_path_) <= 1e-9 * model.loss_).all()
 
 
 def test_results_for_batches_are_those_for_the_whole():
     X = clustered(500, 5, 3, "float64")
-    model = LinearTAE(3, 2, random_state=0).fit(X)
+    model = LinearTAE(3, 2, random_state=0, latent_penalty=0.1).fit(X)
     batches = Batches(X, batch_rows=64)
     for method in (
         "predict",
@@ -91,7 +99,9 @@ def test_names_of_columns_are_learned_and_checked(tmp_path):
     pandas = pytest.importorskip("pandas")
     frame = pandas.DataFrame(IRIS, columns=["a", "b", "c", "d"])
     frame.to_parquet(tmp_path / "iris.parquet")
-    model = LinearTAE(3, 1, random_state=0).fit(Batches(tmp_path / "iris.parquet"))
+    model = LinearTAE(3, 1, random_state=0, latent_penalty=0.1).fit(
+        Batches(tmp_path / "iris.parquet")
+    )
     assert list(model.feature_names_in_) == ["a", "b", "c", "d"]
     np.testing.assert_array_equal(model.predict(frame), model.labels_)
     with pytest.raises(InvalidInputError, match="columns of the fit in their order"):
@@ -115,7 +125,7 @@ def test_what_batches_have_no_place_for_is_refused(options, arguments, words):
 
 def test_more_features_than_rows_are_refused():
     with pytest.raises(InvalidInputError, match="at least as many rows as features"):
-        LinearTAE(2, 1).fit(Batches(np.eye(4, 6)))
+        LinearTAE(2, 1, latent_penalty=0.1).fit(Batches(np.eye(4, 6)))
 
 
 def test_rows_that_change_between_passes_are_an_error():
@@ -125,7 +135,7 @@ def test_rows_that_change_between_passes_are_an_error():
         yield IRIS[: next(sizes)]
 
     with pytest.raises(InvalidInputError):
-        LinearTAE(3, 1, random_state=0).fit(Batches(source))
+        LinearTAE(3, 1, random_state=0, latent_penalty=0.1).fit(Batches(source))
 
 
 # Streams without end --------------------------------------------------------------------------
@@ -136,8 +146,8 @@ def test_rows_that_change_between_passes_are_an_error():
 def test_a_stationary_stream_comes_to_the_fit_of_the_whole(draw, k, decay):
     X, _ = draw(20_000, random_state=1)
     new, _ = draw(2000, random_state=2)
-    whole = LinearTAE(k, 1, random_state=0).fit(X)
-    stream = LinearTAE(k, 1, random_state=0)
+    whole = LinearTAE(k, 1, random_state=0, latent_penalty=0.1).fit(X)
+    stream = LinearTAE(k, 1, random_state=0, latent_penalty=0.1)
     for batch in np.split(X, 100):
         stream.partial_fit(batch, decay=decay)
     assert stream.n_iter_ == 100
@@ -170,8 +180,8 @@ def test_clusters_of_a_random_start_stay_apart_on_the_stream():
 
 def test_a_cluster_without_rows_keeps_its_place():
     X, y = lines_3d(600, random_state=0)
-    model = LinearTAE(3, 1, random_state=0).fit(X)
-    stream = LinearTAE(3, 1, random_state=0).partial_fit(X)
+    model = LinearTAE(3, 1, random_state=0, latent_penalty=0.1).fit(X)
+    stream = LinearTAE(3, 1, random_state=0, latent_penalty=0.1).partial_fit(X)
     lost = int(np.bincount(model.predict(X[y == 0])).argmax())
     center = stream.cluster_centers_[lost].copy()
     for _ in range(200):
@@ -183,13 +193,15 @@ def test_a_cluster_without_rows_keeps_its_place():
 
 def test_the_stream_follows_a_drift_when_it_forgets():
     X, _ = lines_3d(600, random_state=0)
-    kept, forgetful = (LinearTAE(3, 1, random_state=0).partial_fit(X) for _ in range(2))
+    kept, forgetful = (
+        LinearTAE(3, 1, random_state=0, latent_penalty=0.1).partial_fit(X) for _ in range(2)
+    )
     for shift in np.linspace(0, 5, 60):
         kept.partial_fit(X + shift)
         forgetful.partial_fit(X + shift, decay=0.5)
     assert forgetful.score(X + 5) > kept.score(X + 5)
     order = np.argsort(forgetful.cluster_centers_[:, 2])
-    fresh = LinearTAE(3, 1, random_state=0).fit(X + 5)
+    fresh = LinearTAE(3, 1, random_state=0, latent_penalty=0.1).fit(X + 5)
     again = np.argsort(fresh.cluster_centers_[:, 2])
     np.testing.assert_allclose(
         forgetful.cluster_centers_[order], fresh.cluster_centers_[again], atol=0.3
@@ -201,9 +213,11 @@ def test_weights_of_a_batch_equal_repeated_rows():
     more, _ = triangle(150, random_state=1)
     weights = np.random.default_rng(0).integers(1, 4, size=len(more))
     weighted = (
-        LinearTAE(3, 1, random_state=0).partial_fit(X).partial_fit(more, sample_weight=weights)
+        LinearTAE(3, 1, random_state=0, latent_penalty=0.1)
+        .partial_fit(X)
+        .partial_fit(more, sample_weight=weights)
     )
-    repeated = LinearTAE(3, 1, random_state=0).partial_fit(X)
+    repeated = LinearTAE(3, 1, random_state=0, latent_penalty=0.1).partial_fit(X)
     repeated.partial_fit(np.repeat(more, weights, axis=0))
     np.testing.assert_allclose(weighted.cluster_centers_, repeated.cluster_centers_)
     np.testing.assert_allclose(weighted.components_, repeated.components_, atol=1e-12)
@@ -213,7 +227,7 @@ def test_a_stream_goes_on_after_save_and_load(tmp_path):
     from tensorae import load
 
     first, second = (triangle(150, random_state=seed)[0] for seed in (0, 1))
-    model = LinearTAE(3, 1, random_state=0).partial_fit(first)
+    model = LinearTAE(3, 1, random_state=0, latent_penalty=0.1).partial_fit(first)
     model.save(tmp_path / "stream.tae")
     again = load(tmp_path / "stream.tae")
     np.testing.assert_array_equal(
@@ -224,4 +238,4 @@ def test_a_stream_goes_on_after_save_and_load(tmp_path):
 @pytest.mark.parametrize("decay", [0, -1, 1.5, "a"])
 def test_a_wrong_decay_is_named(decay):
     with pytest.raises(InvalidParameterError, match="decay"):
-        LinearTAE(3, 1).partial_fit(IRIS, decay=decay)
+        LinearTAE(3, 1, latent_penalty=0.1).partial_fit(IRIS, decay=decay)

@@ -42,7 +42,7 @@ def fit_and_save(kind, model_file, checkpoint, every):
     """Fit ``kind`` with a checkpoint every so many seconds, and save the model."""
     small_samples(100)
     X = clustered(2000, 6, 4, "float32")
-    linear = LinearTAE(4, 2, init=X[::500], tol=0, max_iter=40)
+    linear = LinearTAE(4, 2, init=X[::500], tol=0, max_iter=40, latent_penalty=0.1)
     deep = TAE(4, 2, random_state=0, max_epochs=4)
     noisy = TAE(4, 2, random_state=0, max_epochs=20, noise=0.1)
     model, data = {
@@ -77,15 +77,23 @@ def fit_and_die_once(data, output):
 
 def linear_cases():
     iris = load_iris().data
-    yield "iris", iris, LinearTAE(3, 1, random_state=0)
-    yield "em", iris, LinearTAE(3, 1, random_state=0, assignment="em")
+    yield "iris", iris, LinearTAE(3, 1, random_state=0, latent_penalty=0.1)
+    yield "em", iris, LinearTAE(3, 1, random_state=0, assignment="em", latent_penalty=0.1)
     yield "auto", iris, LinearTAE(3, 1, random_state=0, latent_penalty="auto")
     # More rows than a search for starts looks at.
-    yield "sampled", clustered(6001, 5, 4), LinearTAE(4, 2, random_state=0)
+    yield "sampled", clustered(6001, 5, 4), LinearTAE(4, 2, random_state=0, latent_penalty=0.1)
     # More entries than are worth a copy in double precision.
-    yield "single precision", clustered(44_001, 6, 4, "float32"), LinearTAE(4, 2, random_state=0)
-    yield "centres", iris, LinearTAE(3, 1, init=iris[[0, 60, 120]])
-    yield "empty clusters", np.repeat(iris[:6], 30, axis=0), LinearTAE(8, 1, random_state=0)
+    yield (
+        "single precision",
+        clustered(44_001, 6, 4, "float32"),
+        LinearTAE(4, 2, random_state=0, latent_penalty=0.1),
+    )
+    yield "centres", iris, LinearTAE(3, 1, init=iris[[0, 60, 120]], latent_penalty=0.1)
+    yield (
+        "empty clusters",
+        np.repeat(iris[:6], 30, axis=0),
+        LinearTAE(8, 1, random_state=0, latent_penalty=0.1),
+    )
 
 
 def fit_share(rank, size, folder):
@@ -98,7 +106,9 @@ def fit_share(rank, size, folder):
     found = {}
     # Each process has few clusters, of which all have members.
     warnings.simplefilter("error", ConvergenceWarning)
-    apart = LinearTAE(3, 1, random_state=0).fit(Batches(np.repeat(np.eye(3) * 9, 20, axis=0)))
+    apart = LinearTAE(3, 1, random_state=0, latent_penalty=0.1).fit(
+        Batches(np.repeat(np.eye(3) * 9, 20, axis=0))
+    )
     apart.save(Path(folder, f"{rank}.tae"))
     warnings.simplefilter("ignore")
     for name, X, model in linear_cases():
