@@ -40,7 +40,8 @@ def test_verbose_logs_and_never_prints(X, caplog, capsys):
     with caplog.at_level(logging.INFO, logger="tensorae"):
         LinearTAE(3, 2, random_state=0).fit(X)
         assert caplog.text == ""
-        LinearTAE(3, 2, random_state=0, verbose=1).fit(X)
+        LinearTAE(3, 2, random_state=0, verbose=1, latent_penalty=0.1).fit(X)
     assert "LinearTAE: loss" in caplog.text
     assert "best of 10 starts" in caplog.text
+    assert "All settings were given." in caplog.text
     assert capsys.readouterr() == ("", "")

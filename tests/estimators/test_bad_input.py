@@ -213,7 +213,8 @@ def test_latent_dim_above_the_number_of_features_is_refused(estimator, fit, asse
 
 
 COUNTS = [
-    *((LinearTAE, name, 1) for name in ("n_clusters", "latent_dim", "max_iter", "n_init")),
+    *((LinearTAE, name, 1) for name in ("n_clusters", "max_iter", "n_init")),
+    (LinearTAE, "latent_dim", 0),
     (LinearTAE, "batch_size", 1),
     *((TAE, name, 1) for name in ("n_clusters", "latent_dim", "max_epochs", "n_init")),
     (TAE, "batch_size", 2),  # batch norm could not train on one row

@@ -196,10 +196,16 @@ class KilledError(Exception):
     pass
 
 
+GIVEN = {"latent_penalty": 0.1, "init": IRIS[[0, 30, 60]]}
 FITS = {
-    "linear": (lambda: LinearTAE(3, 1, init=IRIS[[0, 30, 60]], tol=0, latent_penalty=0.1), IRIS),
-    "streamed": (lambda: LinearTAE(3, 1, init=IRIS[[0, 30, 60]], tol=0, latent_penalty=0.1), Batches(IRIS)),
-    "soft": (lambda: LinearTAE(3, 1, init=IRIS[[0, 30, 60]], assignment="projected", latent_penalty=0.1), IRIS),
+    "linear": (lambda: LinearTAE(3, 1, tol=0, **GIVEN), IRIS),
+    "streamed": (lambda: LinearTAE(3, 1, tol=0, **GIVEN), Batches(IRIS)),
+    "soft": (lambda: LinearTAE(3, 1, assignment="projected", **GIVEN), IRIS),
+    "own": (lambda: LinearTAE(3, 1, spread="own", init=IRIS[[0, 30, 60]], tol=0), IRIS),
+    "own, hard": (
+        lambda: LinearTAE(3, 1, spread="own", assignment="lloyd", init=IRIS[[0, 30, 60]], tol=0),
+        IRIS,
+    ),
     "deep": (lambda: TAE(2, 1, random_state=0, max_epochs=4), IRIS),
     "deep, soft": (
         lambda: TAE(2, 1, random_state=0, max_epochs=4, noise=0.1, assignment="em"), IRIS,

@@ -52,7 +52,13 @@ def test_loss_path_never_rises_on_many_features(grouped, d):
 def test_likelihood_never_falls_under_em(grouped, penalty, seed, d, k):
     sample = grouped(seed, 50, d, k)
     model = LinearTAE(
-        k, 1, latent_penalty=penalty, assignment="em", init=sample.start, max_iter=2000
+        k,
+        1,
+        latent_penalty=penalty,
+        spread="shared",
+        assignment="em",
+        init=sample.start,
+        max_iter=2000,
     ).fit(sample.X)
     path = model.objective_path_
     assert (np.diff(path) <= 1e-9 * np.abs(path).max()).all(), path
@@ -63,7 +69,7 @@ def test_likelihood_never_falls_under_em(grouped, penalty, seed, d, k):
 @given(seed=seeds, d=st.integers(2, 6), k=st.integers(1, 5))
 def test_objective_never_rises_with_an_estimated_penalty(grouped, seed, d, k):
     sample = grouped(seed, 50, d, k)
-    model = LinearTAE(k, 1, latent_penalty="auto", init=sample.start).fit(sample.X)
+    model = LinearTAE(k, 1, latent_penalty="auto", spread="shared", init=sample.start).fit(sample.X)
     assert_never_rises(np.append(model.objective_path_, model.objective_path_[-1]))
 
 
@@ -72,7 +78,9 @@ def test_objective_under_em_is_minus_the_log_likelihood_of_the_mixture(grouped):
     from scipy.stats import multivariate_normal
 
     sample = grouped(1, n=60, d=3, k=2)
-    model = LinearTAE(2, 1, latent_penalty="auto", assignment="em", init=sample.start, tol=1e-12)
+    model = LinearTAE(
+        2, 1, latent_penalty="auto", spread="shared", assignment="em", init=sample.start, tol=1e-12
+    )
     model.set_params(max_iter=5000).fit(sample.X)
     residual = (model.noise_variance_ * 2) @ model.weights_
     latent = model.latent_penalty_ * (model.explained_variance_.sum(1) @ model.weights_)

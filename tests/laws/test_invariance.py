@@ -36,7 +36,9 @@ def assert_same_fit(model, other, rtol=1e-6):
 
 
 def fit(X, start, *, assignment="lloyd", h=1, penalty=0.1, **fit_params):
-    model = LinearTAE(len(start), h, latent_penalty=penalty, assignment=assignment, init=start)
+    model = LinearTAE(
+        len(start), h, latent_penalty=penalty, spread="shared", assignment=assignment, init=start
+    )
     return model.set_params(max_iter=2000).fit(X, **fit_params)
 
 

@@ -66,7 +66,13 @@ def test_costs_follow_equation_3_and_the_rest_follows_from_the_costs(
 ):
     sample = grouped(seed, 60, d, k)
     model = LinearTAE(
-        k, 1, latent_penalty=penalty, assignment=assignment, init=sample.start, max_iter=2000
+        k,
+        1,
+        latent_penalty=penalty,
+        spread="shared",
+        assignment=assignment,
+        init=sample.start,
+        max_iter=2000,
     )
     labels = model.fit_predict(sample.X)
     unseen = sample.X + sample.rng.randn(60, d)
@@ -237,7 +243,13 @@ def test_estimated_penalty_is_a_fixed_point_of_its_formula(grouped, assignment, 
     h = data.draw(st.integers(1, d - 1), label="h")
     sample = grouped(seed, 80, d, k)
     model = LinearTAE(
-        k, h, latent_penalty="auto", assignment=assignment, init=sample.start, tol=0
+        k,
+        h,
+        latent_penalty="auto",
+        spread="shared",
+        assignment=assignment,
+        init=sample.start,
+        tol=0,
     ).fit(sample.X)
     codes = model.transform(sample.X)
     residual = ((sample.X - model.reconstruct(sample.X)) ** 2).sum()
@@ -248,7 +260,14 @@ def test_estimated_penalty_is_a_fixed_point_of_its_formula(grouped, assignment, 
 def test_estimated_penalty_under_em_is_a_fixed_point_of_its_formula(grouped):
     sample = grouped(5, n=80, d=4, k=3)
     model = LinearTAE(
-        3, 1, latent_penalty="auto", assignment="em", init=sample.start, tol=1e-12, max_iter=5000
+        3,
+        1,
+        latent_penalty="auto",
+        spread="shared",
+        assignment="em",
+        init=sample.start,
+        tol=1e-12,
+        max_iter=5000,
     ).fit(sample.X)
     posterior = model.predict_proba(sample.X)
     residual = latent = 0.0
@@ -263,9 +282,9 @@ def test_estimated_penalty_under_em_is_a_fixed_point_of_its_formula(grouped):
 def test_estimated_penalty_is_the_planted_one():
     rng = np.random.RandomState(0)
     X = rng.randn(20_000, 6) * [10, 10, 2, 2, 2, 2]
-    model = LinearTAE(1, 2, latent_penalty="auto").fit(X)
+    model = LinearTAE(1, 2, latent_penalty="auto", spread="shared").fit(X)
     assert model.latent_penalty_ == pytest.approx(0.04, rel=0.05)
-    assert LinearTAE(1, 6, latent_penalty="auto").fit(X[:50]).latent_penalty_ == 1
+    assert LinearTAE(1, 6, latent_penalty="auto", spread="shared").fit(X[:50]).latent_penalty_ == 1
 
 
 # Posterior ----------------------------------------------------------------------------------------
@@ -301,14 +320,14 @@ def test_best_of_many_starts_is_the_best_of_its_starts(grouped, seed, k, init):
     X = grouped(seed, 60, 3, k).X
     drawn = []
     with pytest.MonkeyPatch.context() as patch:
-        draw = search._Search._seeds
+        draw = search.Search._seeds
 
         def draw_and_remember(problem, *arguments, **options):
             centers = draw(problem, *arguments, **options)
             drawn.append(centers + problem.rows.shift)
             return centers
 
-        patch.setattr(search._Search, "_seeds", draw_and_remember)
+        patch.setattr(search.Search, "_seeds", draw_and_remember)
         best = LinearTAE(k, 1, init=init, n_init=10, random_state=seed, latent_penalty=0.1).fit(X)
     starts = drawn[0].numpy()
     assert starts.shape == (10, k, 3)

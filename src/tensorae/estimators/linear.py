@@ -291,8 +291,8 @@ class LinearTAE(DensityTAE):
         self._warn_if_needed()
         if self.verbose:
             logger.info(
-                "%s: loss %.6g after %d iterations, best of %d starts",
-                type(self).__name__, self.loss_, self.n_iter_, solution.n_starts,
+                "%s: loss %.6g after %d iterations, best of %d starts. %s",
+                type(self).__name__, self.loss_, self.n_iter_, solution.n_starts, self.reason_,
             )  # fmt: skip
         return self
 

@@ -17,12 +17,12 @@ from typing import Any
 
 import numpy as np
 import torch
-from sklearn.metrics import adjusted_rand_score
 from torch import Tensor
 
 from tensorae.linear.evidence import Evidence, evidence_of, log_joint
 from tensorae.linear.loop import Observer
-from tensorae.linear.neighbors import NeighborGraph
+from tensorae.linear.neighbors import NeighborGraph, agreement
+from tensorae.linear.portfolio import N_SHORT
 from tensorae.linear.runs import Run
 from tensorae.linear.search import (
     Resume,
@@ -46,7 +46,10 @@ FULL_ROWS = 3
 # Rows that are enough to tell settings apart; up to twice as many are used.
 SEARCHED_ROWS, SEARCHED_ROWS_PER_CLUSTER = 2000, 100
 # Weight of neighbours that are cut apart, beside ICL per row.
-CUT_WEIGHT = 10.0
+CUT_WEIGHT, CUT_WEIGHT_PER_FEATURE = 5.0, 2.5
+# Where no family cuts more neighbours apart than this, and all say the same, groups lie apart, and
+# there is nothing to search for.
+EASY, SAME = 0.015, 0.99
 # The paper's family is kept where its clusters agree this much (adjusted Rand index) with those of
 # the best family, and where its ICL is not more than this above that.
 ALIKE, CLOSE = 0.9, 100.0
@@ -116,13 +119,13 @@ class Wishes:
 class Fitted:
     """Settings, their best run among the rows that were searched, and what speaks for it.
 
-    ``cut`` is how much its clusters cut neighbours apart; ``seconds`` are those that it took.
+    ``cuts`` say how much its clusters cut neighbours apart; ``seconds`` are those that it took.
     """
 
     options: SolverOptions
     run: Run
     evidence: Evidence
-    cut: float
+    cuts: tuple[float, float]
     seconds: float
 
     @property
@@ -148,7 +151,8 @@ class Fitted:
     @property
     def score(self) -> float:
         """What families are compared by: the lower the better."""
-        return self.evidence.icl / self.evidence.n + CUT_WEIGHT * self.cut
+        weight = CUT_WEIGHT + CUT_WEIGHT_PER_FEATURE * self.run.parameters.n_features
+        return self.evidence.icl / self.evidence.n + weight * sum(self.cuts)
 
     @property
     def n_clusters(self) -> int:
@@ -214,9 +218,9 @@ class Comparison:
     ) -> None:
         self.wishes, self.span = wishes, span
         self.ks = wishes.n_clusters
-        options = replace(
-            wishes.options, n_clusters=self.ks[-1], latent_dim=min(1, rows.d), init="k-means++"
-        )
+        options = replace(wishes.options, n_clusters=self.ks[-1], latent_dim=min(1, rows.d))
+        if not isinstance(options.init, str):
+            options = replace(options, init="k-means++")
         most = max(SEARCHED_ROWS, SEARCHED_ROWS_PER_CLUSTER * self.ks[-1])
         self.search = Search(rows, options, rng, span, most_sampled=most)
         self.rows, _ = self.search.searched()
@@ -225,26 +229,44 @@ class Comparison:
             self.rows.map(lambda x: x.to(ACCURATE)), self.rows.all_weights()
         )
         self.fits: dict[int, list[Fitted]] = {}
+        self.n_starts = 1
         self.why = "the paper's model finds the same clusters as the best one"
         self._fit_all()
-        decided = torch.tensor([self._n_clusters()], device=self.rows.device)
-        # Rounding may differ between machines, a decision must not.
-        self.search.rows.same_in_all(decided)
-        self.chosen = self.best(int(decided))
+        self.chosen = self._choose()
 
     def _fit_all(self) -> None:
+        """Fit all families for all numbers of clusters."""
         for k in self.ks:
-            labels = self.search.with_options(replace(self.search.options, n_clusters=k))
-            starts = [labels.first_labels(self.rows)]
+            families = list(self.wishes.families(k, self.n, self.rows.d))
+            search = self.search.with_options(families[0])
+            starts = search.short_runs(self.rows)
+            # From the best k-means alone: the roundest and the freest family.
+            ends = [self._fitted(options, starts[:1]) for options in (families[0], families[-1])]
+            if len(self.ks) == 1 and self._lie_apart(ends):
+                self.fits[k] = ends
+                return
             if k - 1 in self.fits:
-                starts.append(self._splits(self.best(k - 1)))
-            self.fits[k] = [
-                self._fitted(options, torch.cat(starts))
-                for options in self.wishes.families(k, self.n, self.rows.d)
-            ]
+                starts = torch.cat([starts, self._splits(self.best(k - 1))])
+            elif len(self.ks) == 1:
+                starts = search.first_labels(self.rows, starts)
+            self.n_starts = len(starts)
+            between = [self._fitted(options, starts) for options in families[1:-1]]
+            self.fits[k] = [ends[0], *between, ends[-1]]
+            self._improve(k, starts[1:], only=-1)
         for k in reversed(self.ks[:-1]):
             if k > 1 and k + 1 in self.fits:
                 self._improve(k, self._merges(self.best(k + 1)))
+
+    def _choose(self) -> Fitted:
+        """What the evidence is for, with all kinds of starts tried for that number of clusters."""
+        decided = torch.tensor([self._n_clusters()], device=self.rows.device)
+        # Rounding may differ between machines, a decision must not.
+        self.search.rows.same_in_all(decided)
+        k = int(decided)
+        if len(self.ks) > 1:
+            search = self.search.with_options(self.fits[k][0].options)
+            self._improve(k, search.first_labels(self.rows)[N_SHORT:])
+        return self.best(k)
 
     def best(self, k: int) -> Fitted:
         """The family that stands for k clusters.
@@ -253,14 +275,16 @@ class Comparison:
         """
         best = min(self.fits[k], key=lambda fitted: fitted.score)
         plain = next((fitted for fitted in self.fits[k] if _is_of_paper(fitted.options)), best)
-        alike = adjusted_rand_score(plain.run.labels.cpu(), best.run.labels.cpu()) >= ALIKE
+        alike = self._agreement(plain, best) >= ALIKE
         close = plain.evidence.icl - best.evidence.icl <= CLOSE
         return plain if best.options.n_counted is None and alike and close else best
 
     def solution(self, observe: Observer | None, resume: Resume | None) -> Solution:
         """What was chosen, fitted to all rows."""
         final = self.search.with_options(self.chosen.options)
-        run = final.over_all(self.chosen.run, observe, resume)
+        final.n_starts = self.n_starts
+        run = final.polished(self.rows, self.chosen.run)
+        run = final.over_all(run, observe, resume)
         solution = final.solution(run, reorder=True)
         return solution if self.span is None else in_space(solution, self.span)
 
@@ -273,16 +297,26 @@ class Comparison:
             n_evidence=self.n,
             given_penalty=options.latent_penalty is not None,
         )
-        cut = self.graph.cut(run.labels, options.n_clusters)
-        return Fitted(options, run, evidence, cut, time.perf_counter() - began)
+        cuts = self.graph.cuts(run.labels, options.n_clusters)
+        return Fitted(options, run, evidence, cuts, time.perf_counter() - began)
 
-    def _improve(self, k: int, labels: Tensor) -> None:
-        """Fit all families for k clusters from more first labels (r, n); keep what is better."""
-        for place, before in enumerate(self.fits[k]):
+    def _lie_apart(self, fits: list[Fitted]) -> bool:
+        """Tell whether clusters are so far apart that different families find the same ones."""
+        apart = max(fitted.cuts[0] for fitted in fits) <= EASY
+        return apart and self._agreement(*fits) > SAME
+
+    def _agreement(self, first: Fitted, second: Fitted) -> float:
+        weights = self.rows.all_weights() * (self.n / self.rows.total)
+        return agreement(first.run.labels, second.run.labels, weights)
+
+    def _improve(self, k: int, labels: Tensor, only: int | None = None) -> None:
+        """Fit families for k clusters from more first labels (r, n); keep what is better."""
+        places = range(len(self.fits[k])) if only is None else [only]
+        for place in places if len(labels) else ():
+            before = self.fits[k][place]
             after = self._fitted(before.options, labels)
-            seconds = before.seconds + after.seconds
             better = after if after.run.objective < before.run.objective else before
-            self.fits[k][place] = replace(better, seconds=seconds)
+            self.fits[k][place] = replace(better, seconds=before.seconds + after.seconds)
 
     def reason(self) -> str:
         """Why these settings were chosen, in one sentence."""
@@ -313,7 +347,7 @@ class Comparison:
         }
         for name in ("log_likelihood", "n_parameters", "bic", "hierarchical_bic", "icl"):
             columns[name] = [getattr(fitted.evidence, name) for fitted in fits]
-        columns["cut"] = [fitted.cut for fitted in fits]
+        columns["cut"] = [sum(fitted.cuts) / 2 for fitted in fits]
         columns["seconds"] = [fitted.seconds for fitted in fits]
         columns["chosen"] = [fitted is self.chosen for fitted in fits]
         return columns

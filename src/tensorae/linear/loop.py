@@ -80,15 +80,19 @@ class Alternation:
         runs = sorted(state.ended, key=lambda run: run.start)
         return runs if self.rule.hard or self.rule.probabilistic else self._to_vertices(runs)
 
-    def race(self, labels: Tensor, passes: int, survivors: int) -> list[Run]:
-        """Run starts from labels (r, n) for a few passes, and only the best ones to their end."""
+    def race(self, labels: Tensor, heats: Mapping[int, int]) -> list[Run]:
+        """Run starts from labels (r, n), of which only the best go on to their end.
+
+        ``heats`` says how many are left after how many passes.
+        """
         state = self.init(labels)
-        while state.n_iter < passes and not self.finished(state):
-            state = self.step(state)
-        reached = [course.objective[-1] for course in state.courses]
-        if len(reached) > 1:
-            slack = self.tol * self.rows.total
-            state = state.keeping(_best_different(reached, survivors, slack))
+        for passes, survivors in heats.items():
+            while state.n_iter < passes and not self.finished(state):
+                state = self.step(state)
+            reached = [course.objective[-1] for course in state.courses]
+            if len(reached) > 1:
+                slack = self.tol * self.rows.total
+                state = state.keeping(_best_different(reached, survivors, slack))
         return self.run(state)
 
     def going_on(self, run: Run) -> State:

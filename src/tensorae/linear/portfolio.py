@@ -25,11 +25,12 @@ from tensorae.linear.sweeps import cheapest
 from tensorae.linear.update import Estimation
 from tensorae.rows.rows import ACCURATE, Rows
 
-__all__ = ["first_labels"]
+__all__ = ["N_SHORT", "other_starts", "short_runs"]
 
 # λ of the short runs.
 PENALTIES = (1.0, 1.0, 1.0, 1.0, 0.02, 0.1)
-PASSES, TOLERANCE = 30, 1e-4
+N_SHORT = len(PENALTIES)
+PASSES, TOLERANCE = 12, 1e-3
 # Neighbours of a local Gaussian, as shares of a cluster of average size; one start for each.
 NEIGHBORHOODS = (0.1, 0.3, 0.6, 0.1, 0.3, 0.6)
 # In more features a neighbourhood has no shape.
@@ -38,53 +39,26 @@ LOCAL_WIDTH = 64
 RIDGE = 1e-3
 
 
-def first_labels(
-    rows: Rows,
-    sample: Rows,
-    n_clusters: int,
-    estimation: Estimation,
-    rng: np.random.RandomState,
-) -> Tensor:
-    """Labels (r, n) of rows, of starts of all kinds; the first ones are those of k-means.
+def short_runs(rows: Rows, seeds: Tensor, estimation: Estimation) -> Tensor:
+    """Labels (r, n) of short runs with one spread: those of k-means first, best one first.
 
     Parameters
     ----------
     rows : Rows
         In memory, centred.
-    sample : Rows
-        The same or a part of them, in an order that depends on their values only.
-    n_clusters : int
+    seeds : Tensor of shape (r, k, d)
+        First centres, ``N_SHORT`` at most.
     estimation : Estimation
         Of the fit to come, for what all fits of these rows have in common.
-    rng : RandomState
 
     Returns
     -------
     Tensor of shape (r, n), int32
     """
-    x, weights = sample.data, sample.all_weights()
+    n_clusters = seeds.shape[1]
     if n_clusters == 1:
         return torch.zeros(1, rows.n, dtype=torch.int32, device=rows.device)
-    return torch.cat(
-        [
-            _short_runs(rows, x, weights, n_clusters, estimation, rng),
-            _whitened(rows, x, weights, n_clusters, rng),
-            _local_gaussians(rows, x, weights, n_clusters, rng),
-        ]
-    )
-
-
-def _short_runs(
-    rows: Rows,
-    x: Tensor,
-    weights: Tensor,
-    k: int,
-    estimation: Estimation,
-    rng: np.random.RandomState,
-) -> Tensor:
-    """Labels (r, n) of short runs with one spread; those of k-means come first, best one first."""
-    seeds = k_means_plus_plus(x, weights, k, len(PENALTIES), rng)
-    penalties = torch.tensor(PENALTIES, dtype=ACCURATE, device=rows.device)
+    penalties = torch.tensor(PENALTIES[: len(seeds)], dtype=ACCURATE, device=rows.device)
     short = Estimation(
         latent_dim=min(1, rows.d),
         n_features=estimation.n_features,
@@ -92,11 +66,24 @@ def _short_runs(
         directions=estimation.directions,
         variance_floor=estimation.variance_floor,
     )
-    loop = Alternation(rows, k, short, RULES["lloyd"], PASSES, TOLERANCE)
+    loop = Alternation(rows, n_clusters, short, RULES["lloyd"], PASSES, TOLERANCE)
     nearest = cheapest(rows, LinearModel.nearest(seeds.to(rows.dtype)))[0]
     runs = loop.run(loop.init(nearest))
     runs.sort(key=lambda run: (PENALTIES[run.start] != 1, run.objective))
     return torch.stack([run.labels for run in runs])
+
+
+def other_starts(rows: Rows, sample: Rows, n_clusters: int, rng: np.random.RandomState) -> Tensor:
+    """Labels (r, n) of starts that do not take distances as they are; see ``short_runs``."""
+    x, weights = sample.data, sample.all_weights()
+    if n_clusters == 1:
+        return torch.empty(0, rows.n, dtype=torch.int32, device=rows.device)
+    return torch.cat(
+        [
+            _whitened(rows, x, weights, n_clusters, rng),
+            _local_gaussians(rows, x, weights, n_clusters, rng),
+        ]
+    )
 
 
 def _whitened(rows: Rows, x: Tensor, weights: Tensor, k: int, rng: np.random.RandomState) -> Tensor:
@@ -114,23 +101,33 @@ def _local_gaussians(
     rows: Rows, x: Tensor, weights: Tensor, k: int, rng: np.random.RandomState
 ) -> Tensor:
     """Labels (r, n) by the Gaussians of k neighbourhoods, of different sizes."""
-    n, d = x.shape
+    d = x.shape[1]
     if d > LOCAL_WIDTH:
         return torch.empty(0, rows.n, dtype=torch.int32, device=rows.device)
     centers = random_rows(x, weights, k, len(NEIGHBORHOODS), rng).to(ACCURATE)
-    variance = float(weights @ x.square().sum(1)) / float(weights.sum()) / d
+    x, weights = x.to(ACCURATE), weights.to(ACCURATE)
+    total = weights.sum()
+    variance = float(weights @ x.square().sum(1) / total) / d
     ridge = RIDGE * variance * k ** (-2 / d) + torch.finfo(ACCURATE).tiny
     labels = []
     for places, share in zip(centers, NEIGHBORHOODS, strict=True):
-        m = min(max(int(share * n / k), d + 2), n)
-        near = torch.cdist(places.to(x.dtype), x).topk(m, dim=1, largest=False).indices
-        members = x[near].to(ACCURATE)
-        means = members.mean(1)
-        members = members - means.unsqueeze(1)
-        covariances = members.mT @ members / m
+        size = torch.clamp(share * total / k, min=min(float(d + 2), float(total)))
+        near = _nearest_weights(torch.cdist(places, x), weights, size)
+        means = near @ x / size
+        seconds = (near.unsqueeze(-1) * x).mT @ x / size
+        covariances = seconds - means.unsqueeze(-1) * means.unsqueeze(-2)
         covariances.diagonal(dim1=-2, dim2=-1).add_(ridge)
         labels.append(_most_probable(rows, means, covariances))
     return torch.stack(labels)
+
+
+def _nearest_weights(distances: Tensor, weights: Tensor, size: Tensor) -> Tensor:
+    """Weights (k, n) of the nearest rows, of which so much is taken that they sum to ``size``."""
+    order = distances.argsort(1)
+    ordered = weights[order]
+    before = ordered.cumsum(1) - ordered
+    taken = torch.minimum((size - before).clamp(min=0), ordered)
+    return torch.zeros_like(distances).scatter_(1, order, taken)
 
 
 def _most_probable(rows: Rows, means: Tensor, covariances: Tensor) -> Tensor:

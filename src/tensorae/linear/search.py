@@ -20,7 +20,7 @@ from tensorae.linear.loop import Alternation, Observer
 from tensorae.linear.model import LinearModel
 from tensorae.linear.moments import Moments
 from tensorae.linear.own_spreads import PRIOR_STRENGTH, OwnEstimation, within_covariance
-from tensorae.linear.portfolio import first_labels
+from tensorae.linear.portfolio import N_SHORT, other_starts, short_runs
 from tensorae.linear.relocation import relocate, rescue
 from tensorae.linear.runs import Run, State
 from tensorae.linear.span import Span
@@ -48,10 +48,10 @@ SAMPLE_ROWS = (4096, 32768)
 SAMPLE_ROWS_PER_CLUSTER = 1000
 # Starts run side by side while they fit in this many bytes.
 BATCH_BYTES = 48_000_000
-# Starts of fits with own spreads run for so many passes; then only the best go on.
-RACE_PASSES, SURVIVORS = 4, 3
+# Starts of likelihoods that are left after so many passes.
+HEATS = {4: 3}
 # Nats per row that a pass has to gain for a start to go on, until the best one is known.
-RACE_TOLERANCE = 1e-4
+RACE_TOLERANCE = 5e-4
 # Share of the data's variance that double precision can no longer tell from zero.
 VARIANCE_FLOOR = 1e-13
 
@@ -313,9 +313,6 @@ class Search:
     def over_all(self, best: Run, observe: Observer | None, resume: Resume | None) -> Run:
         """The best run among ``searched`` rows as one over all."""
         if best.labels.shape[0] == self.in_memory.n and not self.in_memory.streamed:
-            if not (best.converged and self.options.rule.hard):
-                loop = self.alternation(self.in_memory)
-                best = loop.run(loop.going_on(best))[0]
             return self._as_own(best) if self.rows.streamed else best
         model = best.parameters.model
         tensors = [model.centers, model.components, model.latent_penalty]
@@ -327,28 +324,44 @@ class Search:
     def _own_run(self, observe: Observer | None, resume: Resume | None) -> Run:
         """Best run with own spreads, from first labels of many kinds."""
         rows, _ = self.searched()
-        return self.over_all(self.raced(rows, self.first_labels(rows)), observe, resume)
+        best = self.polished(rows, self.raced(rows, self.first_labels(rows)))
+        return self.over_all(best, observe, resume)
 
-    def first_labels(self, rows: Rows) -> Tensor:
-        """First labels (r, n) of ``searched`` rows, for fits that maximise a likelihood."""
+    def first_labels(self, rows: Rows, found: Tensor | None = None) -> Tensor:
+        """First labels (r, n) of ``searched`` rows, for fits that maximise a likelihood.
+
+        ``found`` are those of ``short_runs``, where they are there already.
+        """
         wanted, k = self.options.n_init, self.options.n_clusters
-        labels = first_labels(rows, self.sample, k, self.estimation, self.rng)
-        while wanted is not None and k > 1 and len(labels) < wanted:
-            more = first_labels(rows, self.sample, k, self.estimation, self.rng)
-            labels = torch.cat([labels, more])
-        labels = labels if wanted is None else labels[:wanted]
-        self.n_starts = len(labels)
-        return labels
+        labels = self.short_runs(rows) if found is None else found
+        while k > 1 and (wanted is None or len(labels) < wanted):
+            labels = torch.cat([labels, other_starts(rows, self.sample, k, self.rng)])
+            if wanted is None:
+                break
+            if len(labels) < wanted:
+                labels = torch.cat([labels, self.short_runs(rows)])
+        return labels[:wanted]
+
+    def short_runs(self, rows: Rows) -> Tensor:
+        """The first of them: ends of short runs with one spread, best k-means first."""
+        n_starts = min(self.options.n_init or N_SHORT, N_SHORT)
+        return short_runs(rows, self._seeds(n_starts), self.estimation)
+
+    def polished(self, rows: Rows, run: Run) -> Run:
+        """A raced run, gone on with to the tolerance that was asked for."""
+        loop = self.alternation(rows)
+        return run if run.n_iter >= loop.max_iter else loop.run(loop.going_on(run))[0]
 
     def raced(self, rows: Rows, labels: Tensor) -> Run:
         """Best run from first labels (r, n), of which only the best go on to their end."""
+        self.n_starts = len(labels)
         alternation = self.alternation(rows)
         loose = max(alternation.tol, RACE_TOLERANCE / self.n_features)
         race = replace(alternation, tol=loose)
         size = max(1, BATCH_BYTES // self._bytes_per_start(rows))
         runs: list[Run] = []
         for batch in labels.split(size):
-            runs += race.race(batch, RACE_PASSES, SURVIVORS)
+            runs += race.race(batch, HEATS)
             runs = [min(runs, key=lambda run: run.objective)]
         return runs[0]
 
