@@ -26,6 +26,7 @@ class DensityTAE(BaseTAE):
     """Autoencoders that are a mixture of Gaussians (section 5 of the paper)."""
 
     spread_: str
+    pooled_: bool
     latent_dims_: np.ndarray
     latent_penalty_: float
     latent_penalty: float | str
@@ -155,6 +156,7 @@ class DensityTAE(BaseTAE):
             own=self.spread_ == "own",
             penalty=self.latent_penalty_,
             given=not isinstance(self.latent_penalty, str),
+            common=self.pooled_,
         )
 
 

@@ -138,6 +138,9 @@ class LinearTAE(DensityTAE):
         Share of the samples (by weight) in each cluster.
     spread_ : {"shared", "own"}
         Whether clusters share one spread.
+    pooled_ : bool
+        Whether own spreads are one covariance, pooled over all clusters: where clusters differ too
+        little, or have too few samples, for more.
     latent_dims_ : ndarray of shape (k,)
         Components of each cluster that count. With own spreads and ``latent_dim="auto"`` clusters
         differ; all have as many rows in ``components_`` as the largest (at least one), so that
@@ -147,8 +150,8 @@ class LinearTAE(DensityTAE):
         λ that was used; with own spreads the mean ratio of the variances off and along.
     comparison_ : dict of lists
         What was compared where something was "auto", a column for each measure and a row for each
-        fit: ``n_clusters``, ``spread``, ``latent_dim``, ``latent_penalty``, ``log_likelihood``,
-        ``n_parameters``, ``bic``, ``hierarchical_bic``, ``icl``, ``cut`` (share of neighbours in
+        fit: ``n_clusters``, ``spread``, ``pooled``, ``latent_dim``, ``latent_penalty``,
+        ``log_likelihood``, ``n_parameters``, ``bic``, ``hierarchical_bic``, ``icl``, ``cut`` (share of neighbours in
         different clusters), ``seconds`` and ``chosen``. Where there are many rows it is of a
         sample. A pandas ``DataFrame`` can be made of it.
     reason_ : str
@@ -284,6 +287,7 @@ class LinearTAE(DensityTAE):
                 rows, wishes, rng, known_labels=known, observe=kept, resume=resume
             )
         self._publish(solution, rows)
+        self.pooled_ = comparison is not None and comparison.chosen.options.common
         self.comparison_ = {} if comparison is None else comparison.table()
         self.reason_ = AS_GIVEN if comparison is None else comparison.reason()
         if kept is not None:

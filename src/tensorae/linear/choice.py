@@ -112,6 +112,8 @@ class Wishes:
         if d > 1:
             h = min(d - 1, MOST_COMPONENTS)
             full = n >= FULL_ROWS * d * options.n_clusters
+            if d > 2 and options.n_clusters > 1:
+                yield replace(own, latent_dim=h, free_dims=not full, trimmed=full, common=True)
             yield replace(own, latent_dim=h, free_dims=not full, trimmed=full)
 
 
@@ -146,7 +148,8 @@ class Fitted:
         if high == 0:
             return f"{k} with own spreads, round"
         span = str(high) if low == high else f"{low} to {high}"
-        return f"{k} with own spreads, {span} component{'s'[: high > 1]} each"
+        kind = "one pooled covariance" if self.options.common else "own spreads"
+        return f"{k} with {kind}, {span} component{'s'[: high > 1]} each"
 
     @property
     def score(self) -> float:
@@ -253,6 +256,9 @@ class Comparison:
             between = [self._fitted(options, starts) for options in families[1:-1]]
             self.fits[k] = [ends[0], *between, ends[-1]]
             self._improve(k, starts[1:], only=-1)
+            if families[-2].common:
+                found = [fitted.run.labels for fitted in self.fits[k] if fitted is not ends[0]]
+                self._improve(k, torch.stack(found), only=-2)
         for k in reversed(self.ks[:-1]):
             if k > 1 and k + 1 in self.fits:
                 self._improve(k, self._merges(self.best(k + 1)))
@@ -296,6 +302,7 @@ class Comparison:
             run.parameters[0],
             n_evidence=self.n,
             given_penalty=options.latent_penalty is not None,
+            common=options.common,
         )
         cuts = self.graph.cuts(run.labels, options.n_clusters)
         return Fitted(options, run, evidence, cuts, time.perf_counter() - began)
@@ -340,6 +347,7 @@ class Comparison:
         columns: dict[str, list[Any]] = {
             "n_clusters": [fitted.n_clusters for fitted in fits],
             "spread": ["own" if fitted.options.own_spread else "shared" for fitted in fits],
+            "pooled": [fitted.options.common for fitted in fits],
             "latent_dim": [int(fitted.run.parameters.latent_dims.max()) for fitted in fits],
             "latent_penalty": [
                 float(fitted.run.parameters.model.latent_penalty) for fitted in fits

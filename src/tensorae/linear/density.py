@@ -17,7 +17,13 @@ __all__ = ["draw", "information_criterion", "n_parameters"]
 
 
 def n_parameters(
-    latent_dims: np.ndarray, n_features: int, *, own: bool, penalty: float, given: bool
+    latent_dims: np.ndarray,
+    n_features: int,
+    *,
+    own: bool,
+    penalty: float,
+    given: bool,
+    common: bool = False,
 ) -> int:
     """How many free numbers the density has.
 
@@ -32,6 +38,8 @@ def n_parameters(
         λ; at one the clusters are round, and directions tell nothing.
     given : bool
         Whether λ was given, not estimated.
+    common : bool
+        Whether own spreads are one, pooled over the clusters.
 
     Returns
     -------
@@ -41,7 +49,8 @@ def n_parameters(
     places = k * d + k - 1
     directions = h * d - h * (h + 1) // 2
     if own:
-        return int(places + (directions + h + 1).sum())
+        spreads = directions + h + 1
+        return int(places + (spreads[0] if common else spreads.sum()))
     if penalty == 1 or not h.any():
         return places + 1
     return int(places + directions.sum() + (1 if given else 2))

@@ -82,7 +82,12 @@ def log_joint(model: LinearModel, parameters: Parameters, x: Tensor) -> Tensor:
 
 
 def evidence_of(
-    rows: Rows, parameters: Parameters, *, n_evidence: float, given_penalty: bool
+    rows: Rows,
+    parameters: Parameters,
+    *,
+    n_evidence: float,
+    given_penalty: bool = False,
+    common: bool = False,
 ) -> Evidence:
     """Evidence for the parameters of one start (no dimension of starts) on the rows they fit.
 
@@ -95,6 +100,8 @@ def evidence_of(
         How many rows the weights stand for.
     given_penalty : bool
         Whether λ was given, not estimated.
+    common : bool
+        Whether own spreads are one, pooled over the clusters.
 
     Returns
     -------
@@ -119,6 +126,7 @@ def evidence_of(
         own=model.spreads is not None,
         penalty=float(model.latent_penalty),
         given=given_penalty,
+        common=common,
     )
     own = (count - (k - 1)) / k
     logs = (parameters.counts * rows_per_weight).clamp(min=1).log().sum()

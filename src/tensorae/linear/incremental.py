@@ -15,7 +15,7 @@ from torch import Tensor
 
 from tensorae.linear.model import LinearModel
 from tensorae.linear.moments import Moments
-from tensorae.linear.own_spreads import PRIOR_STRENGTH, OwnEstimation, within_covariance
+from tensorae.linear.own_spreads import PRIOR_STRENGTH, OwnEstimation, Prior
 from tensorae.linear.sweeps import cheapest
 from tensorae.linear.update import Directions, Estimation, Parameters, fix_signs
 from tensorae.rows.rows import ACCURATE, Rows
@@ -89,8 +89,9 @@ def _estimation(
     covariance = moments.scatters()[0].sum(0) / total + between.mT @ between
     return OwnEstimation(
         **vars(shared),
-        prior=within_covariance(covariance, moments.counts.shape[1]),
-        strength=PRIOR_STRENGTH,
+        prior=Prior.of(
+            covariance, moments.counts.shape[1], rows.d, float(total) - 1, PRIOR_STRENGTH
+        ),
         dims=tuple((model.spreads.along > model.spreads.noise.unsqueeze(-1)).sum(-1)[0].tolist()),
     )
 

@@ -2,7 +2,7 @@
 
 Cluster j has the variance v_jl along its l-th component and σ_j² in every other direction. That
 likelihood has no upper bound: a cluster on a few points could become as narrow as it likes. So all
-clusters share a prior, which counts as ``strength`` more members with the covariance ``prior``.
+clusters are given the same few members more, whose covariance is that of the data: the prior.
 
 Shapes: k clusters, d features, h latent, r starts.
 """
@@ -14,16 +14,55 @@ from dataclasses import dataclass, replace
 import torch
 from torch import Tensor
 
+from tensorae.linear.covariances import unbiased_spectrum
 from tensorae.linear.model import LinearModel, Spreads
 from tensorae.linear.moments import Moments, positive
 from tensorae.linear.subspaces import Subspaces
 from tensorae.linear.update import Estimation, Means, Parameters
 from tensorae.rows.rows import ACCURATE
 
-__all__ = ["PRIOR_STRENGTH", "OwnEstimation", "spread_parameters", "within_covariance"]
+__all__ = ["PRIOR_STRENGTH", "OwnEstimation", "Prior", "spread_parameters"]
 
 # Members that the prior counts as in each cluster.
 PRIOR_STRENGTH = 1.0
+
+
+@dataclass(frozen=True)
+class Prior:
+    """Members that every cluster is given beside its own.
+
+    Attributes
+    ----------
+    covariance : Tensor of shape (d, d)
+        Of these members, about the centre.
+    trace : float
+        Its trace; more than that of ``covariance`` where wide data was turned, and directions off
+        the plane have a share too.
+    strength : float
+        How many they are.
+    """
+
+    covariance: Tensor
+    trace: float
+    strength: float
+
+    @classmethod
+    def of(
+        cls, covariance: Tensor, n_clusters: int, n_features: int, dof: float, strength: float
+    ) -> Prior:
+        """Prior for k clusters, given the covariance (d, d) of all rows.
+
+        k clusters of equal shape that fill the same space have k^(-2/d) of its variance (Fraley
+        and Raftery, "Bayesian regularization for normal mixture estimation", 2007). Directions
+        that rows were too few to see (``dof`` below d) share what was to be expected.
+        """
+        inside = covariance.shape[0]
+        values, vectors = torch.linalg.eigh(covariance.to(ACCURATE))
+        unseen = values.new_zeros(n_features - inside)
+        spectrum = unbiased_spectrum(torch.cat([unseen, values.clamp(min=0)]), dof)
+        shrunk = spectrum * n_clusters ** (-2 / n_features)
+        kept = shrunk[n_features - inside :]
+        return cls((vectors * kept) @ vectors.mT, float(shrunk.sum()), strength)
 
 
 @dataclass(frozen=True)
@@ -32,20 +71,19 @@ class OwnEstimation(Estimation):
 
     Attributes
     ----------
-    prior : Tensor of shape (d, d)
-        Covariance that no cluster should be too far from.
-    strength : float
-        Members that the prior counts as.
+    prior : Prior
     price : float
         What a parameter more has to add to the log-likelihood: clusters then have as many
         components as pay, up to ``latent_dim``. Zero gives every cluster all of them.
+    common : bool
+        Whether all clusters have the covariance that is pooled over them.
     dims : tuple of int, optional
         Components of each cluster that count, where that is settled already.
     """
 
-    prior: Tensor
-    strength: float
+    prior: Prior
     price: float = 0.0
+    common: bool = False
     dims: tuple[int, ...] | None = None
 
     @property
@@ -76,10 +114,18 @@ class OwnEstimation(Estimation):
 
     def _with_prior(self, moments: Moments) -> Moments:
         """Moments with the scatters of the prior's members."""
-        more = self.strength * self.prior
+        more = self.prior.strength * self.prior.covariance
+        if self.common:
+            k, d = moments.sums.shape[-2:]
+            scatters = moments.scatters().sum(1, keepdim=True) + more.to(moments.seconds.dtype)
+            pooled = scatters.expand(-1, k, d, d).contiguous()
+            squares = moments.traces().sum(1, keepdim=True)
+            squares = squares + self.prior.strength * self.prior.trace
+            about = Moments.about_means(moments.counts, moments.centers(), pooled)
+            return replace(about, squares=squares.expand(-1, k))
         return replace(
             moments,
-            squares=moments.squares + more.diagonal().sum(),
+            squares=moments.squares + self.prior.strength * self.prior.trace,
             seconds=moments.seconds + more.to(moments.seconds.dtype),
         )
 
@@ -87,7 +133,10 @@ class OwnEstimation(Estimation):
         """Parameters from moments with prior."""
         h, d = self.latent_dim, self.n_features
         counts, traces, scatter = moments.counts, found.traces, subspaces.variances
-        members = positive(counts + self.strength)
+        total = counts.sum(-1, keepdim=True)
+        sharing = counts.shape[-1] if self.common else 1
+        members = positive((total if self.common else counts) + self.prior.strength)
+        members = members.expand_as(counts)
         dims = self._latent_dims(scatter, traces, members)
         counted = torch.arange(h, device=dims.device) < dims.unsqueeze(-1)
         rest = (traces - (scatter * counted).sum(-1)).clamp(min=0)
@@ -95,15 +144,16 @@ class OwnEstimation(Estimation):
         # Of no component is it less than of the directions off all of them but for rounding.
         own = torch.maximum(scatter / members.unsqueeze(-1), noise.unsqueeze(-1))
         along = torch.where(counted, own, noise.unsqueeze(-1))
-        weights = counts / counts.sum(-1, keepdim=True)
+        weights = counts / total
         log_weights = weights.clamp(min=torch.finfo(weights.dtype).tiny).log()
         spreads = Spreads.of_variances(noise, along, log_weights, d)
         distances = (scatter * counted / along).sum(-1) + rest / noise
         prior_distances = self._prior_distances(subspaces.components, along, noise)
         volumes = along.log().sum(-1) + (d - h) * noise.log()
-        loss = counts * spreads.offsets + distances - self.strength * prior_distances
-        regularizer = self.strength * (volumes + prior_distances) / 2
-        regularizer = regularizer + self.price * spread_parameters(dims, d)
+        loss = (distances - self.prior.strength * prior_distances) / sharing
+        loss = loss + counts * spreads.offsets
+        regularizer = self.prior.strength * (volumes + prior_distances) / 2
+        regularizer = (regularizer + self.price * spread_parameters(dims, d)) / sharing
         latent = (scatter * counted).sum((-2, -1))
         penalty = _mean_ratio(rest.sum(-1), latent, d - dims, dims)
         model = LinearModel(found.centers, subspaces.components, penalty, spreads)
@@ -139,22 +189,12 @@ class OwnEstimation(Estimation):
 
     def _prior_distances(self, components: Tensor, along: Tensor, noise: Tensor) -> Tensor:
         """tr(Σ_j⁻¹ P), shape (r, k)."""
-        if self.strength == 0:
+        if self.prior.strength == 0:
             return torch.zeros_like(noise)
-        prior = self.prior.to(components.dtype)
+        prior = self.prior.covariance.to(components.dtype)
         inside = ((components @ prior) * components).sum(-1)
         excess = 1 / noise.unsqueeze(-1) - 1 / along
-        return prior.diagonal().sum() / noise - (inside * excess).sum(-1)
-
-
-def within_covariance(covariance: Tensor, n_clusters: int) -> Tensor:
-    """Covariance (d, d) to expect inside one of k clusters, given that of all rows.
-
-    k clusters of equal shape that fill the same space have k^(-2/d) of its variance (Fraley and
-    Raftery, "Bayesian regularization for normal mixture estimation", 2007).
-    """
-    shrunk: Tensor = covariance.to(ACCURATE) * n_clusters ** (-2 / covariance.shape[0])
-    return shrunk
+        return self.prior.trace / noise - (inside * excess).sum(-1)
 
 
 def spread_parameters(latent_dims: Tensor, n_features: int) -> Tensor:

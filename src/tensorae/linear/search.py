@@ -19,7 +19,7 @@ from tensorae.assignment import Rule
 from tensorae.linear.loop import Alternation, Observer
 from tensorae.linear.model import LinearModel
 from tensorae.linear.moments import Moments
-from tensorae.linear.own_spreads import PRIOR_STRENGTH, OwnEstimation, within_covariance
+from tensorae.linear.own_spreads import PRIOR_STRENGTH, OwnEstimation, Prior
 from tensorae.linear.portfolio import N_SHORT, other_starts, short_runs
 from tensorae.linear.relocation import relocate, rescue
 from tensorae.linear.runs import Run, State
@@ -52,6 +52,8 @@ BATCH_BYTES = 48_000_000
 HEATS = {4: 3}
 # Nats per row that a pass has to gain for a start to go on, until the best one is known.
 RACE_TOLERANCE = 5e-4
+# Rows per feature from which on copies among them no longer matter.
+MANY_ROWS = 20
 # Share of the data's variance that double precision can no longer tell from zero.
 VARIANCE_FLOOR = 1e-13
 
@@ -80,6 +82,8 @@ class SolverOptions:
         Whether clusters with own spreads have as many components as pay, up to ``latent_dim``.
     trimmed : bool
         The same, but decided once, when the fit is closed.
+    common : bool
+        Whether clusters with own spreads have one covariance, pooled over them.
     n_counted : int or None
         Components that count in clusters with own spreads; None for all.
     prior_strength : float
@@ -98,6 +102,7 @@ class SolverOptions:
     own_spread: bool = False
     free_dims: bool = False
     trimmed: bool = False
+    common: bool = False
     n_counted: int | None = None
     prior_strength: float = PRIOR_STRENGTH
 
@@ -258,10 +263,16 @@ class Search:
             return shared
         return OwnEstimation(
             **vars(shared),
-            prior=within_covariance(_covariance(x, weights), o.n_clusters),
-            # Rows count as what they weigh, so the prior's do too.
-            strength=o.prior_strength * self.rows.total / self.n_evidence,
+            prior=Prior.of(
+                _covariance(x, weights),
+                o.n_clusters,
+                self.n_features,
+                dof=_different(x, weights) - 1,
+                # Rows count as what they weigh, so the prior's do too.
+                strength=o.prior_strength * self.rows.total / self.n_evidence,
+            ),
             price=self.price if o.free_dims else 0.0,
+            common=o.common,
             dims=None if o.n_counted is None else (o.n_counted,) * o.n_clusters,
         )
 
@@ -516,3 +527,10 @@ def _covariance(x: Tensor, weights: Tensor) -> Tensor:
     """Covariance (d, d) of centred rows (n, d)."""
     x, weights = x.to(ACCURATE), weights.to(ACCURATE)
     return (x * weights.unsqueeze(1)).mT @ x / weights.sum()
+
+
+def _different(x: Tensor, weights: Tensor) -> int:
+    """How many different rows there are; where they are many times the features, that will do."""
+    present = x[weights > 0]
+    n, d = present.shape
+    return n if n > MANY_ROWS * d else len(torch.unique(present, dim=0))

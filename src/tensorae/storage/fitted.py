@@ -98,7 +98,7 @@ def _pack_linear(model: Any) -> Packed:
         tree["moments"] = _packed(model._moments, MOMENTS)
     else:
         tree["denoiser"] = _packed(vars(model._denoiser), DENOISER)
-    return tree, {"spread": model.spread_}
+    return tree, {"spread": model.spread_, "pooled": model.pooled_}
 
 
 def _restore_linear(model: Any, tensors: Tensors, details: Any, sizes: dict[str, int]) -> None:
@@ -125,7 +125,10 @@ def _restore_linear(model: Any, tensors: Tensors, details: Any, sizes: dict[str,
 
 def _restore_spread(model: Any, tensors: Tensors, details: Any, sizes: dict[str, int]) -> None:
     """Whether variances are own, and how many components count; files of 0.1.0 share one spread."""
-    model.spread_ = details.get("spread", "shared") if isinstance(details, dict) else "shared"
+    known = details if isinstance(details, dict) else {}
+    model.spread_, model.pooled_ = known.get("spread", "shared"), known.get("pooled", False)
+    if not isinstance(model.pooled_, bool):
+        raise MisfitError(f"pooled must be true or false, got {model.pooled_!r:.40}")
     if model.spread_ not in SPREADS:
         raise MisfitError(f"spread must be one of {', '.join(SPREADS)}, got {model.spread_!r:.40}")
     k, h = model.components_.shape[:2]
