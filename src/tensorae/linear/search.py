@@ -17,6 +17,8 @@ from tensorae.assignment import Rule
 from tensorae.linear.loop import Alternation, Observer, Run, State
 from tensorae.linear.model import LinearModel
 from tensorae.linear.moments import Moments
+from tensorae.linear.population import Evolution, subspace_plus_plus
+from tensorae.linear.quadratics import Candidates, Quadratics, joined_models
 from tensorae.linear.relocation import relocate, rescue
 from tensorae.linear.span import Span
 from tensorae.linear.starts import k_means_plus_plus, random_rows, short_k_means
@@ -39,8 +41,14 @@ LOSS_AGREEMENT = 0.3
 LIKELIHOOD_AGREEMENT = 0.5
 # Size of the sample that seeds are drawn from, and that "auto" searches on.
 SAMPLE_ENTRIES = 4_000_000
-SAMPLE_ROWS = (4096, 32768)
+SAMPLE_ROWS = (5000, 32768)
 SAMPLE_ROWS_PER_CLUSTER = 1000
+# A population is searched from so many starts, where data is not wider; so many of its models run
+# to their end. λ of the first planes where it is estimated.
+POPULATION_STARTS = 32
+POPULATION_WIDTH = 16
+FINALISTS = 6
+FIRST_PENALTY = 0.1
 # Starts run side by side while they fit in this many bytes.
 BATCH_BYTES = 48_000_000
 # Share of the data's variance that double precision can no longer tell from zero.
@@ -191,6 +199,7 @@ class _Search:
         direction = torch.as_tensor(rng.standard_normal(n_features), device=rows.device)
         if span is not None:
             direction = span.direction(direction)
+        self.direction = direction
         # Starts are searched for where the rows are in memory: all of them, or a sample.
         self.in_memory = rows.collected(2 * size)
         self.sample = self.in_memory.sample(direction, size, rng.uniform())
@@ -224,6 +233,8 @@ class _Search:
         if isinstance(self.options.init, Tensor):
             centers = self.options.init.to(self.rows.dtype) - self.rows.shift
             return self._run_one(LinearModel.nearest(centers[None]), observe, resume)
+        if self._evolves():
+            return self._evolved_run(observe, resume)
         self.n_starts = self.options.n_init or AUTO_STARTS
         starts = [LinearModel.nearest(self._seeds(self.n_starts))]
         if self.options.n_init == 1:
@@ -241,6 +252,44 @@ class _Search:
         model = self._searched(sample, starts, order).parameters.model
         self.rows.same_in_all(model.centers, model.components, model.latent_penalty)
         return self._run_one(model, observe, resume)
+
+    def _evolves(self) -> bool:
+        """Tell whether a population is searched: the number of starts is left to the solver."""
+        o = self.options
+        narrow = self.rows.d <= POPULATION_WIDTH
+        return o.n_init is None and o.rule.hard and narrow and o.n_clusters > 1
+
+    def _evolved_run(self, observe: Observer | None, resume: Resume | None) -> Run:
+        """Best run of those that a population on few rows leads to."""
+        whole = not self.in_memory.streamed and self.in_memory.n <= 2 * self.sample.n
+        few = self.sample
+        if whole and few.n < self.in_memory.n:
+            few = self.in_memory.sample(self.direction, self.in_memory.n, 0.0)
+        found = self._evolved(few)
+        models = found.model[torch.arange(min(FINALISTS, len(found)))].to(self.rows.dtype)
+        if whole:
+            best = self._run_all(self.in_memory, [models])[0]
+            return self._as_own(best) if self.rows.streamed else best
+        sample = self.sample.in_chunks(self.rows.chunk_rows).accurate_if_small()
+        model = self._run_all(sample, [models])[0].parameters.model
+        self.rows.same_in_all(model.centers, model.components, model.latent_penalty)
+        return self._run_one(model, observe, resume)
+
+    def _evolved(self, few: Rows) -> Candidates:
+        """The best different models of a few rows."""
+        o, x, weights = self.options, few.data.to(ACCURATE), few.all_weights().to(ACCURATE)
+        quadratics = Quadratics(few, self.estimation)
+        self.n_starts = POPULATION_STARTS
+        n_planes = POPULATION_STARTS // 2 if o.init == "k-means++" else 0
+        seeds = self._seeds_of(x, weights, self.n_starts - n_planes)
+        # Without components every row goes to the nearest centre, whatever λ is.
+        none = seeds.new_zeros(*seeds.shape[:2], o.latent_dim, seeds.shape[2])
+        starts = LinearModel(seeds, none, seeds.new_ones(len(seeds)))
+        if n_planes:
+            penalty = o.latent_penalty or FIRST_PENALTY
+            planes = subspace_plus_plus(quadratics, o.n_clusters, n_planes, penalty, self.rng)
+            starts = joined_models(starts, planes)
+        return Evolution(quadratics, o.n_clusters, self.rng).search(starts)
 
     def _as_own(self, run: Run) -> Run:
         """The first process's run over all rows as that of the rows here."""
@@ -266,7 +315,13 @@ class _Search:
 
     def _seeds(self, n_starts: int, known: Tensor | None = None) -> Tensor:
         """Centres (r, k, d) of ``n_starts`` starts."""
-        o, x, weights = self.options, self.sample.data, self.sample.all_weights()
+        return self._seeds_of(self.sample.data, self.sample.all_weights(), n_starts, known)
+
+    def _seeds_of(
+        self, x: Tensor, weights: Tensor, n_starts: int, known: Tensor | None = None
+    ) -> Tensor:
+        """Centres (r, k, d) drawn from rows ``x`` (n, d) in an order of their own."""
+        o = self.options
         if o.init == "random" and known is None:
             return random_rows(x, weights, o.n_clusters, n_starts, self.rng)
         seeds = k_means_plus_plus(x, weights, o.n_clusters, n_starts, self.rng, known)
