@@ -29,6 +29,8 @@ LIKELIHOOD_STEP = 5e-5
 CHILDREN = (16, 64)
 CHILD_PRODUCTS = 6_000_000
 SELECTION = 4
+# λ of the first planes where it is estimated.
+FIRST_PENALTY = 0.1
 # Passes before the first choice, and after it.
 FIRST_PASSES = 4
 LATER_PASSES = 8
@@ -38,8 +40,11 @@ SAME = 0.95
 COMPARED_ROWS = 512
 # Rounds without a better model after which the search ends, by the share of starts that agree;
 # those agree whose objectives are no more than some steps apart.
-PATIENCE = ((0.5, 1), (0.25, 3), (0.0, 6))
+PATIENCE = ((0.5, 1), (0.25, 2), (0.0, 5))
 AGREEING_STEPS = 10
+# Models that run to their end, on all rows: so many, not more than so many steps from the best.
+FINALISTS = 6
+FINALIST_STEPS = 200
 # Children for each plane that a round draws; what share of a cluster's even share of the rows
 # planes go through.
 CHILDREN_PER_PLANE = 2
@@ -58,18 +63,31 @@ class Evolution:
     rng : RandomState
     """
 
-    def __init__(
-        self, quadratics: Quadratics, n_clusters: int, rng: np.random.RandomState
-    ) -> None:
+    def __init__(self, quadratics: Quadratics, n_clusters: int, rng: np.random.RandomState) -> None:
         self.quadratics, self.k, self.rng = quadratics, n_clusters, rng
         affordable = CHILD_PRODUCTS // (n_clusters * quadratics.features.numel())
         self.n_children = min(max(affordable, CHILDREN[0]), CHILDREN[1])
         self.n_kept = self.n_children // SELECTION
         self.thinned = slice(None, None, -(-quadratics.rows.n // COMPARED_ROWS))
 
+    def first(self, seeds: Tensor, n_planes: int) -> LinearModel:
+        """Return starts (r, k, ...): from centres (s, k, d), and from planes through rows."""
+        h, penalty = (
+            self.quadratics.estimation.latent_dim,
+            self.quadratics.estimation.latent_penalty,
+        )
+        # Without components every row goes to the nearest centre, whatever λ is.
+        none = seeds.new_zeros(*seeds.shape[:2], h, seeds.shape[2])
+        starts = LinearModel(seeds, none, seeds.new_ones(len(seeds)))
+        if not n_planes:
+            return starts
+        first = FIRST_PENALTY if penalty is None else penalty
+        planes = subspace_plus_plus(self.quadratics, self.k, n_planes, first, self.rng)
+        return joined_models(starts, planes)
+
     def search(self, starts: LinearModel) -> Candidates:
         """Return the best different models found from ``starts`` (r, k, ...), the best first."""
-        first = self.quadratics.run(starts, FIRST_PASSES + LATER_PASSES)
+        first = self.quadratics.run(Candidates.unknown(starts), FIRST_PASSES + LATER_PASSES)
         kept, waited = self._different(first), 0
         patience = next(rounds for share, rounds in PATIENCE if self._agreement(first) >= share)
         for _ in range(MAX_ROUNDS):
@@ -80,10 +98,17 @@ class Evolution:
                 break
         return kept
 
+    def finalists(self, found: Candidates) -> LinearModel:
+        """Return the models of those found that may still turn out to be the best."""
+        best = found.objectives[0]
+        near = found.objectives <= best + FINALIST_STEPS * self._step(best)
+        return found[near.nonzero().squeeze(1)[:FINALISTS]].model
+
     def _next(self, kept: Candidates) -> Candidates:
         """Race children; the promising ones run on, side by side with the models so far."""
-        children = self.quadratics.run(self._children(kept), FIRST_PASSES)
-        both = joined_models(kept.model, self._promising(children).model)
+        children = Candidates.unknown(self._children(kept))
+        raced = self._promising(self.quadratics.run(children, FIRST_PASSES))
+        both = kept.joined(raced)
         return self._different(self.quadratics.run(both, LATER_PASSES))
 
     def _agreement(self, found: Candidates) -> float:
@@ -138,23 +163,29 @@ class Evolution:
         costs = self.quadratics.costs(parents.model)
         pool, prices = self._pool(parents, costs)
         # The better a model, the more children it has.
-        chosen = torch.as_tensor((rng.uniform(size=r) ** 2 * len(parents)).astype(int))
-        ranks = torch.as_tensor(rng.uniform(size=(r, k)).argsort(1))
-        lost = torch.as_tensor(rng.choice(self._losses(), r))
-        model, own = parents.model[chosen], costs[chosen]
+        chosen = self._tensor((rng.uniform(size=r) ** 2 * len(parents)).astype(int))
+        ranks = self._tensor(rng.uniform(size=(r, k)).argsort(1))
+        lost = self._tensor(rng.choice(self._losses(), r))
+        model = parents.model[chosen]
         centers, components = model.centers.clone(), model.components.clone()
+        # A choice among clusters needs only some of the rows.
+        prices, own = prices[:, self.thinned], costs[chosen][..., self.thinned]
+        weights = self.quadratics.weights[self.thinned]
         covered = torch.where((ranks < lost[:, None]).unsqueeze(-1), torch.inf, own).amin(1)
         for turn in range(int(lost.max())):
             active = (lost > turn).nonzero().squeeze(1)
             options = self._options(len(active), len(parents) * k, len(prices))
             left = torch.minimum(prices[options], covered[active].unsqueeze(1))
-            best = (left @ self.quadratics.weights).argmin(1)
-            several = torch.arange(len(active))
+            best = (left @ weights).argmin(1)
+            several = torch.arange(len(active), device=active.device)
             taken, slot = options[several, best], ranks[active].eq(turn).int().argmax(1)
             centers[active, slot] = pool.centers[taken, 0]
             components[active, slot] = pool.components[taken, 0]
             covered[active] = left[several, best]
         return LinearModel(centers, components, model.latent_penalty)
+
+    def _tensor(self, values: np.ndarray) -> Tensor:
+        return torch.as_tensor(values, device=self.quadratics.x.device)
 
     def _losses(self) -> list[int]:
         """How many clusters a child may lose; one is the most likely."""
@@ -167,7 +198,7 @@ class Evolution:
         badly.
         """
         rng, r = self.rng, len(parents)
-        chosen = torch.as_tensor(rng.randint(r, size=self.n_children // CHILDREN_PER_PLANE))
+        chosen = self._tensor(rng.randint(r, size=self.n_children // CHILDREN_PER_PLANE))
         points = drawn(costs.amin(1).clamp(min=0)[chosen], self.quadratics.weights, rng)
         planes = _planes(self.quadratics, points, self.k, rng)
         penalties = parents.model.latent_penalty
@@ -186,7 +217,7 @@ class Evolution:
         rng = self.rng
         draws, planes = rng.uniform(size=(count, CHOICES)), rng.uniform(size=(count, 1)) < 0.5
         places = np.where(planes, n_own + draws * (n_pool - n_own), draws * n_own)
-        return torch.as_tensor(places.astype(int))
+        return self._tensor(places.astype(int))
 
 
 def subspace_plus_plus(
@@ -203,7 +234,7 @@ def subspace_plus_plus(
     """
     n_candidates = 2 + int(np.log(n_clusters))
     covered = torch.ones_like(quadratics.weights).expand(n_starts, -1)
-    several, found = torch.arange(n_starts), []
+    several, found = torch.arange(n_starts, device=covered.device), []
     for cluster in range(n_clusters):
         points = drawn(covered.repeat_interleave(n_candidates, 0), quadratics.weights, rng)
         planes = _planes(quadratics, points, n_clusters, rng)
@@ -228,4 +259,4 @@ def _planes(
     """Planes (q, 1, ...) through more or fewer rows around the points (q,)."""
     low, high = np.log(PLANE_SHARES)
     shares = np.exp(rng.uniform(low, high, size=len(points))) / n_clusters
-    return quadratics.flats_about(points, torch.as_tensor(shares))
+    return quadratics.flats_about(points, torch.as_tensor(shares, device=points.device))

@@ -32,11 +32,28 @@ class Candidates:
     model: LinearModel
     objectives: Tensor
 
+    @classmethod
+    def unknown(cls, model: LinearModel) -> Candidates:
+        """Return models (r, k, ...) of which nobody knows yet what they reach."""
+        return cls(model, torch.full_like(model.latent_penalty, torch.inf))
+
     def __getitem__(self, chosen: Tensor) -> Candidates:
         return Candidates(self.model[chosen], self.objectives[chosen])
 
     def __len__(self) -> int:
         return self.objectives.shape[0]
+
+    def replaced(self, places: Tensor, others: Candidates) -> Candidates:
+        """Return the candidates with others at the given places."""
+        if len(places) == len(self):
+            return others
+        own, new = self.model, others.model
+        model = LinearModel(
+            own.centers.index_copy(0, places, new.centers),
+            own.components.index_copy(0, places, new.components),
+            own.latent_penalty.index_copy(0, places, new.latent_penalty),
+        )
+        return Candidates(model, self.objectives.index_copy(0, places, others.objectives))
 
     def joined(self, others: Candidates) -> Candidates:
         """Return these candidates and after them the others."""
@@ -76,18 +93,19 @@ class Quadratics(TableSweep):
         products = forms.flatten(0, 1) @ self.features[:, rows]
         return products.view(*forms.shape[:2], -1)
 
-    def run(self, model: LinearModel, passes: int) -> Candidates:
-        """Return the models after a few passes of the alternation, or when all are at rest."""
-        last = torch.inf
+    def run(self, candidates: Candidates, passes: int) -> Candidates:
+        """Return the candidates after a few passes of the alternation; those at rest stay."""
+        going = torch.arange(len(candidates), device=self.x.device)
         for _ in range(passes):
-            costs = self.costs(model)
-            members = (costs == costs.amin(1, keepdim=True)).to(costs.dtype)
-            found = self.fitted(members)
-            model, best = found.model, found.objectives
-            if bool((last - best <= AT_REST * best.abs()).all()):
+            before = candidates[going]
+            costs = self.costs(before.model)
+            after = self.fitted((costs == costs.amin(1, keepdim=True)).to(costs.dtype))
+            candidates = candidates.replaced(going, after)
+            moving = before.objectives - after.objectives > AT_REST * after.objectives.abs()
+            going = going[moving]
+            if not going.numel():
                 break
-            last = best
-        return found
+        return candidates
 
     def fitted(self, members: Tensor) -> Candidates:
         """Return the best models for memberships (r, k, n)."""

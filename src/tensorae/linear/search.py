@@ -17,9 +17,9 @@ from tensorae.assignment import Rule
 from tensorae.linear.loop import Alternation, Observer, Run, State
 from tensorae.linear.model import LinearModel
 from tensorae.linear.moments import Moments
-from tensorae.linear.population import Evolution, subspace_plus_plus
-from tensorae.linear.quadratics import Candidates, Quadratics, joined_models
-from tensorae.linear.relocation import relocate, rescue
+from tensorae.linear.population import FIRST_PASSES, LATER_PASSES, Evolution
+from tensorae.linear.quadratics import Quadratics
+from tensorae.linear.relocation import agree, relocate, rescue
 from tensorae.linear.span import Span
 from tensorae.linear.starts import k_means_plus_plus, random_rows, short_k_means
 from tensorae.linear.sweeps import ChunkSweep, cheapest, fits_table
@@ -32,23 +32,13 @@ Resume = Callable[[Callable[[Mapping[str, Any]], State], torch.device], State | 
 
 # Starts that "auto" makes before it moves single clusters of the best one.
 AUTO_STARTS = 10
-# Share of the loss, and log-likelihood per number in X, that is not worth a search.
-LOSS_SLACK = 1e-3
-LIKELIHOOD_SLACK = 1e-5
-# Share of the starts at one optimum that makes it the global one; likelihoods have poor optima
-# that attract many starts.
-LOSS_AGREEMENT = 0.3
-LIKELIHOOD_AGREEMENT = 0.5
 # Size of the sample that seeds are drawn from, and that "auto" searches on.
 SAMPLE_ENTRIES = 4_000_000
 SAMPLE_ROWS = (5000, 32768)
 SAMPLE_ROWS_PER_CLUSTER = 1000
-# A population is searched from so many starts, where data is not wider; so many of its models run
-# to their end. λ of the first planes where it is estimated.
-POPULATION_STARTS = 32
+# A population is searched from so many starts, where data is not wider.
+POPULATION_STARTS = 24
 POPULATION_WIDTH = 16
-FINALISTS = 6
-FIRST_PENALTY = 0.1
 # Starts run side by side while they fit in this many bytes.
 BATCH_BYTES = 48_000_000
 # Share of the data's variance that double precision can no longer tell from zero.
@@ -233,63 +223,20 @@ class _Search:
         if isinstance(self.options.init, Tensor):
             centers = self.options.init.to(self.rows.dtype) - self.rows.shift
             return self._run_one(LinearModel.nearest(centers[None]), observe, resume)
-        if self._evolves():
-            return self._evolved_run(observe, resume)
-        self.n_starts = self.options.n_init or AUTO_STARTS
-        starts = [LinearModel.nearest(self._seeds(self.n_starts))]
-        if self.options.n_init == 1:
-            return self._run_one(starts[0], observe, resume)
         if self.options.n_init is not None:
-            return self._run_all(self.rows, starts)[0]
+            self.n_starts = self.options.n_init
+            starts = LinearModel.nearest(self._seeds(self.n_starts))
+            if self.n_starts == 1:
+                return self._run_one(starts, observe, resume)
+            return self._run_all(self.rows, [starts])[0]
         if not self.in_memory.streamed and self.in_memory.n <= 2 * self.sample.n:
-            places = self.sample.places
-            assert places is not None  # rows in memory know
-            best = self._searched(self.in_memory, starts, places)
+            best = self._searched(self.in_memory)
             return self._as_own(best) if self.rows.streamed else best
         # Starts choose among basins; a sample is enough to tell them apart.
         sample = self.sample.in_chunks(self.rows.chunk_rows).accurate_if_small()
-        order = torch.arange(sample.n, device=sample.device)
-        model = self._searched(sample, starts, order).parameters.model
+        model = self._searched(sample).parameters.model
         self.rows.same_in_all(model.centers, model.components, model.latent_penalty)
         return self._run_one(model, observe, resume)
-
-    def _evolves(self) -> bool:
-        """Tell whether a population is searched: the number of starts is left to the solver."""
-        o = self.options
-        narrow = self.rows.d <= POPULATION_WIDTH
-        return o.n_init is None and o.rule.hard and narrow and o.n_clusters > 1
-
-    def _evolved_run(self, observe: Observer | None, resume: Resume | None) -> Run:
-        """Best run of those that a population on few rows leads to."""
-        whole = not self.in_memory.streamed and self.in_memory.n <= 2 * self.sample.n
-        few = self.sample
-        if whole and few.n < self.in_memory.n:
-            few = self.in_memory.sample(self.direction, self.in_memory.n, 0.0)
-        found = self._evolved(few)
-        models = found.model[torch.arange(min(FINALISTS, len(found)))].to(self.rows.dtype)
-        if whole:
-            best = self._run_all(self.in_memory, [models])[0]
-            return self._as_own(best) if self.rows.streamed else best
-        sample = self.sample.in_chunks(self.rows.chunk_rows).accurate_if_small()
-        model = self._run_all(sample, [models])[0].parameters.model
-        self.rows.same_in_all(model.centers, model.components, model.latent_penalty)
-        return self._run_one(model, observe, resume)
-
-    def _evolved(self, few: Rows) -> Candidates:
-        """The best different models of a few rows."""
-        o, x, weights = self.options, few.data.to(ACCURATE), few.all_weights().to(ACCURATE)
-        quadratics = Quadratics(few, self.estimation)
-        self.n_starts = POPULATION_STARTS
-        n_planes = POPULATION_STARTS // 2 if o.init == "k-means++" else 0
-        seeds = self._seeds_of(x, weights, self.n_starts - n_planes)
-        # Without components every row goes to the nearest centre, whatever λ is.
-        none = seeds.new_zeros(*seeds.shape[:2], o.latent_dim, seeds.shape[2])
-        starts = LinearModel(seeds, none, seeds.new_ones(len(seeds)))
-        if n_planes:
-            penalty = o.latent_penalty or FIRST_PENALTY
-            planes = subspace_plus_plus(quadratics, o.n_clusters, n_planes, penalty, self.rng)
-            starts = joined_models(starts, planes)
-        return Evolution(quadratics, o.n_clusters, self.rng).search(starts)
 
     def _as_own(self, run: Run) -> Run:
         """The first process's run over all rows as that of the rows here."""
@@ -297,21 +244,37 @@ class _Search:
         self.rows.same_in_all(run.labels, *parts)
         return replace(run, labels=self.rows.own(run.labels))
 
-    def _searched(self, rows: Rows, starts: list[LinearModel], order: Tensor) -> Run:
-        """Best start, improved by moving single clusters where the starts did not agree."""
-        best, objectives = self._run_all(rows, starts)
-        if self.options.n_clusters == 1 or self._agree(rows, np.array(objectives)):
+    def _searched(self, rows: Rows) -> Run:
+        """Best run over rows that are all of the data in memory, or the sample."""
+        whole = rows is self.in_memory
+        if self._evolves():
+            few = rows.sample(self.direction, rows.n, 0.0) if whole else self.sample
+            return self._run_all(rows, [self._evolved(few).to(rows.dtype)])[0]
+        self.n_starts = AUTO_STARTS
+        best, objectives = self._run_all(rows, [LinearModel.nearest(self._seeds(AUTO_STARTS))])
+        alternation = self.alternation(rows)
+        if self.options.n_clusters == 1 or agree(alternation, np.array(objectives)):
             return best
-        return relocate(self.alternation(rows), best, order, self.rng)
+        # Single clusters are moved where the starts did not agree.
+        places = self.sample.places
+        assert places is not None  # rows in memory know
+        order = places if whole else torch.arange(rows.n, device=rows.device)
+        return relocate(alternation, best, order, self.rng)
 
-    def _agree(self, rows: Rows, objectives: np.ndarray) -> bool:
-        """Tell whether so many starts came near the best optimum that searching on is idle."""
-        if self.options.rule.probabilistic or self.options.latent_penalty is None:
-            slack = LIKELIHOOD_SLACK * rows.total * self.estimation.n_features
-            share = LIKELIHOOD_AGREEMENT
-        else:
-            slack, share = LOSS_SLACK * objectives.min(), LOSS_AGREEMENT
-        return bool((objectives <= objectives.min() + slack).mean() >= share)
+    def _evolves(self) -> bool:
+        """Tell whether a population is searched; a low limit on passes holds for it, too."""
+        o, few_passes = self.options, self.options.max_iter <= FIRST_PASSES + LATER_PASSES
+        narrow = self.rows.d <= POPULATION_WIDTH
+        return o.rule.hard and o.n_clusters > 1 and narrow and not few_passes
+
+    def _evolved(self, few: Rows) -> LinearModel:
+        """The best different models (r, k, ...) that a population of few rows leads to."""
+        o, self.n_starts = self.options, POPULATION_STARTS
+        n_planes = self.n_starts // 2 if o.init == "k-means++" else 0
+        x, weights = few.data.to(ACCURATE), few.all_weights().to(ACCURATE)
+        seeds = self._seeds_of(x, weights, self.n_starts - n_planes)
+        evolution = Evolution(Quadratics(few, self.estimation), o.n_clusters, self.rng)
+        return evolution.finalists(evolution.search(evolution.first(seeds, n_planes)))
 
     def _seeds(self, n_starts: int, known: Tensor | None = None) -> Tensor:
         """Centres (r, k, d) of ``n_starts`` starts."""
