@@ -68,6 +68,8 @@ class Evolution:
         affordable = CHILD_PRODUCTS // (n_clusters * quadratics.features.numel())
         self.n_children = min(max(affordable, CHILDREN[0]), CHILDREN[1])
         self.n_kept = self.n_children // SELECTION
+        # Few children search too little, unless all starts agree.
+        self.thorough = affordable >= CHILDREN[0]
         self.thinned = slice(None, None, -(-quadratics.rows.n // COMPARED_ROWS))
 
     def first(self, seeds: Tensor, n_planes: int) -> LinearModel:
@@ -89,7 +91,9 @@ class Evolution:
         """Return the best different models found from ``starts`` (r, k, ...), the best first."""
         first = self.quadratics.run(Candidates.unknown(starts), FIRST_PASSES + LATER_PASSES)
         kept, waited = self._different(first), 0
-        patience = next(rounds for share, rounds in PATIENCE if self._agreement(first) >= share)
+        agreement = self._agreement(first)
+        patience = next(rounds for share, rounds in PATIENCE if agreement >= share)
+        self.thorough = self.thorough or agreement >= PATIENCE[0][0]
         for _ in range(MAX_ROUNDS):
             before = kept.objectives[0]
             kept = self._next(kept)

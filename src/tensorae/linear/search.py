@@ -246,16 +246,20 @@ class _Search:
 
     def _searched(self, rows: Rows) -> Run:
         """Best run over rows that are all of the data in memory, or the sample."""
-        whole = rows is self.in_memory
+        whole, alternation = rows is self.in_memory, self.alternation(rows)
         if self._evolves():
             few = rows.sample(self.direction, rows.n, 0.0) if whole else self.sample
-            return self._run_all(rows, [self._evolved(few).to(rows.dtype)])[0]
-        self.n_starts = AUTO_STARTS
-        best, objectives = self._run_all(rows, [LinearModel.nearest(self._seeds(AUTO_STARTS))])
-        alternation = self.alternation(rows)
-        if self.options.n_clusters == 1 or agree(alternation, np.array(objectives)):
+            evolution = Evolution(
+                Quadratics(few, self.estimation), alternation.n_clusters, self.rng
+            )
+            best = self._run_all(rows, [self._evolved(few, evolution).to(rows.dtype)])[0]
+            done = evolution.thorough
+        else:
+            self.n_starts = AUTO_STARTS
+            best, found = self._run_all(rows, [LinearModel.nearest(self._seeds(AUTO_STARTS))])
+            done = alternation.n_clusters == 1 or agree(alternation, np.array(found))
+        if done:
             return best
-        # Single clusters are moved where the starts did not agree.
         places = self.sample.places
         assert places is not None  # rows in memory know
         order = places if whole else torch.arange(rows.n, device=rows.device)
@@ -267,13 +271,12 @@ class _Search:
         narrow = self.rows.d <= POPULATION_WIDTH
         return o.rule.hard and o.n_clusters > 1 and narrow and not few_passes
 
-    def _evolved(self, few: Rows) -> LinearModel:
+    def _evolved(self, few: Rows, evolution: Evolution) -> LinearModel:
         """The best different models (r, k, ...) that a population of few rows leads to."""
-        o, self.n_starts = self.options, POPULATION_STARTS
-        n_planes = self.n_starts // 2 if o.init == "k-means++" else 0
+        self.n_starts = POPULATION_STARTS
+        n_planes = self.n_starts // 2 if self.options.init == "k-means++" else 0
         x, weights = few.data.to(ACCURATE), few.all_weights().to(ACCURATE)
         seeds = self._seeds_of(x, weights, self.n_starts - n_planes)
-        evolution = Evolution(Quadratics(few, self.estimation), o.n_clusters, self.rng)
         return evolution.finalists(evolution.search(evolution.first(seeds, n_planes)))
 
     def _seeds(self, n_starts: int, known: Tensor | None = None) -> Tensor:
