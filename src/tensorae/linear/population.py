@@ -2,7 +2,7 @@
 
 Single starts rarely end in the best optimum, even at k = 2. What finds it is to go on from good
 ones: take one or more clusters out of a model, put in clusters of other models or planes through
-neighbouring rows, run a few passes, and keep the best different ones (benchmarks/starts.py).
+neighbouring rows, run a few passes, and keep the best different ones (benchmarks/search.py).
 
 Shapes: n samples, k clusters, d features, r models, q planes, p = pool of clusters.
 """
@@ -74,15 +74,13 @@ class Evolution:
 
     def first(self, seeds: Tensor, n_planes: int) -> LinearModel:
         """Return starts (r, k, ...): from centres (s, k, d), and from planes through rows."""
-        h, penalty = (
-            self.quadratics.estimation.latent_dim,
-            self.quadratics.estimation.latent_penalty,
-        )
+        estimation = self.quadratics.estimation
         # Without components every row goes to the nearest centre, whatever λ is.
-        none = seeds.new_zeros(*seeds.shape[:2], h, seeds.shape[2])
+        none = seeds.new_zeros(*seeds.shape[:2], estimation.latent_dim, seeds.shape[2])
         starts = LinearModel(seeds, none, seeds.new_ones(len(seeds)))
         if not n_planes:
             return starts
+        penalty = estimation.latent_penalty
         first = FIRST_PENALTY if penalty is None else penalty
         planes = subspace_plus_plus(self.quadratics, self.k, n_planes, first, self.rng)
         return joined_models(starts, planes)

@@ -36,7 +36,9 @@ AUTO_STARTS = 10
 SAMPLE_ENTRIES = 4_000_000
 SAMPLE_ROWS = (5000, 32768)
 SAMPLE_ROWS_PER_CLUSTER = 1000
-# A population is searched from so many starts, where data is not wider.
+# A population is searched from so many starts where data is not wider, on so many rows that the
+# starts' costs are no more numbers than these.
+POPULATION_ENTRIES = 4_000_000
 POPULATION_STARTS = 24
 POPULATION_WIDTH = 16
 # Starts run side by side while they fit in this many bytes.
@@ -245,13 +247,13 @@ class _Search:
         return replace(run, labels=self.rows.own(run.labels))
 
     def _searched(self, rows: Rows) -> Run:
-        """Best run over rows that are all of the data in memory, or the sample."""
+        """Best run over rows that are all of the data, or the sample."""
         whole, alternation = rows is self.in_memory, self.alternation(rows)
         if self._evolves():
-            few = rows.sample(self.direction, rows.n, 0.0) if whole else self.sample
-            evolution = Evolution(
-                Quadratics(few, self.estimation), alternation.n_clusters, self.rng
-            )
+            size = max(POPULATION_ENTRIES // (POPULATION_STARTS * alternation.n_clusters), 1000)
+            few = (rows if whole else self.sample).sample(self.direction, size, 0.5)
+            quadratics = Quadratics(few, self.estimation)
+            evolution = Evolution(quadratics, alternation.n_clusters, self.rng)
             best = self._run_all(rows, [self._evolved(few, evolution).to(rows.dtype)])[0]
             done = evolution.thorough
         else:
@@ -275,19 +277,16 @@ class _Search:
         """The best different models (r, k, ...) that a population of few rows leads to."""
         self.n_starts = POPULATION_STARTS
         n_planes = self.n_starts // 2 if self.options.init == "k-means++" else 0
-        x, weights = few.data.to(ACCURATE), few.all_weights().to(ACCURATE)
-        seeds = self._seeds_of(x, weights, self.n_starts - n_planes)
+        seeds = self._seeds_of(few, self.n_starts - n_planes).to(ACCURATE)
         return evolution.finalists(evolution.search(evolution.first(seeds, n_planes)))
 
     def _seeds(self, n_starts: int, known: Tensor | None = None) -> Tensor:
         """Centres (r, k, d) of ``n_starts`` starts."""
-        return self._seeds_of(self.sample.data, self.sample.all_weights(), n_starts, known)
+        return self._seeds_of(self.sample, n_starts, known)
 
-    def _seeds_of(
-        self, x: Tensor, weights: Tensor, n_starts: int, known: Tensor | None = None
-    ) -> Tensor:
-        """Centres (r, k, d) drawn from rows ``x`` (n, d) in an order of their own."""
-        o = self.options
+    def _seeds_of(self, rows: Rows, n_starts: int, known: Tensor | None = None) -> Tensor:
+        """Centres (r, k, d) drawn from rows in an order of their own."""
+        o, x, weights = self.options, rows.data, rows.all_weights()
         if o.init == "random" and known is None:
             return random_rows(x, weights, o.n_clusters, n_starts, self.rng)
         seeds = k_means_plus_plus(x, weights, o.n_clusters, n_starts, self.rng, known)
