@@ -42,6 +42,6 @@ def test_verbose_logs_and_never_prints(X, caplog, capsys):
         assert caplog.text == ""
         LinearTAE(3, 2, random_state=0, verbose=1, latent_penalty=0.1).fit(X)
     assert "LinearTAE: loss" in caplog.text
-    assert "best of 10 starts" in caplog.text
+    assert "best of 24 starts" in caplog.text
     assert "All settings were given." in caplog.text
     assert capsys.readouterr() == ("", "")

@@ -19,7 +19,8 @@ from torch import Tensor
 from tensorae._torch import Chance
 from tensorae.assignment import RULES
 from tensorae.deep.schedule import TrainingOptions
-from tensorae.linear.search import SolverOptions, solve
+from tensorae.linear.problem import SolverOptions
+from tensorae.linear.search import solve
 from tensorae.linear.starts import k_means_plus_plus, random_rows
 from tensorae.rows import Rows
 

@@ -21,7 +21,7 @@ from tensorae.deep.architectures import built_in
 from tensorae.deep.schedule import TrainingOptions
 from tensorae.exceptions import InvalidInputError, InvalidParameterError, unknown_choice
 from tensorae.linear.choice import Wishes
-from tensorae.linear.search import SolverOptions
+from tensorae.linear.problem import SolverOptions
 from tensorae.rows import Rows
 from tensorae.rows.arrays import refuse_masked
 from tensorae.rows.processes import Processes

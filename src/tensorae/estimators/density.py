@@ -16,7 +16,7 @@ from tensorae.estimators.base import BaseTAE
 from tensorae.estimators.check_data import check_fitted
 from tensorae.estimators.check_parameters import check_integer, check_seed
 from tensorae.linear.density import draw, information_criterion, n_parameters
-from tensorae.linear.model import LinearPredictor
+from tensorae.linear.predictor import LinearPredictor
 from tensorae.rows import Rows
 
 __all__ = ["DensityTAE"]

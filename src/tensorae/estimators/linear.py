@@ -38,9 +38,10 @@ from tensorae.exceptions import InvalidInputError, InvalidParameterError, unknow
 from tensorae.linear.choice import solve_by_evidence
 from tensorae.linear.denoising import Denoiser
 from tensorae.linear.incremental import absorb, in_order_of
-from tensorae.linear.model import LinearModel, LinearPredictor
+from tensorae.linear.model import LinearModel
 from tensorae.linear.moments import Moments
-from tensorae.linear.search import Solution
+from tensorae.linear.predictor import LinearPredictor
+from tensorae.linear.problem import Solution
 from tensorae.linear.span import Span
 from tensorae.linear.update import Parameters
 from tensorae.rows import Rows
@@ -151,9 +152,9 @@ class LinearTAE(DensityTAE):
     comparison_ : dict of lists
         What was compared where something was "auto", a column for each measure and a row for each
         fit: ``n_clusters``, ``spread``, ``pooled``, ``latent_dim``, ``latent_penalty``,
-        ``log_likelihood``, ``n_parameters``, ``bic``, ``hierarchical_bic``, ``icl``, ``cut`` (share of neighbours in
-        different clusters), ``seconds`` and ``chosen``. Where there are many rows it is of a
-        sample. A pandas ``DataFrame`` can be made of it.
+        ``log_likelihood``, ``n_parameters``, ``bic``, ``hierarchical_bic``, ``icl``, ``cut`` (share
+        of neighbours in different clusters), ``seconds`` and ``chosen``. Where there are many rows
+        it is of a sample. A pandas ``DataFrame`` can be made of it.
     reason_ : str
         Why these settings were chosen, in one sentence.
     loss_ : float

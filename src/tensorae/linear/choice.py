@@ -20,19 +20,13 @@ import torch
 from torch import Tensor
 
 from tensorae.linear.evidence import Evidence, evidence_of, log_joint
+from tensorae.linear.fit import Resume
 from tensorae.linear.loop import Observer
 from tensorae.linear.neighbors import NeighborGraph, agreement
 from tensorae.linear.portfolio import N_SHORT
+from tensorae.linear.problem import Solution, SolverOptions
 from tensorae.linear.runs import Run
-from tensorae.linear.search import (
-    Resume,
-    Search,
-    Solution,
-    SolverOptions,
-    in_space,
-    is_wide,
-    solve,
-)
+from tensorae.linear.search import Search, in_space, is_wide, solve
 from tensorae.linear.span import Span
 from tensorae.linear.valleys import merged, valley
 from tensorae.rows.rows import ACCURATE, Rows

@@ -11,7 +11,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from tensorae.linear.model import LinearPredictor
+from tensorae.linear.predictor import LinearPredictor
 
 __all__ = ["draw", "information_criterion", "n_parameters"]
 

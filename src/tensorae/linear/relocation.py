@@ -22,7 +22,15 @@ from tensorae.linear.sweeps import cheapest
 from tensorae.linear.update import RANK_TOLERANCE
 from tensorae.rows.rows import Rows
 
-__all__ = ["relocate", "rescue"]
+__all__ = ["agree", "relocate", "rescue"]
+
+# Share of the loss, and log-likelihood per number in X, that is not worth a search.
+LOSS_SLACK = 1e-3
+LIKELIHOOD_SLACK = 1e-5
+# Share of the starts at one optimum that makes it the global one; likelihoods have poor optima
+# that attract many starts.
+LOSS_AGREEMENT = 0.3
+LIKELIHOOD_AGREEMENT = 0.5
 
 # Proposals of a round run side by side for a few passes; only the best one runs to its end.
 PROPOSALS = 8
@@ -31,6 +39,17 @@ MAX_ROUNDS = 16
 PATIENCE = 4
 # Clusters that may fail to find a better place before the others are left where they are.
 RESCUE_FAILURES = 5
+
+
+def agree(alternation: Alternation, objectives: np.ndarray) -> bool:
+    """Tell whether so many starts came near the best optimum that searching on is idle."""
+    estimation = alternation.estimation
+    if alternation.rule.probabilistic or estimation.latent_penalty is None:
+        slack = LIKELIHOOD_SLACK * alternation.rows.total * estimation.n_features
+        share = LIKELIHOOD_AGREEMENT
+    else:
+        slack, share = LOSS_SLACK * objectives.min(), LOSS_AGREEMENT
+    return bool((objectives <= objectives.min() + slack).mean() >= share)
 
 
 def relocate(alternation: Alternation, run: Run, order: Tensor, rng: np.random.RandomState) -> Run:

@@ -14,7 +14,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-__all__ = ["k_means_plus_plus", "random_rows", "short_k_means"]
+__all__ = ["drawn", "k_means_plus_plus", "random_rows", "short_k_means"]
 
 # A short run is enough: later passes of k-means change the start hardly at all.
 SHORT_RUN = 10
@@ -102,6 +102,12 @@ def short_k_means(x: Tensor, weights: Tensor, centers: Tensor) -> Tensor:
         means = sums / counts.clamp(min=torch.finfo(x.dtype).tiny)
         centers = torch.where(counts > 0, means, centers)
     return centers
+
+
+def drawn(costs: Tensor, weights: Tensor, rng: np.random.RandomState) -> Tensor:
+    """Rows (q,), one by each of the costs (q, n), in proportion to weight times cost."""
+    uniforms = rng.uniform(size=(costs.shape[0], 1))
+    return _draw(_draw_weights(costs, weights), uniforms).squeeze(1)
 
 
 def _draw_weights(nearest: Tensor, weights: Tensor) -> Tensor:

@@ -1,0 +1,156 @@
+"""Published numbers -> labels, costs, codes, probabilities and densities of new rows.
+
+Shapes: k clusters, d features, h latent, m rows of a chunk.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from tensorae.assignment import posterior
+from tensorae.linear.model import FoldedModel, LinearModel, Spreads, score_errors, winners
+from tensorae.rows.rows import ACCURATE, cached_rows
+
+__all__ = ["LinearPredictor"]
+
+
+@dataclass(frozen=True)
+class LinearPredictor:
+    """A fitted model at work on chunks of rows: about the data's mean, in double precision.
+
+    Labels of rows in single precision are found in that precision first; rows that it cannot
+    decide are looked at again.
+
+    Attributes
+    ----------
+    model : LinearModel
+    folded : FoldedModel
+    shift : Tensor of shape (d,)
+        Mean of the data.
+    log_weights : Tensor of shape (k,)
+    noise_variance : Tensor of shape ()
+        s² of the model of section 5, where spreads are shared.
+    chunk_rows : int
+        Rows to be asked about at a time.
+    """
+
+    model: LinearModel
+    folded: FoldedModel
+    shift: Tensor
+    log_weights: Tensor
+    noise_variance: Tensor
+    chunk_rows: int
+
+    @classmethod
+    def of_published(
+        cls,
+        device: torch.device,
+        *,
+        centers: Any,
+        components: Any,
+        weights: Any,
+        explained_variance: Any,
+        noise_variance: Any,
+        latent_penalty: float,
+        latent_dims: Any,
+        chunk_rows: int | None,
+    ) -> LinearPredictor:
+        """Set up from the published arrays; ``latent_dims`` is None where spreads are shared."""
+        points, axes, shares, spreads, rest, penalty = (
+            torch.as_tensor(values, dtype=ACCURATE, device=device)
+            for values in (
+                centers, components, weights, explained_variance, noise_variance, latent_penalty
+            )
+        )  # fmt: skip
+        mean = shares @ points
+        # A number that single precision has, so that rows of either precision lose nothing by it.
+        rounded = mean.float().to(ACCURATE)
+        shift = torch.where(rounded.isfinite(), rounded, mean)
+        h, d = axes.shape[-2:]
+        own = None
+        if latent_dims is not None:
+            counted = (
+                torch.arange(h, device=device)
+                < torch.as_tensor(latent_dims, device=device)[:, None]
+            )
+            along = torch.where(counted, spreads, rest[:, None])
+            own = Spreads.of_variances(rest, along, shares.log(), d)
+        model = LinearModel(points - shift, axes, penalty, own)
+        # The noise variance of section 5's model is the mean cost per number in X.
+        costs = rest * (d - h) + penalty * spreads.sum(1)
+        return cls(
+            model=model,
+            folded=model.fold(),
+            shift=shift,
+            log_weights=shares.log(),
+            noise_variance=(shares @ costs) / d,
+            chunk_rows=chunk_rows or cached_rows(d, len(points) * (h + 1)),
+        )
+
+    def costs(self, x: Tensor) -> Tensor:
+        """Costs (m, k) of rows (m, d)."""
+        return self.folded.costs(x.to(ACCURATE) - self.shift)
+
+    def cheapest(self, x: Tensor) -> tuple[Tensor, Tensor]:
+        """Label and smallest cost (m,) of rows (m, d)."""
+        if x.dtype == ACCURATE or self.model.spreads is not None:
+            accurate = self.costs(x).min(1)
+            return accurate.indices, accurate.values
+        z = x - self.shift.to(x.dtype)
+        lengths = torch.linalg.vector_norm(z, dim=1)
+        scores = self._single.scores(z)
+        labels, best = winners(scores)
+        costs = lengths.square().sub_(best).clamp_(min=0)
+        reach = self.model.centers.norm(dim=1).amax().to(x.dtype)
+        rivals = scores >= best - 2 * score_errors(lengths, reach)
+        unclear = (rivals.sum(0) > 1).nonzero().squeeze(1)
+        if unclear.numel():
+            exact = self.costs(x[unclear]).min(1)
+            labels[unclear], costs[unclear] = exact.indices, exact.values.to(costs.dtype)
+        return labels, costs
+
+    def encode(self, x: Tensor, labels: Tensor) -> Tensor:
+        """Codes (m, h) of rows (m, d) under the named autoencoders."""
+        return self.model.encode(x.to(ACCURATE) - self.shift, labels)
+
+    def decode(self, codes: Tensor, labels: Tensor) -> Tensor:
+        """Points (m, d) of codes (m, h) under the named autoencoders."""
+        return self.model.decode(codes.to(ACCURATE), labels) + self.shift
+
+    def posterior(self, costs: Tensor) -> Tensor:
+        """Probabilities (m, k) of the clusters, given the costs (m, k)."""
+        if self.model.spreads is not None:
+            return torch.softmax(-costs / 2, dim=1)
+        return posterior(costs, self.log_weights, self.noise_variance)
+
+    def log_density(self, x: Tensor) -> Tensor:
+        """Log of the density (m,) of section 5's mixture at rows (m, d)."""
+        costs = self.costs(x)
+        if self.model.spreads is not None:
+            return torch.logsumexp(-costs / 2, dim=1)
+        h, d = self.model.components.shape[-2:]
+        noise = self.noise_variance.clamp(min=torch.finfo(ACCURATE).tiny)
+        volume = d * (2 * math.pi * noise).log() - h * self.model.latent_penalty.log()
+        return torch.logsumexp(self.log_weights - costs / (2 * noise), dim=1) - volume / 2
+
+    def unshifted(self) -> LinearModel:
+        """Return the model in the coordinates of the data."""
+        return self.model.shifted(self.shift)
+
+    def variances(self) -> tuple[Tensor, Tensor]:
+        """Variance of the density off (k,) and along (k, h) the components of each cluster."""
+        if self.model.spreads is not None:
+            return self.model.spreads.noise, self.model.spreads.along
+        k, h = self.model.components.shape[:2]
+        off = self.noise_variance.expand(k)
+        return off, (off / self.model.latent_penalty).unsqueeze(1).expand(k, h)
+
+    @cached_property
+    def _single(self) -> FoldedModel:
+        return FoldedModel(self.folded.weights.float(), self.folded.offsets.float())

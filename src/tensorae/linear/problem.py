@@ -1,0 +1,88 @@
+"""What a fit of the linear model is asked for, and what it gives."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from torch import Tensor
+
+from tensorae.assignment import Rule
+from tensorae.linear.model import LinearModel
+from tensorae.linear.own_spreads import PRIOR_STRENGTH
+from tensorae.linear.runs import Run
+from tensorae.linear.span import Span
+
+__all__ = ["Solution", "SolverOptions"]
+
+
+@dataclass(frozen=True)
+class SolverOptions:
+    """All that decides a fit, checked by the caller.
+
+    Attributes
+    ----------
+    n_clusters, latent_dim : int
+    latent_penalty : float or None
+        λ; None where it is estimated.
+    rule : Rule
+    init : str or Tensor of shape (k, d)
+        "k-means++", "k-means", "random", or centres.
+    n_init : int or None
+        Number of starts; None lets the solver choose.
+    max_iter : int
+    tol : float
+    chunk_rows : int or None
+        Rows that are worked on at a time; None lets the solver choose.
+    own_spread : bool
+        Whether every cluster has its own variances instead of sharing one λ and one noise.
+    free_dims : bool
+        Whether clusters with own spreads have as many components as pay, up to ``latent_dim``.
+    trimmed : bool
+        The same, but decided once, when the fit is closed.
+    common : bool
+        Whether clusters with own spreads have one covariance, pooled over them.
+    n_counted : int or None
+        Components that count in clusters with own spreads; None for all.
+    prior_strength : float
+        Members that the prior of own spreads counts as in each cluster.
+    """
+
+    n_clusters: int
+    latent_dim: int
+    latent_penalty: float | None
+    rule: Rule
+    init: str | Tensor
+    n_init: int | None
+    max_iter: int
+    tol: float
+    chunk_rows: int | None = None
+    own_spread: bool = False
+    free_dims: bool = False
+    trimmed: bool = False
+    common: bool = False
+    n_counted: int | None = None
+    prior_strength: float = PRIOR_STRENGTH
+
+
+@dataclass(frozen=True)
+class Solution:
+    """A fitted model in the coordinates of the data.
+
+    Attributes
+    ----------
+    model : LinearModel
+        Without the dimension of starts.
+    run : Run
+        How the best start went; parameters and sums are about ``shift``.
+    shift : Tensor of shape (d,)
+        What was taken off the data before the sums.
+    n_starts : int
+    span : Span or None
+        The plane in whose coordinates ``run`` and ``shift`` are, where data is wide.
+    """
+
+    model: LinearModel
+    run: Run
+    shift: Tensor
+    n_starts: int
+    span: Span | None = None
