@@ -7,7 +7,7 @@ import pytest
 import torch
 
 from tensorae.assignment import RULES
-from tensorae.linear import search, sweeps
+from tensorae.linear import fit, search, sweeps
 from tensorae.linear.loop import Alternation
 from tensorae.linear.model import LinearModel
 from tensorae.linear.problem import SolverOptions
@@ -116,7 +116,7 @@ def test_a_run_goes_on_from_any_of_its_states_to_the_same_end(name, max_iter):
 def test_restarts_on_a_sample_end_as_low_as_restarts_on_all_rows(monkeypatch):
     x = lumps(3, n=3000)
     whole = solve(x, options(n_init=10), np.random.RandomState(0))
-    monkeypatch.setattr(search, "SAMPLE_ROWS", (300, 300))
+    monkeypatch.setattr(fit, "SAMPLE_ROWS", (300, 300))
     sampled = solve(x, options(), np.random.RandomState(0))
     assert sampled.run.labels.shape == (3000,)
     assert loss_of(x, sampled.model) <= loss_of(x, whole.model) * 1.001

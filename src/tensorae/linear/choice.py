@@ -34,7 +34,7 @@ from tensorae.rows.rows import ACCURATE, Rows
 __all__ = ["Comparison", "Fitted", "Wishes", "solve_by_evidence"]
 
 # Most components that "auto" gives a cluster.
-MOST_COMPONENTS = 32
+MOST_COMPONENTS = 64
 # Rows per cluster and feature below which full covariances are too much for "auto".
 FULL_ROWS = 3
 # Rows that are enough to tell settings apart; up to twice as many are used.
@@ -290,7 +290,7 @@ class Comparison:
 
     def _fitted(self, options: SolverOptions, labels: Tensor) -> Fitted:
         began = time.perf_counter()
-        run = self.search.with_options(options).raced(self.rows, labels)
+        run = self.search.with_options(options).raced(self.rows, labels, self._worth)
         evidence = evidence_of(
             self.rows,
             run.parameters[0],
@@ -300,6 +300,12 @@ class Comparison:
         )
         cuts = self.graph.cuts(run.labels, options.n_clusters)
         return Fitted(options, run, evidence, cuts, time.perf_counter() - began)
+
+    def _worth(self, run: Run) -> float:
+        """How good a run is beside others of its family: the lower the better."""
+        k, d = run.parameters.counts.shape[-1], run.parameters.n_features
+        weight = CUT_WEIGHT_PER_FEATURE * max(d - 2, 0)
+        return 2 * run.objective / self.rows.total + weight * sum(self.graph.cuts(run.labels, k))
 
     def _lie_apart(self, fits: list[Fitted]) -> bool:
         """Tell whether clusters are so far apart that different families find the same ones."""
@@ -316,7 +322,7 @@ class Comparison:
         for place in places if len(labels) else ():
             before = self.fits[k][place]
             after = self._fitted(before.options, labels)
-            better = after if after.run.objective < before.run.objective else before
+            better = min(before, after, key=lambda fitted: self._worth(fitted.run))
             self.fits[k][place] = replace(better, seconds=before.seconds + after.seconds)
 
     def reason(self) -> str:

@@ -112,6 +112,14 @@ class OwnEstimation(Estimation):
         """Parameters with components to full precision, which close a fit."""
         return super().last(self._with_prior(moments), previous)
 
+    def exact(self, scatters: Tensor) -> Subspaces:
+        """Top-h eigenvectors of scatters (r, k, d, d); of one where all are the same."""
+        if not self.common:
+            return super().exact(scatters)
+        found = super().exact(scatters[:, :1])
+        k = scatters.shape[1]
+        return Subspaces(found.components.expand(-1, k, -1, -1), found.variances.expand(-1, k, -1))
+
     def _with_prior(self, moments: Moments) -> Moments:
         """Moments with the scatters of the prior's members."""
         more = self.prior.strength * self.prior.covariance

@@ -33,6 +33,8 @@ N_SHORT = len(PENALTIES)
 PASSES, TOLERANCE = 12, 1e-3
 # Neighbours of a local Gaussian, as shares of a cluster of average size; one start for each.
 NEIGHBORHOODS = (0.1, 0.3, 0.6, 0.1, 0.3, 0.6)
+# In more features half of them are tried.
+NARROW = 8
 # In more features a neighbourhood has no shape.
 LOCAL_WIDTH = 64
 # Ridge of a local covariance, as a share of the whole data's variance inside a cluster.
@@ -110,7 +112,8 @@ def _local_gaussians(
     variance = float(weights @ x.square().sum(1) / total) / d
     ridge = RIDGE * variance * k ** (-2 / d) + torch.finfo(ACCURATE).tiny
     labels = []
-    for places, share in zip(centers, NEIGHBORHOODS, strict=True):
+    most = len(NEIGHBORHOODS) if d <= NARROW else len(NEIGHBORHOODS) // 2
+    for places, share in zip(centers[:most], NEIGHBORHOODS[:most], strict=True):
         size = torch.clamp(share * total / k, min=min(float(d + 2), float(total)))
         near = _nearest_weights(torch.cdist(places, x), weights, size)
         means = near @ x / size

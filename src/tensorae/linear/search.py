@@ -5,6 +5,7 @@ Shapes: n samples, k clusters, d features, h latent, r starts.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
 
@@ -27,7 +28,9 @@ from tensorae.linear.sweeps import ChunkSweep
 from tensorae.linear.update import fix_signs
 from tensorae.rows.rows import ACCURATE, LARGE_WIDTH, Rows
 
-__all__ = ["Resume", "Search", "in_space", "is_wide", "solve"]
+__all__ = ["Search", "in_space", "is_wide", "solve"]
+
+Worth = Callable[[Run], float]
 
 # Starts that "auto" makes before it moves single clusters of the best one.
 AUTO_STARTS = 10
@@ -186,8 +189,12 @@ class Search(Fit):
         loop = self.alternation(rows)
         return run if run.n_iter >= loop.max_iter else loop.run(loop.going_on(run))[0]
 
-    def raced(self, rows: Rows, labels: Tensor) -> Run:
-        """Best run from first labels (r, n), of which only the best go on to their end."""
+    def raced(self, rows: Rows, labels: Tensor, worth: Worth | None = None) -> Run:
+        """Best run from first labels (r, n), of which only the best go on to their end.
+
+        ``worth`` says how good a run is, the lower the better: its objective if not given.
+        """
+        worth = worth or _objective
         self.n_starts = len(labels)
         alternation = self.alternation(rows)
         loose = max(alternation.tol, RACE_TOLERANCE / self.n_features)
@@ -196,7 +203,7 @@ class Search(Fit):
         runs: list[Run] = []
         for batch in labels.split(size):
             runs += race.race(batch, HEATS)
-            runs = [min(runs, key=lambda run: run.objective)]
+            runs = [min(runs, key=worth)]
         return runs[0]
 
     def _as_own(self, run: Run) -> Run:
@@ -280,3 +287,7 @@ class Search(Fit):
             complete[:, missing] = seeds[:, names.numel() :]
             return [LinearModel.nearest(complete)]
         return [LinearModel.nearest(centers), parameters.model.to(self.rows.dtype)]
+
+
+def _objective(run: Run) -> float:
+    return run.objective
