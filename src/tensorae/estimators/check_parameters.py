@@ -20,8 +20,8 @@ from tensorae.assignment import RULES, Rule
 from tensorae.deep.architectures import built_in
 from tensorae.deep.schedule import TrainingOptions
 from tensorae.exceptions import InvalidInputError, InvalidParameterError, unknown_choice
-from tensorae.linear.choice import Wishes
 from tensorae.linear.problem import SolverOptions
+from tensorae.linear.wishes import Wishes
 from tensorae.rows import Rows
 from tensorae.rows.arrays import refuse_masked
 from tensorae.rows.processes import Processes

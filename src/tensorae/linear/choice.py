@@ -10,8 +10,8 @@ Shapes: n samples, k clusters, d features, h latent, r starts.
 
 from __future__ import annotations
 
+import math
 import time
-from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -19,8 +19,10 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from tensorae.linear.doubts import not_gaussian, touching
 from tensorae.linear.evidence import Evidence, evidence_of, log_joint
 from tensorae.linear.fit import Resume
+from tensorae.linear.halves import compare_halves
 from tensorae.linear.loop import Observer
 from tensorae.linear.neighbors import NeighborGraph, agreement
 from tensorae.linear.portfolio import N_SHORT
@@ -28,15 +30,12 @@ from tensorae.linear.problem import Solution, SolverOptions
 from tensorae.linear.runs import Run
 from tensorae.linear.search import Search, in_space, is_wide, solve
 from tensorae.linear.span import Span
-from tensorae.linear.valleys import merged, valley
+from tensorae.linear.valleys import DEEP, merged, valley
+from tensorae.linear.wishes import Wishes
 from tensorae.rows.rows import ACCURATE, Rows
 
-__all__ = ["Comparison", "Fitted", "Wishes", "solve_by_evidence"]
+__all__ = ["Comparison", "Fitted", "solve_by_evidence"]
 
-# Most components that "auto" gives a cluster.
-MOST_COMPONENTS = 64
-# Rows per cluster and feature below which full covariances are too much for "auto".
-FULL_ROWS = 3
 # Rows that are enough to tell settings apart; up to twice as many are used.
 SEARCHED_ROWS, SEARCHED_ROWS_PER_CLUSTER = 2000, 100
 # Weight of neighbours that are cut apart, beside ICL per row.
@@ -49,66 +48,11 @@ EASY, SAME = 0.015, 0.99
 ALIKE, CLOSE = 0.9, 100.0
 # Clusters with fewer members are outliers, and no reason to count one more.
 LEAST_MEMBERS = 5
-# Nats per sample that one more cluster has to gain.
-LEAST_GAIN = 0.01
-# Pairs with a valley below the first and a gain of two Gaussians below the second are one heap;
-# clusters that a step has cut apart with a valley above the last are two.
-SHALLOW, SMALL_GAIN, DEEP = 1.8, 0.3, 3.5
+# Shares of samples in clusters without a valley beside them, and nats per number by which kernels
+# come closer, from which on clusters are in doubt.
+MOST_TOUCHING, MOST_SHAPELESS = 0.1, 0.25
 # Starts that the fits for one cluster less and one more give.
 SPLITS = MERGES = 2
-
-
-@dataclass(frozen=True)
-class Wishes:
-    """What a user asked for, and what was left to the data.
-
-    Attributes
-    ----------
-    options : SolverOptions
-        All that is settled; what is open has a value that means nothing.
-    n_clusters : tuple of int
-        Numbers of clusters to compare, rising.
-    latent_dim : int or None
-        h; None where it is open.
-    own_spread : bool or None
-        Whether spreads are own; None where it is open.
-    """
-
-    options: SolverOptions
-    n_clusters: tuple[int, ...]
-    latent_dim: int | None
-    own_spread: bool | None
-
-    def families(self, k: int, n: float, d: int) -> Iterator[SolverOptions]:
-        """Settings to compare for k clusters in n rows of d features."""
-        options = replace(self.options, n_clusters=k)
-        if self.own_spread is not True:
-            yield from self._shared(options, d)
-        if self.own_spread is not False:
-            yield from self._own(options, n, d)
-
-    def _shared(self, options: SolverOptions, d: int) -> Iterator[SolverOptions]:
-        shared = replace(options, own_spread=False)
-        if self.latent_dim is not None:
-            yield replace(shared, latent_dim=self.latent_dim)
-            return
-        if options.latent_penalty is None:
-            yield replace(shared, latent_dim=1, latent_penalty=1.0)
-        if d > 1:
-            yield replace(shared, latent_dim=1)
-
-    def _own(self, options: SolverOptions, n: float, d: int) -> Iterator[SolverOptions]:
-        own = replace(options, own_spread=True)
-        if self.latent_dim is not None:
-            yield replace(own, latent_dim=self.latent_dim)
-            return
-        yield replace(own, latent_dim=min(1, d - 1), n_counted=0)
-        if d > 1:
-            h = min(d - 1, MOST_COMPONENTS)
-            full = n >= FULL_ROWS * d * options.n_clusters
-            if d > 2 and options.n_clusters > 1:
-                yield replace(own, latent_dim=h, free_dims=not full, trimmed=full, common=True)
-            yield replace(own, latent_dim=h, free_dims=not full, trimmed=full)
 
 
 @dataclass(frozen=True)
@@ -226,8 +170,8 @@ class Comparison:
             self.rows.map(lambda x: x.to(ACCURATE)), self.rows.all_weights()
         )
         self.fits: dict[int, list[Fitted]] = {}
-        self.n_starts = 1
-        self.why = "the paper's model finds the same clusters as the best one"
+        self.n_starts, self.first_k = 1, 0
+        self.why = "the best evidence (ICL, neighbours)"
         self._fit_all()
         self.chosen = self._choose()
 
@@ -325,21 +269,34 @@ class Comparison:
             better = min(before, after, key=lambda fitted: self._worth(fitted.run))
             self.fits[k][place] = replace(better, seconds=before.seconds + after.seconds)
 
+    def doubts(self) -> list[str]:
+        """Say why these may be no clusters at all, one sentence for each reason."""
+        x, labels = self._in_order(self.chosen)
+        found = []
+        if len(self.ks) > 1 and self.first_k == self.ks[-1]:
+            found.append(
+                f"the evidence is for {self.ks[-1]} clusters, the most that were tried, or for "
+                "more: try a larger range of n_clusters."
+            )
+        if len(self.ks) > 1 and touching(x, labels) > MOST_TOUCHING:
+            found.append(
+                "there are no valleys between many of the clusters: they may be pieces of bent "
+                "shapes, such as rings."
+            )
+        if not_gaussian(x, labels) > MOST_SHAPELESS:
+            found.append(
+                "the density inside the clusters is far from what was fitted: they may be rings "
+                "or spirals, or several groups each."
+            )
+        return found
+
     def reason(self) -> str:
         """Why these settings were chosen, in one sentence."""
         fits = [fitted for k in self.ks for fitted in self.fits[k]]
-        others = [fitted for fitted in fits if fitted is not self.chosen]
-        second = min(others, key=lambda fitted: fitted.score)
-        margin = second.score - self.chosen.score
         compared = f"{len(fits)} settings"
         if len(self.ks) > 1:
             compared += f" with {self.ks[0]} to {self.ks[-1]} clusters"
-        if margin >= 0:
-            return (
-                f"{self.chosen.named()}: the best evidence of {compared}, "
-                f"{margin:.2g} per row ahead of {second.named()}."
-            )
-        return f"{self.chosen.named()}: {self.why}, of {compared}."
+        return f"{self.chosen.named()}: {self.why} of {compared}."
 
     def table(self) -> dict[str, list[Any]]:
         """All that was compared, a column for each measure, as in ``cv_results_``."""
@@ -356,9 +313,21 @@ class Comparison:
         for name in ("log_likelihood", "n_parameters", "bic", "hierarchical_bic", "icl"):
             columns[name] = [getattr(fitted.evidence, name) for fitted in fits]
         columns["cut"] = [sum(fitted.cuts) / 2 for fitted in fits]
+        if len(self.ks) > 1:
+            both = {k: self._halves(self.best(k)) for k in self.ks}
+            stands = [fitted is self.best(fitted.n_clusters) for fitted in fits]
+            for place, name in enumerate(("agreement_of_halves", "held_out_density")):
+                columns[name] = [
+                    both[fitted.n_clusters][place] if best else math.nan
+                    for fitted, best in zip(fits, stands, strict=True)
+                ]
         columns["seconds"] = [fitted.seconds for fitted in fits]
         columns["chosen"] = [fitted is self.chosen for fitted in fits]
         return columns
+
+    def _halves(self, fitted: Fitted) -> tuple[float, float]:
+        search = self.search.with_options(fitted.options)
+        return compare_halves(search, self.rows, search.searched()[1], fitted.run)
 
     # Neighbouring numbers of clusters ---------------------------------------------------------
 
@@ -408,24 +377,21 @@ class Comparison:
             if k == self.ks[0] or min(self.best(k).evidence.sizes) >= LEAST_MEMBERS
         }
         lowest = min(fitted.evidence.icl for fitted in standing.values())
-        k = min(
-            k
-            for k, fitted in standing.items()
-            if fitted.evidence.icl <= lowest + 2 * LEAST_GAIN * self.n
-        )
+        k = min(k for k, fitted in standing.items() if fitted.evidence.icl <= lowest)
+        self.first_k = k
         heaps = self._heaps(self.best(k))
         if heaps < k:
-            self.why = f"of {k} with better evidence, some have no valley between them"
+            self.why = f"{k} have better evidence, but no valleys between some of them; chosen out"
             return max((tried for tried in self.ks if tried <= heaps), default=self.ks[0])
         while k + 1 in standing and self._cut_apart(self.best(k), self.best(k + 1)) > DEEP:
-            self.why = "with one cluster more, a valley lies between those that were one"
+            self.why = "nearly the best evidence, and valleys between all clusters,"
             k += 1
         return k
 
     def _heaps(self, fitted: Fitted) -> int:
         """Clusters that are left where those without a valley between them are put together."""
         x, labels = self._in_order(fitted)
-        return len(merged(x, labels, deep=SHALLOW, gain=SMALL_GAIN))
+        return len(merged(x, labels))
 
     def _cut_apart(self, fitted: Fitted, finer: Fitted) -> float:
         """Least valley between the clusters of ``finer`` that lie in one of ``fitted``."""

@@ -87,8 +87,8 @@ class Alternation:
         """
         state = self.init(labels)
         for passes, survivors in heats.items():
-            while state.n_iter < passes and not self.finished(state):
-                state = self.step(state)
+            while state.n_iter < min(passes, self.max_iter - 1):
+                state = self._stepped(state)[0]
             reached = [course.objective[-1] for course in state.courses]
             if len(reached) > 1:
                 slack = self.tol * self.rows.total
@@ -169,6 +169,11 @@ class Alternation:
 
     def step(self, state: State) -> State:
         """Assign, update; starts that have settled end."""
+        after, settled = self._stepped(state)
+        return after.without(settled | (after.n_iter >= self.max_iter), settled)
+
+    def _stepped(self, state: State) -> tuple[State, Tensor]:
+        """The state after one more pass, and which starts (r,) have settled."""
         before = state.parameters
         assigned = self._assigned(state)
         if self.rule.hard and bool(self._empty(assigned.moments).any()):
@@ -186,7 +191,7 @@ class Alternation:
                 state.courses, parameters.loss, objective=objective, entropy=assigned.entropy
             ),
         )
-        return after.without(settled | (after.n_iter >= self.max_iter), settled)
+        return after, settled
 
     def finished(self, state: State) -> bool:
         """Tell whether all starts have ended."""

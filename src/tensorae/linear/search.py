@@ -42,7 +42,7 @@ POPULATION_WIDTH = 16
 # Starts of likelihoods that are left after so many passes.
 HEATS = {4: 3}
 # Nats per row that a pass has to gain for a start to go on, until the best one is known.
-RACE_TOLERANCE = 5e-4
+RACE_TOLERANCE = 2e-3
 
 
 def solve(
