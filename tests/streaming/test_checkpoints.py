@@ -140,11 +140,18 @@ def test_kills_after_every_step_of_every_restart_change_nothing(tmp_path, monkey
     assert list(tmp_path.iterdir()) == []
 
 
-@pytest.mark.parametrize("assignment", RULES)
+KINDS = [
+    *((rule, {"latent_penalty": 0.1}) for rule in RULES),
+    *((rule, {"spread": "own"}) for rule in ("lloyd", "em")),
+]
+
+
+@pytest.mark.parametrize(("assignment", "kind"), KINDS)
 @pytest.mark.parametrize("after", [1, 3])
-def test_a_linear_fit_goes_on_from_any_step(assignment, after, tmp_path, monkeypatch):
+def test_a_linear_fit_goes_on_from_any_step(assignment, kind, after, tmp_path, monkeypatch):
     file = tmp_path / "run.ckpt"
-    model = LinearTAE(3, 1, init=IRIS[[0, 60, 120]], assignment=assignment, latent_penalty=0.1)
+    start = IRIS[[0, 1, 2]] if "spread" in kind else IRIS[[0, 60, 120]]
+    model = LinearTAE(3, 1, init=start, assignment=assignment, **kind)
     whole = clone(model).fit(IRIS)
     observe, steps = Checkpoint.__call__, []
 

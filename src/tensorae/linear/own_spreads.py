@@ -118,7 +118,10 @@ class OwnEstimation(Estimation):
             return super().exact(scatters)
         found = super().exact(scatters[:, :1])
         k = scatters.shape[1]
-        return Subspaces(found.components.expand(-1, k, -1, -1), found.variances.expand(-1, k, -1))
+        return Subspaces(
+            found.components.expand(-1, k, -1, -1).contiguous(),
+            found.variances.expand(-1, k, -1).contiguous(),
+        )
 
     def _with_prior(self, moments: Moments) -> Moments:
         """Moments with the scatters of the prior's members."""
@@ -130,7 +133,7 @@ class OwnEstimation(Estimation):
             squares = moments.traces().sum(1, keepdim=True)
             squares = squares + self.prior.strength * self.prior.trace
             about = Moments.about_means(moments.counts, moments.centers(), pooled)
-            return replace(about, squares=squares.expand(-1, k))
+            return replace(about, squares=squares.expand(-1, k).contiguous())
         return replace(
             moments,
             squares=moments.squares + self.prior.strength * self.prior.trace,
@@ -182,7 +185,7 @@ class OwnEstimation(Estimation):
         """Components of each cluster (r, k) that are worth their price, given all h of them."""
         h, d = self.latent_dim, self.n_features
         if self.dims is not None:
-            return torch.tensor(self.dims, device=traces.device).expand_as(traces)
+            return torch.tensor(self.dims, device=traces.device).expand_as(traces).contiguous()
         if self.price == 0 or h == 0:
             return torch.full_like(traces, h, dtype=torch.long)
         tried = torch.arange(h + 1, device=scatter.device)

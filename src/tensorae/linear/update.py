@@ -199,7 +199,7 @@ class Estimation:
         given = self.latent_penalty
         if given is not None:
             given = torch.as_tensor(given, dtype=moments.sums.dtype, device=moments.sums.device)
-            given = given.expand(r)
+            given = given if given.ndim else given.repeat(r)
         found = Means(moments.centers(), moments.traces(), given)
         if r * k * d**3 <= EXACT_WORK or self.prefers_exact(d) or len(main) < self.latent_dim:
             return self._assemble(moments, found, self.exact(moments.scatters()))
