@@ -19,6 +19,7 @@ from tensorae.linear.loop import Alternation, Observer
 from tensorae.linear.model import LinearModel
 from tensorae.linear.moments import Moments
 from tensorae.linear.own_spreads import OwnEstimation, Prior
+from tensorae.linear.portfolio import within_covariance
 from tensorae.linear.problem import Solution, SolverOptions
 from tensorae.linear.relocation import rescue
 from tensorae.linear.runs import Run, State
@@ -82,6 +83,7 @@ class Fit:
         self.in_memory = rows.collected(2 * size)
         self.sample = self.in_memory.sample(direction, size, rng.uniform())
         self.n_features, self.n_evidence = n_features, rows.evidence()
+        self._within: dict[int, Tensor] = {}
         self.estimation = self._estimation()
 
     def with_options(self, options: SolverOptions) -> Self:
@@ -107,17 +109,27 @@ class Fit:
             return shared
         return OwnEstimation(
             **vars(shared),
-            prior=Prior.of(
-                _covariance(x, weights),
-                o.n_clusters,
-                self.n_features,
-                dof=_different(x, weights) - 1,
-                # Rows count as what they weigh, so the prior's do too.
-                strength=o.prior_strength * self.rows.total / self.n_evidence,
-            ),
+            prior=self._prior(),
             price=self.price if o.free_dims else 0.0,
             common=o.common,
             dims=None if o.n_counted is None else (o.n_counted,) * o.n_clusters,
+        )
+
+    def _prior(self) -> Prior:
+        """Members that keep clusters from collapsing: they spread as clusters of k-means do."""
+        o, x, weights = self.options, self.sample.data, self.sample.all_weights()
+        if o.n_clusters not in self._within:
+            self._within[o.n_clusters] = within_covariance(x, weights, o.n_clusters)
+        # As many as there are features for each member of a cluster, where those are more.
+        strength = max(o.prior_strength, self.n_features * o.n_clusters / self.n_evidence)
+        if o.prior_strength == 0:
+            strength = 0.0
+        return Prior.of(
+            self._within[o.n_clusters],
+            self.n_features,
+            dof=_different(x, weights) - o.n_clusters,
+            # Rows count as what they weigh, so the prior's do too.
+            strength=strength * self.rows.total / self.n_evidence,
         )
 
     @property
@@ -215,14 +227,10 @@ class Fit:
         return sweep.moments(run.labels[None], k) if tabulated else run.moments
 
 
-def _covariance(x: Tensor, weights: Tensor) -> Tensor:
-    """Covariance (d, d) of centred rows (n, d)."""
-    x, weights = x.to(ACCURATE), weights.to(ACCURATE)
-    return (x * weights.unsqueeze(1)).mT @ x / weights.sum()
-
-
-def _different(x: Tensor, weights: Tensor) -> int:
-    """How many different rows there are; where they are many times the features, that will do."""
+def _different(x: Tensor, weights: Tensor) -> float:
+    """How many different rows there are; infinite where they are many times the features."""
     present = x[weights > 0]
     n, d = present.shape
-    return n if n > MANY_ROWS * d else len(torch.unique(present, dim=0))
+    if n <= 10 * MANY_ROWS * d:
+        n = len(torch.unique(present, dim=0))
+    return n if n <= MANY_ROWS * d else math.inf

@@ -84,14 +84,11 @@ def _estimation(
     )
     if model.spreads is None:
         return shared
-    total = moments.counts.sum()
-    between = moments.centers()[0] * (moments.counts[0] / total).sqrt().unsqueeze(1)
-    covariance = moments.scatters()[0].sum(0) / total + between.mT @ between
+    total = float(moments.counts.sum())
+    within = moments.scatters()[0].sum(0) / total
     return OwnEstimation(
         **vars(shared),
-        prior=Prior.of(
-            covariance, moments.counts.shape[1], rows.d, float(total) - 1, PRIOR_STRENGTH
-        ),
+        prior=Prior.of(within, rows.d, total - moments.counts.shape[1], PRIOR_STRENGTH),
         dims=tuple((model.spreads.along > model.spreads.noise.unsqueeze(-1)).sum(-1)[0].tolist()),
     )
 

@@ -9,6 +9,7 @@ Shapes: k clusters, d features, h latent, r starts.
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass, replace
 
 import torch
@@ -23,8 +24,8 @@ from tensorae.rows.rows import ACCURATE
 
 __all__ = ["PRIOR_STRENGTH", "OwnEstimation", "Prior", "spread_parameters"]
 
-# Members that the prior counts as in each cluster.
-PRIOR_STRENGTH = 1.0
+# Members that the prior counts as in each cluster, at least.
+PRIOR_STRENGTH = 0.1
 
 
 @dataclass(frozen=True)
@@ -47,22 +48,19 @@ class Prior:
     strength: float
 
     @classmethod
-    def of(
-        cls, covariance: Tensor, n_clusters: int, n_features: int, dof: float, strength: float
-    ) -> Prior:
-        """Prior for k clusters, given the covariance (d, d) of all rows.
+    def of(cls, covariance: Tensor, n_features: int, dof: float, strength: float) -> Prior:
+        """Prior of clusters that spread as ``covariance`` (d, d) says, estimated from rows.
 
-        k clusters of equal shape that fill the same space have k^(-2/d) of its variance (Fraley
-        and Raftery, "Bayesian regularization for normal mixture estimation", 2007). Directions
-        that rows were too few to see (``dof`` below d) share what was to be expected.
+        Directions that rows were too few to see (``dof`` below d) share what was to be expected.
         """
         inside = covariance.shape[0]
         values, vectors = torch.linalg.eigh(covariance.to(ACCURATE))
         unseen = values.new_zeros(n_features - inside)
-        spectrum = unbiased_spectrum(torch.cat([unseen, values.clamp(min=0)]), dof)
-        shrunk = spectrum * n_clusters ** (-2 / n_features)
-        kept = shrunk[n_features - inside :]
-        return cls((vectors * kept) @ vectors.mT, float(shrunk.sum()), strength)
+        spectrum = torch.cat([unseen, values.clamp(min=0)])
+        if math.isfinite(dof):
+            spectrum = unbiased_spectrum(spectrum, dof)
+        kept = spectrum[n_features - inside :]
+        return cls((vectors * kept) @ vectors.mT, float(spectrum.sum()), strength)
 
 
 @dataclass(frozen=True)

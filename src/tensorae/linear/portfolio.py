@@ -19,13 +19,14 @@ from torch import Tensor
 from tensorae.assignment import RULES
 from tensorae.linear.loop import Alternation
 from tensorae.linear.model import LinearModel, winners
+from tensorae.linear.moments import positive
 from tensorae.linear.neighbors import whitening
 from tensorae.linear.starts import k_means_plus_plus, random_rows, short_k_means
 from tensorae.linear.sweeps import cheapest
 from tensorae.linear.update import Estimation
 from tensorae.rows.rows import ACCURATE, Rows
 
-__all__ = ["N_SHORT", "other_starts", "short_runs"]
+__all__ = ["N_SHORT", "other_starts", "short_runs", "within_covariance"]
 
 # λ of the short runs.
 PENALTIES = (1.0, 1.0, 1.0, 1.0, 0.02, 0.1)
@@ -86,6 +87,22 @@ def other_starts(rows: Rows, sample: Rows, n_clusters: int, rng: np.random.Rando
             _local_gaussians(rows, x, weights, n_clusters, rng),
         ]
     )
+
+
+def within_covariance(x: Tensor, weights: Tensor, n_clusters: int) -> Tensor:
+    """Covariance (d, d) inside clusters of a short k-means, pooled over them.
+
+    The same for all fits of these rows (n, d), which come in an order of their own.
+    """
+    x, weights = x.to(ACCURATE), weights.to(ACCURATE)
+    seeds = k_means_plus_plus(x, weights, n_clusters, 1, np.random.RandomState(0))
+    centers = short_k_means(x, weights, seeds)
+    labels = winners(LinearModel.nearest(centers).fold().scores(x))[0][0]
+    members = torch.nn.functional.one_hot(labels, n_clusters).to(ACCURATE) * weights.unsqueeze(1)
+    means = (members.mT @ x) / positive(members.sum(0)).unsqueeze(1)
+    inside = x - means[labels]
+    covariance: Tensor = (inside * weights.unsqueeze(1)).mT @ inside / weights.sum()
+    return covariance
 
 
 def _whitened(rows: Rows, x: Tensor, weights: Tensor, k: int, rng: np.random.RandomState) -> Tensor:
