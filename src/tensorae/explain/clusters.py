@@ -64,7 +64,8 @@ def describe(
 
     Notes
     -----
-    The components of a ``LinearTAE`` are its own. Those of a ``TAE`` are the principal directions
+    The components of a ``LinearTAE`` are its own, as many as count in the cluster: none where it
+    is round. Those of a ``TAE`` are the principal directions
     of what the autoencoder gives back for the members of its cluster: the variation that the code
     keeps, over the whole cluster, where the slope of the decoder would hold at one point only. For
     a linear autoencoder the two agree.
@@ -248,8 +249,13 @@ def _means_of_others(sizes: Array, means: Array, centers: Array) -> Array:
 def _own_directions(model: Any) -> list[_Directions]:
     ratios = _doubled(model.explained_variance_ratio_)
     explained = np.clip(ratios.sum(1), 0, 1).tolist()
-    columns = (_doubled(model.components_), _doubled(model.explained_variance_), ratios, explained)
-    return [_Directions(*row) for row in zip(*columns, strict=True)]
+    columns = (_doubled(model.components_), _doubled(model.explained_variance_), ratios)
+    counted = getattr(model, "latent_dims_", [ratios.shape[1]] * len(ratios))
+    # Of clusters with fewer directions than others the rest says nothing.
+    return [
+        _Directions(rows[:h], variances[:h], shares[:h], kept)
+        for rows, variances, shares, h, kept in zip(*columns, counted, explained, strict=True)
+    ]
 
 
 def _found_directions(samples: ClusteredSamples, members: list[Array]) -> list[_Directions]:
