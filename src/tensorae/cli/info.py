@@ -64,6 +64,9 @@ def _facts(header: dict[str, Any], preparation: Preparation) -> dict[str, str]:
         "created": f"{header['created']} by tensorae {versions.get('tensorae', '?')}",
         "file format": f"version {header['format_version']}",
     }
+    reason = header["details"].get("reason")
+    if isinstance(reason, str):
+        facts["settings"] = reason
     if preparation.shape is not None:
         facts["images"] = " x ".join(map(str, preparation.shape))
     if preparation.labels is not None:

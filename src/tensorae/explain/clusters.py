@@ -200,18 +200,19 @@ def _known_to(model: Any) -> _Facts:
             f"X must be given to describe a {type(model).__name__}: it knows no components, only "
             "what it makes of samples; pass the samples of the fit."
         )
-    centers, shares = _doubled(model.cluster_centers_), _doubled(model.weights_)
+    centers, weights = _doubled(model.cluster_centers_), _doubled(model.weights_)
+    sizes = np.asarray(model.cluster_sizes_)
     components, variances = _doubled(model.components_), _doubled(model.explained_variance_)
     # Along the components the variances are known; the rest is spread evenly over what is left.
     along = np.einsum("kh,khd->kd", variances, components**2)
     inside = along + _doubled(model.noise_variance_)[:, None] * (1 - (components**2).sum(1))
-    mean = shares @ centers
-    variance = shares @ (np.clip(inside, 0, None) + (centers - mean) ** 2)
+    mean = weights @ centers
+    variance = weights @ (np.clip(inside, 0, None) + (centers - mean) ** 2)
     return _Facts(
-        sizes=np.asarray(model.cluster_sizes_),
-        shares=shares,
+        sizes=sizes,
+        shares=sizes / max(int(sizes.sum()), 1),
         centers=centers,
-        others=_means_of_others(shares, centers, centers),
+        others=_means_of_others(weights, centers, centers),
         spread=np.sqrt(variance),
         directions=_own_directions(model),
         members=[np.empty(0, np.intp)] * len(centers),
