@@ -60,7 +60,9 @@ def single_starts(problem: Problem, X: Array, seed: int) -> tuple[list[Fit], lis
     polishing = (time.perf_counter() - began) / STARTS
 
     def fit(centers: torch.Tensor, extra_seconds: float) -> Fit:
-        model = LinearTAE(problem.n_clusters, problem.latent_dim, init=centers.numpy() + mean)
+        model = LinearTAE(
+            problem.n_clusters, problem.latent_dim, latent_penalty=0.1, init=centers.numpy() + mean
+        )
         return timed_fit(X, model, extra_seconds)
 
     return [fit(centers, 0) for centers in raw], [fit(centers, polishing) for centers in polished]
@@ -75,7 +77,9 @@ def compare(problem: Problem, seeds: range) -> dict[str, list[Fit]]:
         found[RAW].append(best_of(raw))
         found[POLISHED].append(best_of(polished))
         found[HALF].append(best_of(polished[: STARTS // 2] + raw[STARTS // 2 :]))
-        default = LinearTAE(problem.n_clusters, problem.latent_dim, random_state=seed)
+        default = LinearTAE(
+            problem.n_clusters, problem.latent_dim, latent_penalty=0.1, random_state=seed
+        )
         found[SHIPPED].append(timed_fit(X, default))
     return found
 
