@@ -142,7 +142,7 @@ def summary_row(every: list[dict[str, list[Fit]]], kind: str) -> list[str]:
 NOTE = """\
 Ten starts for every kind, the lowest loss counts. "k-means++ seeds": greedy k-means++; "short
 k-means": the same seeds after ten passes of k-means; "half of each": five of either. These run one
-after another from given centres; "LinearTAE()" is the estimator with its defaults, where the starts
+after another from given centres; "LinearTAE()" is the estimator with λ = 0.1, where the starts
 run as one batch. Excess: loss above the lowest one that any kind and seed found on that data, {n}
 seeds. Wins: seeds on which no other of the first three is lower; ties (relative 1e-6) count.
 Passes: iterations of the winning start. No class is used anywhere."""
