@@ -80,7 +80,7 @@ def describe(
     >>> from tensorae.explain import describe
     >>> penguins = load_penguins(scale="max")
     >>> X, names = penguins.data, penguins.feature_names
-    >>> model = LinearTAE(3, latent_dim=1, random_state=0).fit(X)
+    >>> model = LinearTAE(3, latent_dim=1, latent_penalty=0.1, random_state=0).fit(X)
     >>> print(describe(model, X, feature_names=names, n_features=2, n_members=3)[0])
     cluster 0: 145 members (43.5 %), 69.1 % of its variance kept
       unlike the rest  bill_length_mm -1.70, flipper_length_mm -1.41

@@ -77,7 +77,7 @@ def plot_embedding(
     >>> from tensorae.datasets import load_iris
     >>> from tensorae.plotting import plot_embedding
     >>> X = load_iris().data
-    >>> model = LinearTAE(3, latent_dim=2, random_state=0).fit(X)
+    >>> model = LinearTAE(3, latent_dim=2, latent_penalty=0.1, random_state=0).fit(X)
     >>> axes = plot_embedding(model, X)
     >>> axes[0].get_title()
     'cluster 0 (61)'

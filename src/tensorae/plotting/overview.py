@@ -178,7 +178,7 @@ def plot_history(model: FittedModel, *, ax: Axes | None = None) -> Axes:
     >>> from tensorae.plotting import plot_history
     >>> model = LinearTAE(3, latent_dim=1, random_state=0).fit(load_iris().data)
     >>> ax = plot_history(model)
-    >>> len(ax.lines[0].get_ydata()) == model.n_iter_ + 1
+    >>> len(ax.lines[0].get_ydata()) == len(model.loss_path_)
     True
     """
     check_fitted(model)
