@@ -91,7 +91,8 @@ Fit = Callable[[Array, DeepSet, int], Array]
 
 
 def linear(X: Array, one: DeepSet, seed: int) -> Array:
-    return LinearTAE(one.n_clusters, one.linear_latent_dim, random_state=seed).fit_predict(X)
+    model = LinearTAE(one.n_clusters, one.linear_latent_dim, latent_penalty=0.1, random_state=seed)
+    return model.fit_predict(X)
 
 
 def deep(X: Array, one: DeepSet, seed: int) -> Array:

@@ -74,7 +74,8 @@ class Outcome:
 
 def linear(**options: object) -> Callable[[Array, Problem, int], tuple[Array, float]]:
     def run(X: Array, problem: Problem, seed: int) -> tuple[Array, float]:
-        model = LinearTAE(problem.n_clusters, problem.latent_dim, random_state=seed, **options)
+        settings = {"latent_penalty": 0.1, "spread": "shared", "assignment": "lloyd", **options}
+        model = LinearTAE(problem.n_clusters, problem.latent_dim, random_state=seed, **settings)
         model.fit(X)
         return model.labels_, model.loss_
 

@@ -87,8 +87,8 @@ def simulate_ring(size: float, machines: int) -> float:
 def measured_seconds_per_score(rows: int) -> float:
     """Measure a pass of this machine, all of it included."""
     X = clustered_subspaces(rows, D, K)
-    model = LinearTAE(K, H, init=X[:K], max_iter=MEASURED_PASSES, tol=0)
-    short = LinearTAE(K, H, init=X[:K], max_iter=1, tol=0)
+    model = LinearTAE(K, H, latent_penalty=0.1, init=X[:K], max_iter=MEASURED_PASSES, tol=0)
+    short = LinearTAE(K, H, latent_penalty=0.1, init=X[:K], max_iter=1, tol=0)
     seconds = []
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", ConvergenceWarning)

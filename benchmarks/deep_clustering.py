@@ -72,7 +72,7 @@ def deep(architecture: str) -> Callable[[Array, Array, DeepSet, int], Figures]:
 
 
 def linear(X: Array, y: Array, one: DeepSet, seed: int) -> Figures:
-    model = LinearTAE(one.n_clusters, one.linear_latent_dim, random_state=seed)
+    model = LinearTAE(one.n_clusters, one.linear_latent_dim, latent_penalty=0.1, random_state=seed)
     return {ARI: adjusted_rand_score(y, model.fit_predict(one.linear_view(X)))}
 
 

@@ -78,7 +78,8 @@ def deep(architecture: str, kind: str) -> Callable[[Split, float], dict[str, Arr
 
 def linear(split: Split, scale: float) -> dict[str, Array]:
     one = split.one
-    model = LinearTAE(one.n_clusters, one.latent_dim, random_state=split.seed).fit(split.train)
+    model = LinearTAE(one.n_clusters, one.latent_dim, latent_penalty=0.1, random_state=split.seed)
+    model.fit(split.train)
     return {DENOISE: model.denoise(split.noisy(scale)[1], scale, fitted_on=CLEAN)}
 
 

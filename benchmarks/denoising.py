@@ -135,7 +135,12 @@ def fitted_ridge(noisy: Array, clean: Array) -> RidgeCV:
 def measure(task: Task, seed: int, errors: Errors) -> None:
     """Add the errors of one random split to ``errors``."""
     train, test = train_test_split(task.draw(seed), test_size=0.2, random_state=seed)
-    options = {"n_clusters": task.n_clusters, "latent_dim": task.latent_dim, "random_state": seed}
+    options = {
+        "n_clusters": task.n_clusters,
+        "latent_dim": task.latent_dim,
+        "latent_penalty": 0.1,
+        "random_state": seed,
+    }
     on_clean = LinearTAE(**options).fit(train)
     mixture = fitted_mixture(train, task, seed)
     rng = np.random.RandomState(seed)

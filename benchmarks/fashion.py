@@ -32,7 +32,7 @@ SPEED_TARGET = 20
 OURS, MIXTURE, K_MEANS = "LinearTAE", "GaussianMixture", "KMeans"
 
 METHODS: dict[str, Callable[[int], Any]] = {
-    OURS: lambda seed: LinearTAE(K, H, n_init=1, random_state=seed),
+    OURS: lambda seed: LinearTAE(K, H, latent_penalty=0.1, n_init=1, random_state=seed),
     K_MEANS: lambda seed: KMeans(K, n_init=1, random_state=seed),
     MIXTURE: lambda seed: GaussianMixture(K, random_state=seed),
 }

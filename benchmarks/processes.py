@@ -44,7 +44,7 @@ def worker(file: str, k: int, h: int, *, threads: int, prefetch: int) -> None:
     with joined_by_torchrun() as group:
         batches = Batches(file, prefetch=prefetch)
         centers = next(iter(Batches(file, batch_rows=k, prefetch=0)))
-        model = LinearTAE(k, h, init=centers, max_iter=PASSES, tol=0)
+        model = LinearTAE(k, h, latent_penalty=0.1, init=centers, max_iter=PASSES, tol=0)
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", ConvergenceWarning)
             group.wait()

@@ -66,7 +66,13 @@ QUICK_GRID = {
 def limited_fit(X: Array, size: Size, max_iter: int) -> Callable[[int], int]:
     """Return a fit of so many iterations, however little the last ones bring."""
     model = LinearTAE(
-        size.k, size.h, init=random_rows(X, size.k), n_init=1, tol=0, max_iter=max_iter
+        size.k,
+        size.h,
+        latent_penalty=0.1,
+        init=random_rows(X, size.k),
+        n_init=1,
+        tol=0,
+        max_iter=max_iter,
     )
 
     def run(_turn: int) -> int:

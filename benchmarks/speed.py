@@ -51,7 +51,7 @@ PRODUCT_TARGET, PRODUCT_WIDTH = 2, 128
 def whole_fits(X: Array, *, rounds: int) -> dict[str, Timing]:
     return interleave(
         {
-            "LinearTAE": lambda seed: LinearTAE(3, 1, random_state=seed).fit(X),
+            "LinearTAE": lambda seed: LinearTAE(3, 1, latent_penalty=0.1, random_state=seed).fit(X),
             "GaussianMixture": lambda seed: GaussianMixture(3, n_init=10, random_state=seed).fit(X),
             "KMeans": lambda seed: KMeans(3, n_init=10, random_state=seed).fit(X),
         },
@@ -96,7 +96,7 @@ QUICK_SIZES = [Size(10_000, 32, 10, 3), Size(2_000, 128, 4, 2), Size(1_000, 300,
 
 def linear_fit(X: Array, size: Size) -> Callable[[int], int]:
     """Return a whole fit from given rows, which returns its number of passes."""
-    model = LinearTAE(size.k, size.h, init=random_rows(X, size.k), n_init=1)
+    model = LinearTAE(size.k, size.h, latent_penalty=0.1, init=random_rows(X, size.k), n_init=1)
     return lambda _turn: model.fit(X).n_iter_
 
 

@@ -31,7 +31,7 @@ def split(unseen):
 
 
 train, test, odd = split(unseen=8)
-model = LinearTAE(n_clusters=9, latent_dim=5, n_init=5, random_state=0).fit(train)
+model = LinearTAE(9, latent_dim=5, latent_penalty=0.1, n_init=5, random_state=0).fit(train)
 oddness = -model.score_samples(test)
 
 figure, ax = plt.subplots(figsize=(7, 3.4), layout="constrained")
@@ -69,7 +69,8 @@ def residuals(train, test):
 
 
 def costs(train, test):
-    return -LinearTAE(9, latent_dim=5, n_init=5, random_state=0).fit(train).score_samples(test)
+    model = LinearTAE(9, latent_dim=5, latent_penalty=0.1, n_init=5, random_state=0)
+    return -model.fit(train).score_samples(test)
 
 
 def isolation(train, test):

@@ -5,7 +5,8 @@ How many clusters? Elbows and agreement
 
 No label says how many clusters there are. Two things can be asked of the data itself. How much
 better are samples described that the model has *not* seen, with one cluster more? And do models
-that were fitted on different halves of the data find the *same* clusters?
+that were fitted on different halves of the data find the *same* clusters? ``tensorae.choose`` asks
+a third: how likely is the data. Here is the look by eye.
 """
 
 from itertools import combinations
@@ -32,7 +33,7 @@ def agreement(model, X, n_halves=4):
 
 
 numbers = range(1, 6)
-models = [LinearTAE(k, latent_dim=1, random_state=0) for k in numbers]
+models = [LinearTAE(k, latent_dim=1, latent_penalty=0.1, random_state=0) for k in numbers]
 folds = KFold(5, shuffle=True, random_state=0)
 held_out = [-cross_val_score(model, X, cv=folds).mean() for model in models]
 alike = [agreement(model, X) for model in models]

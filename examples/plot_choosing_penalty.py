@@ -31,10 +31,15 @@ def agreement(model, X, n_halves=4):
 
 
 penguins, cancer = load_penguins(2), load_breast_cancer()
+paper = {"spread": "shared", "assignment": "lloyd"}  # one λ for all clusters
 problems = {
-    "penguins, bill": (penguins.data, penguins.target, LinearTAE(3, latent_dim=1)),
+    "penguins, bill": (penguins.data, penguins.target, LinearTAE(3, latent_dim=1, **paper)),
     # Ten starts and no search after them: the search is long where starts do not agree.
-    "breast cancer": (scale(cancer.data), cancer.target, LinearTAE(2, latent_dim=2, n_init=10)),
+    "breast cancer": (
+        scale(cancer.data),
+        cancer.target,
+        LinearTAE(2, latent_dim=2, n_init=10, **paper),
+    ),
 }
 values = [0.03, 0.05, 0.1, 0.2, 0.5, 1.0]
 

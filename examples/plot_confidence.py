@@ -27,8 +27,8 @@ def line(n, degrees):
 
 X = np.vstack([line(300, 10), line(100, 60)])
 
-hard = LinearTAE(n_clusters=2, latent_dim=1, random_state=0).fit(X)
-soft = LinearTAE(n_clusters=2, latent_dim=1, assignment="em", random_state=0).fit(X)
+hard = LinearTAE(n_clusters=2, latent_dim=1, latent_penalty=0.1, random_state=0).fit(X)
+soft = LinearTAE(2, latent_dim=1, latent_penalty=0.1, assignment="em", random_state=0).fit(X)
 
 figure, axes = plt.subplots(1, 2, figsize=(10.5, 4), layout="constrained", sharey=True)
 for ax, shown, title in (
@@ -63,9 +63,10 @@ tell("em", soft)
 # close to all of it. With hard labels the same estimate can go astray on data like this: shorter,
 # rounder pieces explain it nearly as well.
 
-both = LinearTAE(2, latent_dim=1, assignment="em", latent_penalty="auto", random_state=0).fit(X)
+both = LinearTAE(2, latent_dim=1, spread="shared", assignment="em", random_state=0).fit(X)
 tell("em, estimated λ", both)
-tell("lloyd, estimated λ", LinearTAE(2, 1, latent_penalty="auto", random_state=0).fit(X))
+cut = LinearTAE(2, latent_dim=1, spread="shared", assignment="lloyd", random_state=0).fit(X)
+tell("lloyd, estimated λ", cut)
 
 # %%
 # How sure is the model of each sample? Those to the left of the line had better be left alone.

@@ -47,7 +47,7 @@ class Ring(nn.Module):
 # model, as always; the rings form while labels and networks are learned in turn.
 
 models = {
-    "LinearTAE": LinearTAE(n_clusters=3, latent_dim=1, random_state=0),
+    "LinearTAE": LinearTAE(n_clusters=3, latent_dim=1, latent_penalty=0.1, random_state=0),
     'TAE, "mlp"': TAE(n_clusters=3, latent_dim=1, random_state=0),
     "TAE, rings": TAE(3, latent_dim=1, architecture=Ring, latent_penalty=0.0, random_state=0),
 }

@@ -24,7 +24,7 @@ noisy_train, noisy_test, _, clean_test = train_test_split(
 # %%
 # The model sees noisy images only, and is tried on others.
 
-model = LinearTAE(n_clusters=10, latent_dim=5, n_init=5, random_state=0).fit(noisy_train)
+model = LinearTAE(10, latent_dim=5, latent_penalty=0.1, n_init=5, random_state=0).fit(noisy_train)
 grid = plot_reconstructions(model, noisy_test, n=10, denoise=0.3, clean=clean_test)
 plt.show()
 
@@ -37,7 +37,7 @@ scales = [0.05, 0.1, 0.2, 0.3]
 for scale in scales:
     noisy = add_noise(clean, scale=scale, random_state=0)
     train, test, _, wanted = train_test_split(noisy, clean, test_size=0.2, random_state=0)
-    model = LinearTAE(n_clusters=10, latent_dim=5, n_init=5, random_state=0).fit(train)
+    model = LinearTAE(10, latent_dim=5, latent_penalty=0.1, n_init=5, random_state=0).fit(train)
     results = test, model.reconstruct(test), model.denoise(test, scale), model.denoise(test, "auto")
     for errors, result in zip(rows.values(), results, strict=True):
         errors.append(((result - wanted) ** 2).mean())

@@ -35,7 +35,7 @@ for per_class in counts:
     for seed in range(3):
         labels = some_labels(per_class, seed)
         known = labels >= 0
-        model = LinearTAE(n_clusters=10, latent_dim=5).fit(X, labels=labels)
+        model = LinearTAE(n_clusters=10, latent_dim=5, latent_penalty=0.1).fit(X, labels=labels)
         judge = LogisticRegression(max_iter=2000).fit(X[known] / 16, y[known])
         guesses = model.predict(X[~known]), judge.predict(X[~known] / 16)
         right.append([(guess == y[~known]).mean() for guess in guesses])
@@ -57,7 +57,7 @@ plt.show()
 labels = some_labels(20, seed=0)
 wrong = np.flatnonzero(labels >= 0)[:5]
 labels[wrong] = (labels[wrong] + 1) % 10  # five slips of the pen
-model = LinearTAE(n_clusters=10, latent_dim=5).fit(X, labels=labels)
+model = LinearTAE(n_clusters=10, latent_dim=5, latent_penalty=0.1).fit(X, labels=labels)
 known = labels >= 0
 moved = np.flatnonzero(known & (model.labels_ != labels))
 print(f"{len(moved)} of {known.sum()} labelled images went elsewhere,")

@@ -29,7 +29,9 @@ found = {
     "KMeans": KMeans(2, n_init=10, random_state=0).fit_predict(X),
     "AE, then KMeans": KMeans(2, n_init=10, random_state=0).fit_predict(plain.transform(X)),
     "GaussianMixture": GaussianMixture(2, n_init=10, random_state=0).fit_predict(X),
-    "LinearTAE": LinearTAE(n_clusters=2, latent_dim=1, random_state=0).fit_predict(X),
+    "LinearTAE": LinearTAE(
+        n_clusters=2, latent_dim=1, latent_penalty=0.1, random_state=0
+    ).fit_predict(X),
 }
 
 figure, axes = plt.subplots(1, 4, figsize=(12, 3.4), layout="constrained", sharey=True)
@@ -49,7 +51,7 @@ plt.show()
 models = {
     "KMeans": KMeans(2, n_init=10, random_state=0),
     "GaussianMixture": GaussianMixture(2, n_init=10, random_state=0),
-    "LinearTAE": LinearTAE(n_clusters=2, latent_dim=1, random_state=0),
+    "LinearTAE": LinearTAE(n_clusters=2, latent_dim=1, latent_penalty=0.1, random_state=0),
 }
 for name, model in models.items():
     scores = []

@@ -20,7 +20,7 @@ from tensorae.plotting import plot_clusters, plot_embedding
 penguins = load_penguins(2)  # bill length and depth, in millimetres
 X, names = penguins.data, penguins.feature_names
 
-model = LinearTAE(n_clusters=3, latent_dim=1, random_state=0).fit(X)
+model = LinearTAE(n_clusters=3, latent_dim=1, latent_penalty=0.1, random_state=0).fit(X)
 ax = plot_clusters(model, X, feature_names=names)
 ax.set_title("Down overall, up inside every cluster")
 plt.show()

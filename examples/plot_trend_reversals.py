@@ -18,7 +18,7 @@ from tensorae.plotting import plot_clusters, plot_loadings
 
 iris = load_iris()
 X, names = iris.data, [name.removesuffix(" (cm)") for name in iris.feature_names]
-model = LinearTAE(n_clusters=3, latent_dim=1, random_state=0).fit(X)
+model = LinearTAE(n_clusters=3, latent_dim=1, latent_penalty=0.1, random_state=0).fit(X)
 
 for cluster in describe(model, X, feature_names=names, n_features=2, n_members=3):
     print(cluster)

@@ -38,10 +38,11 @@ def test_whole_path_gives_the_numbers_of_the_python_api(tables, birds, ran, tmp_
     fitted, shuffled = tables
     model_file, out = tmp_path / "model.tae", tmp_path / "out.csv"
 
-    said = ran("fit", fitted, "-k", 3, "-l", 1, "--scale", "max", "-o", model_file).out
+    settings = ("-k", 3, "--latent", 1, "--penalty", 0.1, "--scale", "max")
+    said = ran("fit", fitted, *settings, "-o", model_file).out
     X = birds[COLUMNS].to_numpy()
     X = X / np.abs(X).max(0)
-    model = LinearTAE(3, 1, random_state=0).fit(X)
+    model = LinearTAE(3, 1, latent_penalty=0.1, random_state=0).fit(X)
     assert load(model_file).cluster_centers_.tobytes() == model.cluster_centers_.tobytes()
     assert f"loss {model.loss_:.6g}" in said
     assert "145 rows" in said

@@ -259,12 +259,6 @@ def test_options_that_make_no_sense_are_usage_errors(run, birds_csv, tmp_path, a
     assert not (tmp_path / "m.tae").exists()
 
 
-def test_the_number_of_clusters_must_be_given(run, birds_csv, tmp_path):
-    outcome = run("fit", birds_csv, "-o", tmp_path / "m.tae")
-    assert outcome.code == 2
-    assert "--clusters" in outcome.err
-
-
 def test_a_table_is_never_replaced_by_a_model(run, birds_csv, tmp_path):
     before = birds_csv.read_bytes()
     plain = tmp_path / "table"
@@ -292,8 +286,9 @@ def test_a_table_is_never_replaced_by_a_model(run, birds_csv, tmp_path):
 
 
 def test_summary_names_clusters_features_and_the_next_command(fitted, birds_csv):
-    _, _, said = fitted(birds_csv, "--scale", "max")
+    _, _, said = fitted(birds_csv, "--scale", "max", "--penalty", 0.1)
     assert said.out.startswith("LinearTAE: 3 clusters, 333 rows by 4 columns, scaled by max;")
+    assert "Chosen" not in said.out
     assert "cluster 0: 145 rows (43.5 %), 69 % of its variance kept" in said.out
     assert "unlike the rest   bill_length_mm -1.70, flipper_length_mm -1.41" in said.out
     assert "varies most along body_mass_g +0.78, bill_depth_mm +0.51" in said.out

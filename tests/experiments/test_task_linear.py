@@ -71,7 +71,7 @@ def test_a_relaxed_run_tells_the_loss_of_its_own_parameters():
 
 def test_exact_losses_never_rise():
     for name in DATASETS:
-        path = LinearTAE(3, 1, random_state=0).fit(load(name).X).loss_path_
+        path = LinearTAE(3, 1, latent_penalty=0.1, random_state=0).fit(load(name).X).loss_path_
         assert len(path) > 1
         assert (np.diff(path) <= 1e-9 * path[0]).all()
 
@@ -105,7 +105,8 @@ def test_angle_of_subspaces_is_the_largest_over_their_directions(rng):
 
 def fitted(name, rule):
     problem, X = PROBLEMS[name], load(name).X
-    model = LinearTAE(problem.n_clusters, problem.latent_dim, assignment=rule, random_state=0)
+    k, h = problem.n_clusters, problem.latent_dim
+    model = LinearTAE(k, h, latent_penalty=0.1, assignment=rule, random_state=0)
     return model.fit(X), X
 
 

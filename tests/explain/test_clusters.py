@@ -20,7 +20,7 @@ def names():
 
 @pytest.fixture(scope="module")
 def linear(penguins):
-    return LinearTAE(3, latent_dim=2, random_state=0).fit(penguins[0])
+    return LinearTAE(3, latent_dim=2, latent_penalty=0.1, random_state=0).fit(penguins[0])
 
 
 @pytest.fixture(scope="module")
@@ -90,7 +90,7 @@ def test_without_samples_the_model_s_own_numbers_serve(linear, penguins):
 def test_units_of_a_feature_change_no_defining_feature(penguins, linear):
     """Given the clusters: the difference is in standard deviations."""
     scales = np.array([1.0, 1000.0, 1e-6, 3.0])
-    model = LinearTAE(3, latent_dim=2, random_state=0).fit(penguins[0])
+    model = LinearTAE(3, latent_dim=2, latent_penalty=0.1, random_state=0).fit(penguins[0])
     before = describe(model, penguins[0])
     model.cluster_centers_ = model.cluster_centers_ * scales
     model.predict = lambda X: linear.predict(X / scales)
@@ -204,7 +204,8 @@ def test_tensors_and_tables_say_the_same(linear, penguins, names):
     expected = str(describe(linear, X, feature_names=names))
     assert str(describe(linear, pandas.DataFrame(X, columns=names))) == expected
     assert str(describe(linear, torch.as_tensor(X), feature_names=names)) == expected
-    named = LinearTAE(3, latent_dim=2, random_state=0).fit(pandas.DataFrame(X, columns=names))
+    table = pandas.DataFrame(X, columns=names)
+    named = LinearTAE(3, latent_dim=2, latent_penalty=0.1, random_state=0).fit(table)
     assert str(describe(named)) == str(describe(linear, feature_names=names))
 
 

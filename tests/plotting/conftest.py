@@ -40,13 +40,13 @@ def names():
 @pytest.fixture(scope="session")
 def linear(penguins):
     """One component for each of three clusters of penguins."""
-    return LinearTAE(3, latent_dim=1, random_state=0).fit(penguins[0])
+    return LinearTAE(3, latent_dim=1, latent_penalty=0.1, random_state=0).fit(penguins[0])
 
 
 @pytest.fixture(scope="session")
 def planar(penguins):
     """Two components for each of three clusters of penguins."""
-    return LinearTAE(3, latent_dim=2, random_state=0).fit(penguins[0])
+    return LinearTAE(3, latent_dim=2, latent_penalty=0.1, random_state=0).fit(penguins[0])
 
 
 @pytest.fixture(scope="session")

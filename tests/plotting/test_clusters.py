@@ -79,7 +79,7 @@ def test_a_decoder_draws_its_curve(curved, penguins):
 
 def test_one_feature_is_drawn_as_strips(penguins, names):
     X = penguins[0][:, :1]
-    model = LinearTAE(3, latent_dim=1, random_state=0).fit(X)
+    model = LinearTAE(3, latent_dim=1, latent_penalty=0.1, random_state=0).fit(X)
     ax = plot_clusters(model, X, feature_names=names[:1])
     assert ax.get_xlabel() == names[0]
     for label, dots in enumerate(ax.collections):

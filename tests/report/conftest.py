@@ -95,7 +95,7 @@ def names():
 
 @pytest.fixture(scope="session")
 def linear(penguins):
-    return LinearTAE(3, latent_dim=1, random_state=0).fit(penguins[0])
+    return LinearTAE(3, latent_dim=1, latent_penalty=0.1, random_state=0).fit(penguins[0])
 
 
 @pytest.fixture(scope="session")

@@ -35,8 +35,8 @@ def groups(n=60, d=5):
     return centers[labels] + axes[labels] * rng.randn(n, 1) + 0.2 * rng.randn(n, d)
 
 
-def _linear(**options):
-    return LinearTAE(3, 2, random_state=0, **options)
+def _linear(k=3, h=2, **options):
+    return LinearTAE(k, h, random_state=0, **{"latent_penalty": 0.1, **options})
 
 
 def _deep(**options):
@@ -50,6 +50,12 @@ def _cases(program):
     cases = {
         "linear_single": (_linear(), small, {}),
         "linear_auto": (_linear(latent_penalty="auto", batch_size=7), X, {}),
+        "linear_own": (_linear(h="auto", spread="own", latent_penalty="auto"), X, {}),
+        "linear_own_wide": (
+            _linear(h="auto", spread="own", latent_penalty="auto"), groups(30, 600), {},
+        ),
+        "linear_round": (_linear(h=0, spread="own", latent_penalty="auto"), small, {}),
+        "linear_chosen": (_linear(range(2, 5), "auto", latent_penalty="auto"), X, {}),
         "linear_wide": (_linear(), groups(30, 600), {}),
         "linear_table": (_linear(), program.with_columns(X), {}),
         "linear_centres": (_linear(init=X[:3].tolist()), X, {}),

@@ -13,7 +13,7 @@ import torch
 from safetensors import safe_open
 from safetensors.torch import save_file
 
-from tensorae import load
+from tensorae import LinearTAE, load
 from tensorae.exceptions import InvalidParameterError, ModelFileError, TensoraeError
 from tensorae.storage import read_header
 from tensorae.storage.container import Container, read_container, write_container
@@ -223,6 +223,17 @@ def header_set(*keys, value):
     return change
 
 
+def column_set(name, column):
+    """Give what was compared another column; None leaves it out."""
+
+    def change(header, tensors):
+        table = dict(header["details"]["comparison"]) | {name: column}
+        pairs = [[name, column] for name, column in table.items() if column is not None]
+        header["details"]["comparison"] = pairs
+
+    return change
+
+
 def spoiled(tensor):
     tensor.view(-1)[0] = float("nan")
     return tensor
@@ -283,6 +294,31 @@ LINEAR_EDITS = {
     "sizes negative": (tensor_set("cluster_sizes_", torch.neg), "cluster_sizes_ must lie"),
     "sizes too small": (tensor_set("cluster_sizes_", torch.zeros_like), "must count all labels_"),
     "preprocessing": (header_set("preprocessing", value=[1]), "preprocessing is missing"),
+    "spread unknown": (header_set("details", "spread", value="wide"), "one of shared, own"),
+    "spread a list": (header_set("details", "spread", value=[]), "spread must be one of"),
+    "components too many": (tensor_set("latent_dims_", lambda h: h + 1), "must be at most 2"),
+    "components negative": (tensor_set("latent_dims_", torch.neg), "latent_dims_ must lie"),
+    "components of one": (tensor_set("latent_dims_", lambda h: h[:1]), "must have shape"),
+    "reason a number": (header_set("details", "reason", value=3), "reason must be a sentence"),
+    "reason too long": (header_set("details", "reason", value="a" * 9999), "must be a sentence"),
+    "spread in words": (header_set("training", "spread", value=3), "spread must be text"),
+    "dims in words": (header_set("training", "latent_dims", value=["a"]), "not all whole numbers"),
+}  # fmt: skip
+OWN_EDITS = {
+    "no noise": (tensor_set("noise_variance_", torch.zeros_like), "must be above zero"),
+    "flat": (tensor_set("explained_variance_", torch.zeros_like), "explained_variance_ must be"),
+    "comparison a list": (header_set("details", "comparison", value=[1]), "table of columns"),
+    "comparison a dict": (header_set("details", "comparison", value={"a": 1}), "of columns"),
+    "comparison of numbers": (header_set("details", "comparison", value=[["a", 1]]), "of columns"),
+    "comparison of lists": (column_set("cut", [[1]]), "hold numbers and text"),
+    "column gone": (column_set("icl", None), "a column 'icl' of float"),
+    "column of text": (column_set("icl", ["a"]), "'icl' of float"),
+    "column of booleans": (column_set("n_clusters", [True]), "'n_clusters' of int"),
+    "column too short": (column_set("icl", [1.0]), "one length"),
+    "none chosen": (column_set("chosen", [False] * 2), "one row that was chosen"),
+    "other numbers": (header_set("parameters", "n_clusters", value=[7, 8]), "does not name"),
+    "numbers of text": (header_set("parameters", "n_clusters", value=[2, "4"]), "whole number"),
+    "no numbers": (header_set("parameters", "n_clusters", value=[]), "does not name"),
 }  # fmt: skip
 DEEP_EDITS = {
     "weights missing": (
@@ -345,6 +381,24 @@ def test_an_edited_linear_model_is_refused(linear, path, edit):
         load(path)
 
 
+@pytest.fixture(scope="session")
+def own():
+    """Return a fitted model whose spreads are own, and whose number of clusters was chosen."""
+    rng = np.random.RandomState(0)
+    X = np.concatenate([rng.randn(60, 3) * size + place for size, place in ((1, 0), (3, 30))])
+    return LinearTAE((2, 3), 1, spread="own", random_state=0).fit(X)
+
+
+@pytest.mark.parametrize("edit", OWN_EDITS)
+def test_an_edited_model_with_own_spreads_is_refused(own, path, edit):
+    change, reason = OWN_EDITS[edit]
+    rewritten(own, path, change)
+    with pytest.raises(
+        ModelFileError, match=rf"(?s)model.tae' is damaged or was changed.*{reason}"
+    ):
+        load(path)
+
+
 @pytest.mark.parametrize("edit", DEEP_EDITS)
 def test_an_edited_deep_model_is_refused(deep, path, edit):
     change, reason = DEEP_EDITS[edit]
@@ -359,7 +413,7 @@ VALUES = [None, True, 0, -1, 3, 2.5, 10**30, "", "auto", "mlp", [], [1], {}, {"a
           {"custom": 1}, {"tensor": "labels_"}]  # fmt: skip
 
 
-@pytest.mark.parametrize("name", ["linear_lloyd", "tae_single"])
+@pytest.mark.parametrize("name", ["linear_lloyd", "linear_chosen", "tae_single"])
 def test_any_edit_of_the_header_is_refused_or_gives_a_model_that_works(
     models, path, name, unsynced
 ):

@@ -46,6 +46,13 @@ def test_the_first_version_kept_what_was_said_about_the_data():
     assert header["versions"]["tensorae"] == "0.1.0"
 
 
+def test_the_first_version_knew_one_spread_and_gave_no_reasons():
+    model = load(FOLDER / "linear_v1.tae")
+    assert (model.spread, model.spread_) == ("shared", "shared")
+    assert (model.comparison_, model.reason_) == ({}, "Not kept.")
+    assert (model.latent_dims_ == model.components_.shape[1]).all()
+
+
 @pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
 @pytest.mark.parametrize("name", ["linear", "mlp", "conv"])
 def test_an_old_model_can_be_fitted_and_saved_again(name, tmp_path):

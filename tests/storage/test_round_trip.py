@@ -104,7 +104,9 @@ def test_every_attribute_comes_back(models, program, tmp_path):
         before, after = vars(model), vars(again)
         assert before.keys() == after.keys(), name
         # A decomposition that can be made again from the moments is not stored.
-        ignored = {"init", "callbacks"} | ({"_denoiser"} if before.get("_moments") else set())
+        ignored = {"init", "callbacks", "n_clusters"} | (
+            {"_denoiser"} if before.get("_moments") else set()
+        )
         differing = [
             key for key in before if key not in ignored and not same(before[key], after[key])
         ]
@@ -216,6 +218,32 @@ def test_numbers_of_numpy_come_back_as_numbers(linear, tmp_path):
     assert type(again.n_clusters) is int
 
 
+@pytest.mark.parametrize("given", ["auto", range(2, 5), [4, 3], np.array([2, 3]), (3,)])
+def test_numbers_of_clusters_to_compare_come_back(models, X, tmp_path, given):
+    model = copy.copy(models["linear_chosen"][0]).set_params(n_clusters=given)
+    again = saved_and_loaded(model, tmp_path)
+    wanted = given if isinstance(given, str) else tuple(int(k) for k in given)
+    assert again.n_clusters == wanted
+    assert np.array_equal(again.predict(X), model.predict(X))
+
+
+def test_what_was_compared_comes_back(models, tmp_path):
+    model = models["linear_chosen"][0]
+    again = saved_and_loaded(model, tmp_path)
+    assert set(again.comparison_["n_clusters"]) == {2, 3, 4}
+    assert again.reason_ == model.reason_
+    plain = saved_and_loaded(models["linear_lloyd"][0], tmp_path)
+    assert (plain.comparison_, plain.reason_) == ({}, "All settings were given.")
+
+
+def test_evidence_that_is_not_finite_comes_back(models, tmp_path):
+    model = copy.copy(models["linear_chosen"][0])
+    odd = dict(zip(range(3), (float("inf"), float("-inf"), float("nan")), strict=True))
+    column = [odd.get(row, value) for row, value in enumerate(model.comparison_["icl"])]
+    model.comparison_ = {**model.comparison_, "icl": column}
+    assert same(saved_and_loaded(model, tmp_path).comparison_, model.comparison_)
+
+
 def test_a_generator_and_callbacks_do_not_come_back(linear, deep, tmp_path):
     model = copy.copy(linear).set_params(random_state=np.random.RandomState(0))
     assert saved_and_loaded(model, tmp_path).random_state is None
@@ -243,6 +271,7 @@ def test_the_device_can_be_chosen_at_loading(deep, tmp_path):
     ("change", "reason"),
     [
         ({"n_clusters": 4}, r"must have shape \(4, 5\), got \(3, 5\); fit it again"),
+        ({"n_clusters": (4, 5)}, r"3 clusters, which n_clusters=\(4, 5\) does not name"),
         ({"latent_dim": 1}, r"components_ must have shape \(3, 1, 5\), got \(3, 2, 5\)"),
         ({"max_iter": -1}, "max_iter must be a whole number"),
         ({"verbose": print}, "verbose must be made of text, finite numbers"),
@@ -372,6 +401,8 @@ def test_the_header_tells_what_a_reader_wants_to_know(models, tmp_path):
     assert sum(header["training"]["cluster_sizes"]) == 60
     assert header["training"]["loss"] == model.loss_
     assert header["training"]["n_iter"] == model.n_iter_
+    assert header["training"]["spread"] == "shared"
+    assert header["training"]["latent_dims"] == [2, 2, 2]
     assert header["versions"].keys() == {"tensorae", "torch", "numpy", "scikit-learn", "python"}
     assert header["created"].endswith("+00:00")
 

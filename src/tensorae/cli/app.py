@@ -29,7 +29,7 @@ TRACEBACK = "TENSORAE_TRACEBACK"
 
 app = typer.Typer(
     help="One representation per cluster: k autoencoders and the clusters they describe.",
-    epilog="Start with: tensorae fit data.csv -k 3 -o model.tae",
+    epilog="Start with: tensorae fit data.csv -o model.tae",
     no_args_is_help=True,
     add_completion=False,
     pretty_exceptions_enable=False,

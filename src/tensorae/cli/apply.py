@@ -209,7 +209,8 @@ def score(
 ) -> None:
     """Score how badly each row fits its cluster: a high score is an anomaly.
 
-    The score is the cost of the row in its cluster, on the scale of the model.
+    The score is the cost of the row in its cluster, on the scale of the model, or minus its
+    log-density where clusters have spreads of their own.
     """
     inputs = _read(options, output)
     labels, scores = inputs.ask("predict"), -inputs.ask("score_samples")

@@ -21,10 +21,10 @@ from tensorae.cli.info import (
     clusters_without_rows,
 )
 from tensorae.cli.messages import Messages
+from tensorae.cli.model_options import ModelOptions
 from tensorae.cli.options import (
     DATA,
     ColumnOptions,
-    ModelOptions,
     ReadingOptions,
     StreamOptions,
     refuse_replacing,
@@ -74,7 +74,7 @@ def fit(
     if streaming.stream or one_of_many:
         inputs = _streamed(data, columns, reading, messages)
     else:
-        inputs = _in_memory(data, columns, reading, model.clusters, messages)
+        inputs = _in_memory(data, columns, reading, model, messages)
     # Slow to import, and not needed to tell people what is wrong with a table.
     from tensorae.rows.processes import joined_by_torchrun
 
@@ -142,17 +142,23 @@ def _in_memory(
     data: Sequence[str],
     options: ColumnOptions,
     reading: ReadingOptions,
-    n_clusters: int,
+    model: ModelOptions,
     messages: Messages,
 ) -> FitInputs:
     """Rows of a table, prepared as the options say."""
     from tensorae.data import Preparation, read_table
 
+    n_clusters = model.n_clusters if isinstance(model.n_clusters, int) else None
+    if n_clusters is None and options.labels is not None:
+        raise typer.BadParameter(
+            f"known labels need the number of clusters, such as -k 3, got {model.clusters!r}.",
+            param_hint="--labels",
+        )
     table = read_table(data, reading.as_read_options())
     _refuse_names(options, named=table.samples is None)
     preparation, rows = Preparation.learn(
         table,
-        n_clusters,
+        n_clusters or 1,  # only labels ask for it
         columns=options.columns or (),
         ignore=options.ignore or (),
         labels=options.labels,
@@ -205,6 +211,7 @@ def _summarise(
         f"{counted(n, 'row')} by {width}{f', scaled by {scale}' if scale != 'none' else ''}"
         f"{f', fitted by {n_processes} processes' if n_processes > 1 else ''}; {steps}, "
         f"loss {model.loss_:.6g}",
+        *_reasons(model),
         "",
         *lines,
         "",
@@ -219,7 +226,9 @@ def _summarise(
             "n_features": d,
             "columns": preparation.columns,
             "scale": scale,
+            "n_clusters": len(model.cluster_centers_),
             "latent_penalty": model.latent_penalty_,
+            **_choices(model),
             "loss": model.loss_,
             "n_iter": model.n_iter_,
             "converged": getattr(model, "converged_", None),
@@ -227,6 +236,23 @@ def _summarise(
             **clusters,
         }
     )
+
+
+def _reasons(model: Any) -> list[str]:
+    """What was chosen and why, for people; nothing where all was given."""
+    return [f"Chosen: {model.reason_}"] if getattr(model, "comparison_", None) else []
+
+
+def _choices(model: Any) -> dict[str, Any]:
+    """The same for scripts, with all that was compared."""
+    if not hasattr(model, "spread_"):
+        return {}
+    return {
+        "spread": model.spread_,
+        "latent_dims": model.latent_dims_,
+        "reason": model.reason_,
+        "comparison": model.comparison_,
+    }
 
 
 def _clusters(

@@ -58,16 +58,30 @@ def _facts(header: dict[str, Any], preparation: Preparation) -> dict[str, str]:
         "fitted on": f"{training['n_samples']} rows by {training['n_features']} columns",
         "columns": "no names" if columns is None else ", ".join(columns),
         "scale": preparation.scaling.name,
+        **_settings(training),
         "loss": f"{training['loss']:.6g}" if training.get("loss") is not None else "unknown",
         "parameters": parameters,
         "created": f"{header['created']} by tensorae {versions.get('tensorae', '?')}",
         "file format": f"version {header['format_version']}",
     }
+    reason = header["details"].get("reason")
+    if isinstance(reason, str):
+        facts["settings"] = reason
     if preparation.shape is not None:
         facts["images"] = " x ".join(map(str, preparation.shape))
     if preparation.labels is not None:
         facts["labels from"] = preparation.labels
     return facts
+
+
+def _settings(training: dict[str, Any]) -> dict[str, str]:
+    """Spread and latent dimensions that were used; files of 0.1.0 do not tell."""
+    if training.get("spread") is None:
+        return {}
+    names = {"own": "own: each cluster has its own", "shared": "shared by all clusters"}
+    dims = sorted(set(training.get("latent_dims", [])))
+    span = str(dims[0]) if len(dims) == 1 else f"{', '.join(map(str, training['latent_dims']))}"
+    return {"spread": names.get(training["spread"], training["spread"]), "latent dims": span}
 
 
 def clusters_without_rows(
@@ -104,9 +118,10 @@ def cluster_lines(description: Description, preparation: Preparation) -> list[st
     named = preparation.columns is not None
     lines = []
     for cluster in list(description)[:MOST_CLUSTERS]:
+        kept = "round" if cluster.round else f"{100 * cluster.explained:.0f} % of its variance kept"
         lines.append(
             f"{_title(cluster.label, preparation)}: {counted(cluster.size, 'row')} "
-            f"({100 * cluster.share:.1f} %), {100 * cluster.explained:.0f} % of its variance kept"
+            f"({100 * cluster.share:.1f} %), {kept}"
         )
         if named and cluster.defining:
             lines.append(f"  unlike the rest   {', '.join(map(str, cluster.defining))}")

@@ -16,7 +16,6 @@ from typing import TYPE_CHECKING, Annotated, Any, get_type_hints
 import typer
 
 if TYPE_CHECKING:
-    from tensorae import TAE, LinearTAE
     from tensorae.data import ReadOptions
 
 __all__ = [
@@ -24,11 +23,11 @@ __all__ = [
     "MODEL_FILE",
     "ColumnOptions",
     "Keep",
-    "ModelOptions",
     "OutputOptions",
     "ReadingOptions",
     "StreamOptions",
     "number_or_auto",
+    "parsed_shape",
     "refuse_replacing",
     "with_options",
 ]
@@ -54,11 +53,6 @@ Format = StrEnum("Format", ["csv", "tsv", "parquet", "arrow", "npy", "image"])  
 Scale = StrEnum("Scale", ["auto", "none", "standard", "max"])  # data.SCALES
 # Which columns of the input come along; the unused ones are those that the model does not take.
 Keep = StrEnum("Keep", ["all", "text", "unused", "none"])
-# LinearTAE, or TAE with one of its architectures.
-ModelName = StrEnum(
-    "ModelName", {"linear_tae": "linear-tae", "linear": "linear", "mlp": "mlp", "conv": "conv"}
-)
-Assignment = StrEnum("Assignment", ["lloyd", "projected", "constrained", "em"])
 
 
 # What to read and what to write -----------------------------------------------------------------
@@ -237,79 +231,6 @@ class StreamOptions:
     ] = 60.0
 
 
-@dataclass(frozen=True)
-class ModelOptions:
-    """Parameters of the model."""
-
-    clusters: Annotated[
-        int, typer.Option("--clusters", "-k", min=1, help="How many.", show_default=False)
-    ]
-    latent: Annotated[int, typer.Option("--latent", "-l", min=1, help="Length of a code.")] = 2
-    model: Annotated[
-        ModelName,
-        typer.Option("--model", help="linear-tae is exact and fast; the others are networks."),
-    ] = ModelName.linear_tae
-    penalty: Annotated[
-        str, typer.Option("--penalty", help="Weight of the code in the cost, or auto.")
-    ] = "0.1"
-    assignment: Annotated[
-        Assignment, typer.Option("--assignment", help="How samples find their cluster.")
-    ] = Assignment.lloyd
-    seed: Annotated[int, typer.Option("--seed", min=0, help="The same seed, the same fit.")] = 0
-    epochs: Annotated[
-        int | None, typer.Option("--epochs", min=1, help="Most epochs of a network.")
-    ] = None
-    noise: Annotated[
-        float | None,
-        typer.Option("--noise", min=0, help="Train a network to take out this much noise."),
-    ] = None
-    shape: Annotated[
-        str | None, typer.Option("--shape", help="Of an image, such as 28x28 or 3x32x32 (conv).")
-    ] = None
-    device: Annotated[str | None, typer.Option("--device", help="cpu, cuda or auto.")] = None
-
-    def __post_init__(self) -> None:
-        number_or_auto(self.penalty, "--penalty")
-        given = {"--epochs": self.epochs, "--noise": self.noise, "--shape": self.shape}
-        for name, value in given.items():
-            for_images = name == "--shape"
-            fits = self.model is ModelName.conv if for_images else self.is_network
-            if value is not None and not fits:
-                goes_with = "conv" if for_images else "linear, mlp or conv"
-                raise typer.BadParameter(f"goes with --model {goes_with} only.", param_hint=name)
-        _parsed_shape(self.shape)
-
-    @property
-    def is_network(self) -> bool:
-        """Whether the model is a TAE, which is trained."""
-        return self.model is not ModelName.linear_tae
-
-    def build(self, image_shape: tuple[int, ...] | None) -> LinearTAE | TAE:
-        """The model, not yet fitted, for images of that shape or for rows."""
-        import tensorae
-
-        common: dict[str, Any] = {
-            "n_clusters": self.clusters,
-            "latent_dim": self.latent,
-            "latent_penalty": number_or_auto(self.penalty, "--penalty"),
-            "assignment": self.assignment.value,
-            "random_state": self.seed,
-            "device": self.device,
-        }
-        if not self.is_network:
-            return tensorae.LinearTAE(**common)
-        shape = _parsed_shape(self.shape) or image_shape
-        if shape is not None and len(shape) == 2:
-            shape = (1, *shape)
-        return tensorae.TAE(
-            **common,
-            architecture=self.model.value,
-            max_epochs=self.epochs,
-            noise=self.noise or 0.0,
-            input_shape=shape if self.model is ModelName.conv else None,
-        )
-
-
 def number_or_auto(text: str, option: str) -> float | str:
     """Read what stands behind an option that takes a number or "auto"."""
     if text == "auto":
@@ -322,9 +243,10 @@ def number_or_auto(text: str, option: str) -> float | str:
         ) from None
 
 
-def _parsed_shape(
+def parsed_shape(
     text: str | None, option: str = "--shape", lengths: Sequence[int] = (2, 3)
 ) -> tuple[int, ...] | None:
+    """Read what stands behind an option that takes sizes, such as 28x28."""
     if text is None:
         return None
     parts = text.lower().split("x")
@@ -334,7 +256,7 @@ def _parsed_shape(
 
 
 def _parsed_size(text: str | None) -> tuple[int, int] | None:
-    size = _parsed_shape(text, "--resize", (2,))
+    size = parsed_shape(text, "--resize", (2,))
     return None if size is None else (size[0], size[1])
 
 

@@ -94,12 +94,23 @@ def check_rows(estimator: Any, X: Any, *, reset: bool, device: Any = None) -> Ro
 
 def check_codes(Z: Any, width: int, *, device: Any = None) -> Rows:
     """Check codes of shape (n, h), as ``transform`` gives them."""
+    if width == 0 and np.shape(Z)[1:] == (0,) and len(Z):
+        return _empty_codes(Z, device)
     rows = _check_table(Z, "Z", device, _validated_alone)
     if rows.d != width:
         raise InvalidInputError(
             f"Z must have latent_dim={width} columns, got {rows.d}; take it from transform(X)."
         )
     return rows
+
+
+def _empty_codes(Z: Any, device: Any) -> Rows:
+    """Codes (n, 0) of round clusters, which checks of tables would refuse."""
+    if isinstance(Z, Tensor):
+        kind = Z.dtype if Z.is_floating_point() else torch.float64
+        return Rows(Z.to(check_device(device, Z.device), kind), home=Z.device)
+    kind = torch.float32 if getattr(Z, "dtype", None) == np.float32 else torch.float64
+    return Rows(torch.zeros(len(Z), 0, dtype=kind, device=check_device(device, CPU)))
 
 
 def check_targets(clean: Any, rows: Rows) -> Tensor:

@@ -153,8 +153,11 @@ class LinearTAE(DensityTAE):
         What was compared where something was "auto", a column for each measure and a row for each
         fit: ``n_clusters``, ``spread``, ``pooled``, ``latent_dim``, ``latent_penalty``,
         ``log_likelihood``, ``n_parameters``, ``bic``, ``hierarchical_bic``, ``icl``, ``cut`` (share
-        of neighbours in different clusters), ``seconds`` and ``chosen``. Where there are many rows
-        it is of a sample. A pandas ``DataFrame`` can be made of it.
+        of neighbours in different clusters), ``score`` (what families are compared by: ICL per row
+        and the cut), ``seconds`` and ``chosen``; with several ``n_clusters`` also
+        ``agreement_of_halves`` (adjusted Rand index) and ``held_out_density`` for the best fit
+        with each number. Lower is better, but for likelihood, agreement and density. Where there
+        are many rows it is of a sample. A pandas ``DataFrame`` can be made of it.
     reason_ : str
         Why these settings were chosen, in one sentence.
     loss_ : float
@@ -277,6 +280,11 @@ class LinearTAE(DensityTAE):
         known = kept = None
         if sample_weight is not None:
             rows = rows.weighted(check_sample_weight(sample_weight, rows, options.n_clusters))
+        if labels is not None and len(wishes.n_clusters) > 1:
+            raise InvalidParameterError(
+                "labels name clusters, but n_clusters leaves their number open; give n_clusters as "
+                "a number, or leave labels out."
+            )
         if labels is not None:
             known = check_known_labels(labels, rows, options.n_clusters, options.init)
         if checkpoint is not None:

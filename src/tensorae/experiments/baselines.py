@@ -35,8 +35,8 @@ from tensorae.estimators.deep import TAE
 from tensorae.experiments.problems import Problem
 
 __all__ = [
-    "CODE_LENGTHS", "PublishedFit", "RelaxedRun", "default_tae", "plain_autoencoder",
-    "published_autoencoder_labels", "published_tae", "relaxed_run",
+    "CODE_LENGTHS", "LATENT_PENALTY", "PublishedFit", "RelaxedRun", "default_tae",
+    "plain_autoencoder", "published_autoencoder_labels", "published_tae", "relaxed_run",
 ]  # fmt: skip
 
 Array = np.ndarray

@@ -15,6 +15,7 @@ from sklearn.mixture import GaussianMixture
 from tensorae.estimators.linear import LinearTAE
 from tensorae.experiments.baselines import (
     CODE_LENGTHS,
+    LATENT_PENALTY,
     default_tae,
     plain_autoencoder,
     published_autoencoder_labels,
@@ -92,7 +93,14 @@ def linear_tae(latent_penalty: float | str) -> Method:
 
     def labels(problem: Problem, X: Array, seed: int) -> Array:
         k, h = problem.n_clusters, problem.latent_dim
-        model = LinearTAE(k, h, latent_penalty=latent_penalty, random_state=seed)
+        model = LinearTAE(
+            k,
+            h,
+            latent_penalty=latent_penalty,
+            spread="shared",
+            assignment="lloyd",
+            random_state=seed,
+        )
         return model.fit(X).labels_
 
     return labels
@@ -101,7 +109,10 @@ def linear_tae(latent_penalty: float | str) -> Method:
 def pca_linear_tae(problem: Problem, X: Array, seed: int) -> Array:
     """``LinearTAE`` on the main directions of images."""
     reduced = _reduce(X, LINEAR_DIMS)
-    return LinearTAE(problem.n_clusters, LINEAR_LATENT, random_state=seed).fit(reduced).labels_
+    model = LinearTAE(
+        problem.n_clusters, LINEAR_LATENT, latent_penalty=LATENT_PENALTY, random_state=seed
+    )
+    return model.fit(reduced).labels_
 
 
 def mixture(problem: Problem, X: Array, seed: int) -> Array:

@@ -15,7 +15,12 @@ from sklearn.model_selection import train_test_split
 from tensorae.datasets import add_noise
 from tensorae.estimators.deep import TAE
 from tensorae.estimators.linear import LinearTAE
-from tensorae.experiments.baselines import CODE_LENGTHS, default_tae, plain_autoencoder
+from tensorae.experiments.baselines import (
+    CODE_LENGTHS,
+    LATENT_PENALTY,
+    default_tae,
+    plain_autoencoder,
+)
 from tensorae.experiments.experiment import Measurement, Trial, timed
 from tensorae.experiments.problems import Problem
 
@@ -103,7 +108,12 @@ def tae(split: NoisySplit) -> dict[str, float]:
 def linear_tae(split: NoisySplit) -> dict[str, float]:
     """``LinearTAE``, told the noise."""
     problem = split.problem
-    model = LinearTAE(problem.n_clusters, problem.latent_dim, random_state=split.seed)
+    model = LinearTAE(
+        problem.n_clusters,
+        problem.latent_dim,
+        latent_penalty=LATENT_PENALTY,
+        random_state=split.seed,
+    )
     model.fit(split.train)
     return {
         RECONSTRUCT: split.error(model.reconstruct(split.noisy_test)),

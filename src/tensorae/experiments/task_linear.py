@@ -17,7 +17,7 @@ from sklearn.metrics import adjusted_rand_score
 
 from tensorae.estimators.deep import TAE
 from tensorae.estimators.linear import LinearTAE
-from tensorae.experiments.baselines import relaxed_run
+from tensorae.experiments.baselines import LATENT_PENALTY, relaxed_run
 from tensorae.experiments.experiment import Measurement, Trial, timed
 from tensorae.experiments.problems import Problem, match_clusters
 
@@ -46,7 +46,9 @@ UNSURE = 0.9  # a posterior below it
 def measure_simpson(trial: Trial) -> Measurement:
     """Compare the main axes of the clusters, of the classes and of all samples together."""
     problem, data = trial.problem, trial.load()
-    estimator = LinearTAE(problem.n_clusters, 1, random_state=trial.seed)
+    estimator = LinearTAE(
+        problem.n_clusters, 1, latent_penalty=LATENT_PENALTY, random_state=trial.seed
+    )
     model, seconds = timed(estimator.fit, data.X)
     overall = PCA(1).fit(data.X)
     values = {
@@ -118,7 +120,7 @@ def _fit(method: str, problem: Problem, X: Array, seed: int) -> tuple[Any, Array
         networks: Any = deep.module_.autoencoders
         rows = [network.directions().detach().numpy() for network in networks]
         return deep, np.stack(rows).astype(float)
-    linear = LinearTAE(k, h, random_state=seed).fit(X)
+    linear = LinearTAE(k, h, latent_penalty=LATENT_PENALTY, random_state=seed).fit(X)
     return linear, np.asarray(linear.components_, dtype=float)
 
 
@@ -155,7 +157,11 @@ def measure_em(trial: Trial) -> Measurement:
     """Fit by ``lloyd`` or ``em``; tell loss (Eq. 3), mean log-likelihood and labels."""
     problem, data = trial.problem, trial.load()
     estimator = LinearTAE(
-        problem.n_clusters, problem.latent_dim, assignment=trial.method, random_state=trial.seed
+        problem.n_clusters,
+        problem.latent_dim,
+        latent_penalty=LATENT_PENALTY,
+        assignment=trial.method,
+        random_state=trial.seed,
     )
     model, seconds = timed(estimator.fit, data.X)
     certainty = model.predict_proba(data.X).max(1)

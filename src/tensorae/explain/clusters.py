@@ -64,7 +64,8 @@ def describe(
 
     Notes
     -----
-    The components of a ``LinearTAE`` are its own. Those of a ``TAE`` are the principal directions
+    The components of a ``LinearTAE`` are its own, as many as count in the cluster: none where it
+    is round. Those of a ``TAE`` are the principal directions
     of what the autoencoder gives back for the members of its cluster: the variation that the code
     keeps, over the whole cluster, where the slope of the decoder would hold at one point only. For
     a linear autoencoder the two agree.
@@ -79,7 +80,7 @@ def describe(
     >>> from tensorae.explain import describe
     >>> penguins = load_penguins(scale="max")
     >>> X, names = penguins.data, penguins.feature_names
-    >>> model = LinearTAE(3, latent_dim=1, random_state=0).fit(X)
+    >>> model = LinearTAE(3, latent_dim=1, latent_penalty=0.1, random_state=0).fit(X)
     >>> print(describe(model, X, feature_names=names, n_features=2, n_members=3)[0])
     cluster 0: 145 members (43.5 %), 69.1 % of its variance kept
       unlike the rest  bill_length_mm -1.70, flipper_length_mm -1.41
@@ -199,18 +200,19 @@ def _known_to(model: Any) -> _Facts:
             f"X must be given to describe a {type(model).__name__}: it knows no components, only "
             "what it makes of samples; pass the samples of the fit."
         )
-    centers, shares = _doubled(model.cluster_centers_), _doubled(model.weights_)
+    centers, weights = _doubled(model.cluster_centers_), _doubled(model.weights_)
+    sizes = np.asarray(model.cluster_sizes_)
     components, variances = _doubled(model.components_), _doubled(model.explained_variance_)
     # Along the components the variances are known; the rest is spread evenly over what is left.
     along = np.einsum("kh,khd->kd", variances, components**2)
     inside = along + _doubled(model.noise_variance_)[:, None] * (1 - (components**2).sum(1))
-    mean = shares @ centers
-    variance = shares @ (np.clip(inside, 0, None) + (centers - mean) ** 2)
+    mean = weights @ centers
+    variance = weights @ (np.clip(inside, 0, None) + (centers - mean) ** 2)
     return _Facts(
-        sizes=np.asarray(model.cluster_sizes_),
-        shares=shares,
+        sizes=sizes,
+        shares=sizes / max(int(sizes.sum()), 1),
         centers=centers,
-        others=_means_of_others(shares, centers, centers),
+        others=_means_of_others(weights, centers, centers),
         spread=np.sqrt(variance),
         directions=_own_directions(model),
         members=[np.empty(0, np.intp)] * len(centers),
@@ -248,8 +250,13 @@ def _means_of_others(sizes: Array, means: Array, centers: Array) -> Array:
 def _own_directions(model: Any) -> list[_Directions]:
     ratios = _doubled(model.explained_variance_ratio_)
     explained = np.clip(ratios.sum(1), 0, 1).tolist()
-    columns = (_doubled(model.components_), _doubled(model.explained_variance_), ratios, explained)
-    return [_Directions(*row) for row in zip(*columns, strict=True)]
+    columns = (_doubled(model.components_), _doubled(model.explained_variance_), ratios)
+    counted = getattr(model, "latent_dims_", [ratios.shape[1]] * len(ratios))
+    # Of clusters with fewer directions than others the rest says nothing.
+    return [
+        _Directions(rows[:h], variances[:h], shares[:h], kept)
+        for rows, variances, shares, h, kept in zip(*columns, counted, explained, strict=True)
+    ]
 
 
 def _found_directions(samples: ClusteredSamples, members: list[Array]) -> list[_Directions]:

@@ -109,14 +109,14 @@ class ClusterSummary(_Result):
     explained : float
         Share of the cluster's variance that its autoencoder keeps.
     components : tuple of Component
-        Largest variance first.
+        Largest variance first; none where the cluster is round.
     defining : tuple of Loading
         The features in which the centre differs most from the samples of the other clusters, in
         standard deviations of the feature over all samples; empty where there is one cluster.
     typical : tuple of int
-        Rows with the lowest costs, lowest first; empty without samples.
+        Rows that fit best (``score_samples``), best first; empty without samples.
     worst : tuple of int
-        Rows with the highest costs, highest first.
+        Rows that fit worst, worst first.
     """
 
     label: int
@@ -129,12 +129,15 @@ class ClusterSummary(_Result):
     typical: tuple[int, ...]
     worst: tuple[int, ...]
 
+    @property
+    def round(self) -> bool:
+        """Whether it has members, but no direction that stands out."""
+        return self.size > 0 and not self.components
+
     def __str__(self) -> str:
         members = "member" if self.size == 1 else "members"
-        lines = [
-            f"cluster {self.label}: {self.size} {members} ({100 * self.share:.1f} %), "
-            f"{100 * self.explained:.1f} % of its variance kept"
-        ]
+        kept = "round" if self.round else f"{100 * self.explained:.1f} % of its variance kept"
+        lines = [f"cluster {self.label}: {self.size} {members} ({100 * self.share:.1f} %), {kept}"]
         if self.defining:
             lines.append(f"  unlike the rest  {_listed(self.defining)}")
         for number, component in enumerate(self.components):

@@ -30,6 +30,7 @@ __all__ = [
     "evenly_spaced",
     "find_feature",
     "has_components",
+    "has_own_spreads",
     "in_chunks",
     "in_units",
     "latent_dim",
@@ -48,9 +49,9 @@ class FittedModel(Protocol):
     """What is asked of a fitted model; ``LinearTAE`` and ``TAE`` offer it.
 
     Looked for and used where it is there: ``components_`` with ``explained_variance_``,
-    ``explained_variance_ratio_`` and ``noise_variance_``, ``latent_penalty_``,
-    ``feature_names_in_``, ``input_shape_``, and the course of the fit as ``loss_path_`` or
-    ``history_``.
+    ``explained_variance_ratio_`` and ``noise_variance_``, ``spread_`` with ``latent_dims_``,
+    ``latent_penalty_``, ``comparison_`` with ``reason_``, ``feature_names_in_``,
+    ``input_shape_``, and the course of the fit as ``loss_path_`` or ``history_``.
     """
 
     n_features_in_: int
@@ -82,6 +83,11 @@ def check_fitted(model: FittedModel) -> None:
 def has_components(model: FittedModel) -> bool:
     """Whether the model itself knows the directions of its clusters, as a ``LinearTAE`` does."""
     return hasattr(model, "components_")
+
+
+def has_own_spreads(model: FittedModel) -> bool:
+    """Whether costs come from a density, in which each cluster has its own variances."""
+    return getattr(model, "spread_", "shared") == "own"
 
 
 def latent_dim(model: FittedModel) -> int:
@@ -215,16 +221,34 @@ class ClusteredSamples:
 
     @cached_property
     def misfit(self) -> Array:
-        """Smallest cost (n,) of each sample."""
+        """Smallest cost (n,) of each sample, or minus its log-density where spreads are own."""
         return -np.asarray(self.model.score_samples(self.given))
 
     def misfit_parts(self, rows: Array) -> Array:
-        """What misfits are made of (m, d + h): squared errors, then λ times the squared codes."""
+        """What makes samples fit badly (m, d + h): squared errors, then squared codes.
+
+        Codes are weighted by λ, so that the sum is the cost. Where spreads are own all is in
+        units of the cluster's own variances: the sum is the squared Mahalanobis distance.
+        """
         missed = self.scaled.values[rows] - self.scaled.reconstructions[rows]
-        penalty = float(getattr(self.model, "latent_penalty_", 0))
-        codes = np.sqrt(penalty) * self.codes[rows].reshape(len(rows), -1)
-        parts: Array = np.concatenate([missed, codes], axis=1, dtype=np.float64) ** 2
-        return parts
+        codes = self.codes[rows].reshape(len(rows), -1)
+        squares = np.concatenate([missed, codes], axis=1, dtype=np.float64) ** 2
+        if has_own_spreads(self.model):
+            parts: Array = squares / self._variances()[self.labels[rows]]
+            return parts
+        squares[:, self.d :] *= float(getattr(self.model, "latent_penalty_", 0))
+        return squares
+
+    def _variances(self) -> Array:
+        """Of own spreads (k, d + h): off the components, then along them."""
+        model: Any = self.model
+        noise, along = (
+            np.asarray(values, np.float64)
+            for values in (model.noise_variance_, model.explained_variance_)
+        )
+        counted = np.arange(along.shape[1]) < np.asarray(model.latent_dims_)[:, None]
+        off = np.repeat(noise[:, None], self.d, axis=1)
+        return np.concatenate([off, np.where(counted, along, noise[:, None])], axis=1)
 
     @cached_property
     def confidence(self) -> Array:

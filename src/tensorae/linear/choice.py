@@ -73,16 +73,15 @@ class Fitted:
         """λ, or what stands for it where spreads are own."""
         return float(self.run.parameters.model.latent_penalty)
 
-    def named(self) -> str:
-        """Say what kind of clusters these are."""
+    def named(self, latent_dims: list[int]) -> str:
+        """Say what kind of clusters these are, with so many components that count."""
         k = "1 cluster" if self.n_clusters == 1 else f"{self.n_clusters} clusters"
         if not self.options.own_spread:
             h = self.options.latent_dim
             round_ones = self.latent_penalty == 1 or h == 0
             shape = "round" if round_ones else f"{h} component{'s'[: h > 1]} each"
             return f"{k} with one spread, {shape}"
-        dims = self.run.parameters.latent_dims[0].tolist()
-        low, high = min(dims), max(dims)
+        low, high = min(latent_dims), max(latent_dims)
         if high == 0:
             return f"{k} with own spreads, round"
         span = str(high) if low == high else f"{low} to {high}"
@@ -174,6 +173,7 @@ class Comparison:
         self.why = "the best evidence (ICL, neighbours)"
         self._fit_all()
         self.chosen = self._choose()
+        self.latent_dims = self.chosen.run.parameters.latent_dims[0].tolist()
 
     def _fit_all(self) -> None:
         """Fit all families for all numbers of clusters."""
@@ -217,8 +217,9 @@ class Comparison:
 
         That of the paper does where it says nearly the same as the best one.
         """
-        best = min(self.fits[k], key=lambda fitted: fitted.score)
-        plain = next((fitted for fitted in self.fits[k] if _is_of_paper(fitted.options)), best)
+        whole = [fitted for fitted in self.fits[k] if min(fitted.evidence.sizes) > 0]
+        best = min(whole or self.fits[k], key=lambda fitted: fitted.score)
+        plain = next((fitted for fitted in whole if _is_of_paper(fitted.options)), best)
         alike = self._agreement(plain, best) >= ALIKE
         close = plain.evidence.icl - best.evidence.icl <= CLOSE
         return plain if best.options.n_counted is None and alike and close else best
@@ -230,6 +231,7 @@ class Comparison:
         run = final.polished(self.rows, self.chosen.run)
         run = final.over_all(run, observe, resume)
         solution = final.solution(run, reorder=True)
+        self.latent_dims = solution.run.parameters.latent_dims[0].tolist()
         return solution if self.span is None else in_space(solution, self.span)
 
     def _fitted(self, options: SolverOptions, labels: Tensor) -> Fitted:
@@ -295,8 +297,11 @@ class Comparison:
         fits = [fitted for k in self.ks for fitted in self.fits[k]]
         compared = f"{len(fits)} settings"
         if len(self.ks) > 1:
-            compared += f" with {self.ks[0]} to {self.ks[-1]} clusters"
-        return f"{self.chosen.named()}: {self.why} of {compared}."
+            first, last = self.ks[0], self.ks[-1]
+            whole = self.ks == tuple(range(first, last + 1))
+            numbers = f"{first} to {last}" if whole else ", ".join(map(str, self.ks))
+            compared += f" with {numbers} clusters"
+        return f"{self.chosen.named(self.latent_dims)}: {self.why} of {compared}."
 
     def table(self) -> dict[str, list[Any]]:
         """All that was compared, a column for each measure, as in ``cv_results_``."""
@@ -312,6 +317,7 @@ class Comparison:
         }
         for name in ("log_likelihood", "n_parameters", "bic", "hierarchical_bic", "icl"):
             columns[name] = [getattr(fitted.evidence, name) for fitted in fits]
+        columns["score"] = [fitted.score for fitted in fits]
         columns["cut"] = [sum(fitted.cuts) / 2 for fitted in fits]
         if len(self.ks) > 1:
             both = {k: self._halves(self.best(k)) for k in self.ks}

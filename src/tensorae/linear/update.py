@@ -222,7 +222,7 @@ class Estimation:
         """Parameters with components to full precision, which close a fit."""
         found = self._means(moments, previous)
         d = previous.centers.shape[-1]
-        if d < LARGE_WIDTH or not pays_to_converge(d, self.latent_dim):
+        if d < LARGE_WIDTH or self.prefers_exact(d) or not pays_to_converge(d, self.latent_dim):
             subspaces = self.exact(moments.scatters())
         else:
             subspaces = self.converged(moments, previous.components)
@@ -230,7 +230,7 @@ class Estimation:
 
     def prefers_exact(self, d: int) -> bool:
         """Tell whether a full eigendecomposition is cheaper than an improvement step."""
-        return d <= 24 or 3 * self.latent_dim >= d
+        return d <= 24 or 3 * self.latent_dim >= d or self.latent_dim == 0
 
     @property
     def own(self) -> bool:
@@ -249,6 +249,9 @@ class Estimation:
     def exact(self, scatters: Tensor) -> Subspaces:
         """Top-h eigenvectors of scatters (r, k, d, d) by full eigendecomposition (Theorem 2.2)."""
         first = scatters.shape[-1] - self.latent_dim
+        if self.latent_dim == 0:
+            r, k, d, _ = scatters.shape
+            return Subspaces(scatters.new_zeros(r, k, 0, d), scatters.new_zeros(r, k, 0))
         values, vectors = torch.linalg.eigh(scatters)
         components = vectors[..., first:].flip(-1).mT.contiguous()
         return self._completed(Subspaces(components, values[..., first:].flip(-1).clamp(min=0)))

@@ -90,7 +90,9 @@ def _deepest(points: Tensor) -> float:
     scores = []
     for width in WIDTHS:
         centers = torch.linspace(width / 2, 1 - width / 2, PLACES).to(points)
-        edges = centers + width * torch.tensor([[-1.5], [-0.5], [0.5], [1.5]]).to(points)
+        # Samples at the medians themselves, all of them maybe, are in the outer windows.
+        sides = torch.tensor([[-1.5 - 1e-6], [-0.5], [0.5], [1.5 + 1e-6]]).to(points)
+        edges = centers + width * sides
         counts = torch.searchsorted(points, edges).diff(dim=0)
         beside, middle = torch.minimum(counts[0], counts[2]), counts[1]
         scores.append((beside - middle) / (beside + middle).clamp(min=1).sqrt())

@@ -63,10 +63,11 @@ def plot_clusters(
     """Draw the clusters in two features, with their principal axes and the overall one.
 
     The axis of a cluster is what its autoencoder keeps: for a ``LinearTAE`` its first two
-    components, for a ``TAE`` with a code of one number the curve that its decoder draws, for
-    longer codes the directions that ``describe`` finds. An axis reaches two standard deviations
-    to either side. The overall axis is the first principal direction of all samples: what one
-    linear autoencoder would keep. With more than two features they are seen from this side.
+    components (none where it is round), for a ``TAE`` with a code of one number the curve that its
+    decoder draws, for longer codes the directions that ``describe`` finds. An axis reaches two
+    standard deviations to either side. The overall axis is the first principal direction of all
+    samples: what one linear autoencoder would keep. With more than two features they are seen from
+    this side.
 
     Parameters
     ----------
@@ -175,6 +176,8 @@ def plot_loadings(
 ) -> Axes:
     """Draw the loadings of every component of every cluster as a heat map.
 
+    Clusters that are round have no components, and no rows.
+
     Parameters
     ----------
     model : LinearTAE or TAE
@@ -209,6 +212,8 @@ def plot_loadings(
         for cluster in description
         for number, component in enumerate(cluster.components)
     ]
+    if not rows:
+        return _say_round(one_ax(ax, (4.4, 1.6)))
     d = len(description.feature_names)
     table = np.array([row[2] for row in rows]).reshape(len(rows), d)
     several = any(number for _, number, _ in rows)
@@ -233,6 +238,15 @@ def plot_loadings(
 
 
 # What is drawn ----------------------------------------------------------------------------------
+
+
+def _say_round(ax: Axes) -> Axes:
+    ax.set_axis_off()
+    ax.text(
+        0.5, 0.5, "No loadings: all clusters are round.", ha="center", va="center",
+        transform=ax.transAxes, color=INK,
+    )  # fmt: skip
+    return ax
 
 
 def _lines(samples: ClusteredSamples, *, overall: bool) -> list[AxisLine]:

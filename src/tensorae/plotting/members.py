@@ -14,7 +14,12 @@ from numpy.typing import NDArray
 
 from tensorae._optional import import_optional
 from tensorae.exceptions import InvalidParameterError
-from tensorae.explain.samples import ClusteredSamples, FittedModel, evenly_spaced
+from tensorae.explain.samples import (
+    ClusteredSamples,
+    FittedModel,
+    evenly_spaced,
+    has_own_spreads,
+)
 from tensorae.plotting.canvas import (
     MOST_POINTS,
     RASTERISE_FROM,
@@ -48,7 +53,8 @@ def plot_embedding(
 
     Codes of different clusters live in different coordinates, so every cluster has a picture of
     its own: a histogram where a code is one number, a scatter of two of its numbers otherwise. All
-    have the same scale.
+    have the same scale. Where codes have no numbers (``latent_dim=0``) the histograms are those of
+    the distances from the centres.
 
     Parameters
     ----------
@@ -58,8 +64,8 @@ def plot_embedding(
     dims : two ints, default=(0, 1)
         The numbers of a code to draw; of no effect where there is one.
     axes : matplotlib Axes, figure or k Axes, optional
-        One Axes where a code is one number; otherwise a figure or one Axes for each cluster. A
-        new figure by default.
+        One Axes where a code is one number or none; otherwise a figure or one Axes for each
+        cluster. A new figure by default.
 
     Returns
     -------
@@ -71,16 +77,17 @@ def plot_embedding(
     >>> from tensorae.datasets import load_iris
     >>> from tensorae.plotting import plot_embedding
     >>> X = load_iris().data
-    >>> model = LinearTAE(3, latent_dim=2, random_state=0).fit(X)
+    >>> model = LinearTAE(3, latent_dim=2, latent_penalty=0.1, random_state=0).fit(X)
     >>> axes = plot_embedding(model, X)
     >>> axes[0].get_title()
     'cluster 0 (61)'
     """
     samples = ClusteredSamples.of(model, X)
     k, h = samples.k, samples.h
-    if h == 1:
+    if h < 2:
         ax = one_ax(axes, (6.4, strips_height(k)))
-        _draw_ridges(ax, samples)
+        _draw_ridges(ax, samples, samples.codes[:, 0] if h else _distances(samples))
+        ax.set_xlabel("code" if h else "distance from the centre (round clusters have no code)")
         return ax
     pair = _checked_dims(dims, h)
     if axes is None or hasattr(axes, "subplots"):
@@ -150,7 +157,8 @@ def plot_costs(model: FittedModel, X: Any, *, ax: Axes | None = None) -> Axes:
     """Draw the cost of every sample under every autoencoder, samples sorted by cluster and cost.
 
     Dark blocks on the diagonal, bright elsewhere: every cluster has an autoencoder of its own. A
-    sample that is bright in all columns fits nowhere.
+    sample that is bright in all columns fits nowhere. Where spreads are own a cost is minus twice
+    the log of weight times density, drawn above the lowest of all.
 
     Parameters
     ----------
@@ -167,6 +175,9 @@ def plot_costs(model: FittedModel, X: Any, *, ax: Axes | None = None) -> Axes:
     """
     samples = ClusteredSamples.of(model, X)
     costs = np.asarray(model.costs(samples.given), np.float64)
+    name = "cost"
+    if has_own_spreads(model):
+        name, costs = "-2 log (weight x density), above the lowest", costs - costs.min()
     n, k = costs.shape
     order = np.lexsort((costs.min(1), samples.labels))[evenly_spaced(n, MOST_ROWS)]
     ax = one_ax(ax, (min(3.4 + 0.35 * k, 10), 4.8))
@@ -187,13 +198,20 @@ def plot_costs(model: FittedModel, X: Any, *, ax: Axes | None = None) -> Axes:
     ax.set_ylabel("samples by cluster (members)")
     ax.tick_params(length=0)
     without_frame(ax)
-    ax.figure.colorbar(image, ax=ax, label="cost", pad=0.02)
+    ax.figure.colorbar(image, ax=ax, label=name, pad=0.02)
     return ax
 
 
-def _draw_ridges(ax: Axes, samples: ClusteredSamples) -> None:
-    """A histogram for each cluster, standing on its own line."""
-    codes, k = samples.codes[:, 0], samples.k
+def _distances(samples: ClusteredSamples) -> NDArray[Any]:
+    """How far (n,) samples are from the centres of their clusters, on the scale of the model."""
+    off = samples.scaled.values - samples.scaled.centers[samples.labels]
+    distances: NDArray[Any] = np.linalg.norm(off, axis=1)
+    return distances
+
+
+def _draw_ridges(ax: Axes, samples: ClusteredSamples, codes: NDArray[Any]) -> None:
+    """A histogram of numbers (n,) for each cluster, standing on its own line."""
+    k = samples.k
     # Coarser where samples are few, so that a histogram shows a shape and not its noise.
     bins = int(np.clip(2 * len(codes) ** 0.4, 12, 60))
     edges = np.histogram_bin_edges(codes, bins=bins)
@@ -205,7 +223,6 @@ def _draw_ridges(ax: Axes, samples: ClusteredSamples) -> None:
             top, edges, baseline=base, fill=True, color=color, alpha=0.85, zorder=2 + label / k
         )
     stripes(ax, samples.sizes)
-    ax.set_xlabel("code")
 
 
 def _draw_scatters(grid: NDArray[Any], samples: ClusteredSamples, pair: list[int]) -> None:

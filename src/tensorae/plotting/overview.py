@@ -12,6 +12,7 @@ from tensorae.explain.samples import (
     FittedModel,
     check_fitted,
     has_components,
+    has_own_spreads,
     latent_dim,
     losses_of,
 )
@@ -94,6 +95,7 @@ def plot_overview(
             model, samples, shape=shape, n=4, axes=part
         ),
         "Codes": lambda part: plot_embedding(model, samples, axes=part),
+        "Distances": lambda part: plot_embedding(model, samples, axes=part),
         "Costs": lambda part: plot_costs(model, samples, ax=part),
         "Confidence": lambda part: plot_confidence(model, samples, ax=part),
         "Loadings": lambda part: plot_loadings(
@@ -112,25 +114,35 @@ def plot_overview(
         for part, title in zip(parts, titles, strict=True):
             part.suptitle(title, fontsize="large", fontweight="bold", x=0.02, ha="left")
             panels[title](part)
-        k, h = len(model.cluster_centers_), latent_dim(model)
-        figure.suptitle(f"{type(model).__name__}: {k} cluster{'s' * (k > 1)}, latent dimension {h}")
+        figure.suptitle(_heading(model))
     drawn: Figure = figure
     return drawn
+
+
+def _heading(model: Any) -> str:
+    """What was fitted, in a line."""
+    k, dims = len(model.cluster_centers_), sorted({latent_dim(model)})
+    spread = ""
+    if has_own_spreads(model):
+        dims, spread = sorted(set(model.latent_dims_.tolist())), ", own spreads"
+    span = str(dims[0]) if len(dims) == 1 else f"{dims[0]} to {dims[-1]}"
+    clusters = f"{k} cluster{'s' * (k > 1)}"
+    return f"{type(model).__name__}: {clusters}, latent dimension {span}{spread}"
 
 
 def _titles(model: FittedModel, samples: ClusteredSamples | None, *, images: bool) -> list[str]:
     """The panels that show most of what there is to see."""
     linear = has_components(model)
     if samples is None:
-        return ["How the fit went", "Loadings" if linear else "Sizes"]
+        return ["How the fit went", "Loadings" if linear and latent_dim(model) else "Sizes"]
     many = samples.h > 1 and samples.k > MOST_MULTIPLES
     titles = [
         "Samples and reconstructions" if images else "Clusters",
-        "Costs" if many else "Codes",
+        "Costs" if many else ("Codes" if samples.h else "Distances"),
     ]
     if samples.k > 1:
         titles.append("Confidence")
-    if linear and not images:
+    if linear and not images and samples.h:
         titles.append("Loadings")
     return titles if len(titles) == 4 else [*titles, "How the fit went"]
 
@@ -166,7 +178,7 @@ def plot_history(model: FittedModel, *, ax: Axes | None = None) -> Axes:
     >>> from tensorae.plotting import plot_history
     >>> model = LinearTAE(3, latent_dim=1, random_state=0).fit(load_iris().data)
     >>> ax = plot_history(model)
-    >>> len(ax.lines[0].get_ydata()) == model.n_iter_ + 1
+    >>> len(ax.lines[0].get_ydata()) == len(model.loss_path_)
     True
     """
     check_fitted(model)

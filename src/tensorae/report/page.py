@@ -17,9 +17,10 @@ import numpy as np
 from tensorae._files import open_atomically
 from tensorae._optional import import_optional
 from tensorae.exceptions import InvalidParameterError
-from tensorae.explain.samples import FittedModel, check_fitted, check_whole
+from tensorae.explain.samples import FittedModel, check_fitted, check_whole, has_own_spreads
 from tensorae.plotting.style import cluster_styles
 from tensorae.report.cards import cards_of, n_pictures
+from tensorae.report.choice import SettingsView
 from tensorae.report.findings import Findings
 from tensorae.report.pictures import Painter
 from tensorae.report.points import Points
@@ -128,6 +129,8 @@ def _render(findings: Findings, *, title: str | None, max_points: int) -> str:
         date=datetime.date.today().isoformat(),
         findings=findings,
         summary=summary,
+        settings=SettingsView.of(findings.model),
+        own_spreads=has_own_spreads(findings.model),
         points=points,
         cards=cards_of(findings, painter),
         reversals=reversals,

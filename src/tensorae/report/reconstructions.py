@@ -9,6 +9,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from tensorae.explain.samples import has_own_spreads
 from tensorae.report.findings import Array, Findings, root_mean_square
 from tensorae.report.pictures import Painter
 
@@ -122,7 +123,9 @@ class Anomaly:
     label: int
     names: list[str]  # its identifiers
     misfit: float
-    times: float | None  # the misfit in units of the median over all rows
+    # The misfit in units of the median over all rows; where spreads are own, the distance from
+    # the centre in standard deviations of the cluster.
+    times: float | None
     confidence: float
     causes: list[Cause]  # largest first; none where the row fits exactly
     pictures: tuple[str, ...]  # the sample and its reconstruction
@@ -130,21 +133,30 @@ class Anomaly:
 
 def anomalies_of(findings: Findings, painter: Painter | None) -> list[Anomaly]:
     """The rows that fit worst, worst first."""
-    usual = float(np.median(findings.misfit))
     parts = findings.misfit_parts(findings.anomalies)
+    times = _times(findings, parts)
     return [
         Anomaly(
             row=row,
             label=int(findings.labels[row]),
             names=findings.identifiers.row(row),
             misfit=float(findings.misfit[row]),
-            times=float(findings.misfit[row]) / usual if usual > 0 else None,
+            times=times[place],
             confidence=float(findings.confidence[row]),
             causes=_causes(findings, row, own),
             pictures=_pictures(findings, row, painter),
         )
-        for row, own in zip(findings.anomalies.tolist(), parts, strict=True)
+        for place, (row, own) in enumerate(zip(findings.anomalies.tolist(), parts, strict=True))
     ]
+
+
+def _times(findings: Findings, parts: Array) -> list[float | None]:
+    """How far out the anomalies are, in units that say something."""
+    if has_own_spreads(findings.model):
+        return list(np.sqrt(parts.sum(1)).tolist())
+    usual = float(np.median(findings.misfit))
+    misfits = findings.misfit[findings.anomalies].tolist()
+    return [misfit / usual if usual > 0 else None for misfit in misfits]
 
 
 def _causes(findings: Findings, row: int, parts: Array) -> list[Cause]:

@@ -17,7 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tensorae import __version__
-from tensorae.explain.samples import evenly_spaced, losses_of
+from tensorae.explain.samples import evenly_spaced, has_own_spreads, losses_of
 from tensorae.report.findings import Findings
 
 __all__ = ["Fact", "Parameter", "Summary"]
@@ -25,6 +25,8 @@ __all__ = ["Fact", "Parameter", "Summary"]
 UNSURE = 0.8
 LONGEST_VALUE = 80
 CURVE_POINTS = 200
+# Numbers of components are listed for so many clusters.
+MOST_DIMS = 12
 VERSIONS = ("torch", "scikit-learn", "numpy")
 SCALED = {
     "": "",
@@ -35,10 +37,10 @@ SCALED = {
 
 @dataclass(frozen=True)
 class Fact:
-    """A number with a name and, in small print, what it means; shares are shown in percent."""
+    """A number or word with a name and, in small print, what it means; shares are in percent."""
 
     name: str
-    value: float
+    value: float | str
     note: str
     share: bool = False
 
@@ -60,6 +62,7 @@ class Summary:
     model: str  # name of the estimator
     facts: list[Fact]
     warnings: list[str]  # what a reader should know before anything else
+    reason: str  # why these settings, in a sentence; empty where nothing is known of it
     curve: str  # polyline in a box of 100 x 30: the loss along the fit; empty where unknown
     steps: str  # what the loss was taken after: "iterations" or "epochs"
     parameters: list[Parameter]
@@ -79,6 +82,7 @@ class Summary:
             model=type(model).__name__,
             facts=[*_fit_facts(findings), *_model_facts(model)],
             warnings=_warnings(findings),
+            reason=getattr(model, "reason_", ""),
             curve=_curve(losses_of(model)),
             steps="epochs" if hasattr(model, "history_") else "iterations",
             parameters=parameters,
@@ -100,19 +104,40 @@ def _fit_facts(findings: Findings) -> list[Fact]:
         note = f"mean probability of a row's cluster; {unsure:,} {rows} below {100 * UNSURE:.0f} %"
         facts.append(Fact("Confidence", float(findings.confidence.mean()), note, share=True))
     cost = float(findings.misfit.mean())
-    return [*facts, Fact("Misfit", cost, "mean cost of a row of this page")]
+    kind = "minus log-density" if has_own_spreads(findings.model) else "cost"
+    return [*facts, Fact("Misfit", cost, f"mean {kind} of a row of this page")]
 
 
 def _model_facts(model: Any) -> list[Fact]:
-    penalty = "estimated" if model.latent_penalty == "auto" else "as given"
     facts = [
         Fact("Loss", float(model.loss_), "sum of the costs over the rows of the fit"),
-        Fact("λ", float(model.latent_penalty_), f"penalty on the code, {penalty}"),
+        *_spread_facts(model),
     ]
+    if not has_own_spreads(model):
+        penalty = "estimated" if model.latent_penalty == "auto" else "as given"
+        facts.append(Fact("λ", float(model.latent_penalty_), f"penalty on the code, {penalty}"))
     if hasattr(model, "converged_"):
         note = "came to a fixed point" if model.converged_ else "stopped before a fixed point"
         return [*facts, Fact("Iterations", int(model.n_iter_), note)]
     return [*facts, Fact("Epochs", int(model.n_iter_), f"epoch {model.best_epoch_} was kept")]
+
+
+def _spread_facts(model: Any) -> list[Fact]:
+    """Which model it is: one spread or own ones, and how many components count."""
+    if not hasattr(model, "spread_"):
+        return []
+    notes = {
+        "own": "each cluster has its own variances",
+        "shared": "one noise and one λ for all clusters",
+    }
+    dims = [int(h) for h in model.latent_dims_]
+    low, high = min(dims), max(dims)
+    span = high if low == high else f"{low} to {high}"
+    each = "in each cluster" if low == high or len(dims) > MOST_DIMS else f"({str(dims)[1:-1]})"
+    return [
+        Fact("Spread", model.spread_, notes[model.spread_]),
+        Fact("Components", span, f"directions that count {each}"),
+    ]
 
 
 def _warnings(findings: Findings) -> list[str]:

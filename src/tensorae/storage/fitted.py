@@ -22,6 +22,11 @@ from tensorae._fields import DOUBLE, WHOLE, Field, MisfitError, check_field, che
 from tensorae.deep.blending import Blend
 from tensorae.linear.denoising import Denoiser
 from tensorae.linear.states import DENOISER
+from tensorae.storage.comparisons import (
+    packed_comparison,
+    restored_comparison,
+    restored_reason,
+)
 from tensorae.storage.container import part
 from tensorae.storage.networks import module_state, sample_costs
 
@@ -98,12 +103,20 @@ def _pack_linear(model: Any) -> Packed:
         tree["moments"] = _packed(model._moments, MOMENTS)
     else:
         tree["denoiser"] = _packed(vars(model._denoiser), DENOISER)
-    return tree, {"spread": model.spread_, "pooled": model.pooled_}
+    details = {
+        "spread": model.spread_,
+        "pooled": model.pooled_,
+        "comparison": packed_comparison(model.comparison_),
+        "reason": model.reason_,
+    }
+    return tree, details
 
 
 def _restore_linear(model: Any, tensors: Tensors, details: Any, sizes: dict[str, int]) -> None:
     _restore(model, tensors, LINEAR, sizes)
     _restore_spread(model, tensors, details, sizes)
+    model.comparison_ = restored_comparison(details.get("comparison"))
+    model.reason_ = restored_reason(details.get("reason"))
     lengths = np.linalg.norm(model.components_, axis=2)
     if not np.allclose(lengths, 1, atol=LENGTH_TOLERANCE):
         raise MisfitError(
@@ -125,20 +138,25 @@ def _restore_linear(model: Any, tensors: Tensors, details: Any, sizes: dict[str,
 
 def _restore_spread(model: Any, tensors: Tensors, details: Any, sizes: dict[str, int]) -> None:
     """Whether variances are own, and how many components count; files of 0.1.0 share one spread."""
-    known = details if isinstance(details, dict) else {}
-    model.spread_, model.pooled_ = known.get("spread", "shared"), known.get("pooled", False)
+    model.spread_, model.pooled_ = details.get("spread", "shared"), details.get("pooled", False)
     if not isinstance(model.pooled_, bool):
         raise MisfitError(f"pooled must be true or false, got {model.pooled_!r:.40}")
     if model.spread_ not in SPREADS:
         raise MisfitError(f"spread must be one of {', '.join(SPREADS)}, got {model.spread_!r:.40}")
     k, h = model.components_.shape[:2]
-    counted = {"latent_dims_": torch.full((k,), h), **tensors}
-    check_fields(counted, LATENT_DIMS, sizes)
-    model.latent_dims_ = counted["latent_dims_"].numpy()
+    dims = {"latent_dims_": torch.full((k,), h), **tensors}
+    check_fields(dims, LATENT_DIMS, sizes)
+    model.latent_dims_ = dims["latent_dims_"].numpy()
     if model.latent_dims_.max() > h:
         raise MisfitError(f"latent_dims_ must be at most {h}, got {model.latent_dims_.max()}")
-    if model.spread_ == "own" and not model.noise_variance_.min() > 0:
-        raise MisfitError("noise_variance_ must be above zero where spreads are own")
+    if model.spread_ == "own":
+        counted = np.arange(h) < model.latent_dims_[:, None]
+        for name, values in (
+            ("noise_variance_", model.noise_variance_),
+            ("explained_variance_", model.explained_variance_[counted]),
+        ):
+            if not (values > 0).all():
+                raise MisfitError(f"{name} must be above zero where spreads are own")
 
 
 def _pack_deep(model: Any) -> Packed:

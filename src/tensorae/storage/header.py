@@ -3,6 +3,7 @@
 What is no plain value is stored as follows, and ``load`` gives back:
 
     init            an array of centres is a tensor of the file  -> the array
+    n_clusters      several to compare are a list  -> a tuple
     random_state    a whole number, else null: a generator has moved on since  -> None
     device          its name  -> the same where this machine has it, else None
     architecture    a built-in by its name  -> the same
@@ -19,7 +20,7 @@ import math
 import numbers
 import os
 import platform
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 from datetime import UTC, datetime
 from typing import Any
 
@@ -91,6 +92,11 @@ def _check_training(training: Mapping[str, Any]) -> None:
     counts += sizes if isinstance(sizes, list) else [None]
     if not all(type(count) is int and count >= 0 for count in counts):
         raise MisfitError("the numbers of rows, columns and members are not all whole numbers")
+    dims = training.get("latent_dims", [])
+    if not isinstance(dims, list) or not all(type(h) is int and h >= 0 for h in dims):
+        raise MisfitError("the numbers of components are not all whole numbers")
+    if not isinstance(training.get("spread"), str | None):
+        raise MisfitError(f"the spread must be text, got {training['spread']!r:.40}")
     loss = training.get("loss")
     if isinstance(loss, bool) or not isinstance(loss, int | float | None):
         raise MisfitError(f"the loss must be a number, got {loss!r:.40}")
@@ -107,6 +113,8 @@ def _summary(model: Any) -> dict[str, Any]:
         if hasattr(model, name):
             value = getattr(model, name)
             summary[name.removesuffix("_")] = value if math.isfinite(value) else None
+    if hasattr(model, "spread_"):
+        summary |= {"spread": model.spread_, "latent_dims": model.latent_dims_.tolist()}
     return summary
 
 
@@ -134,6 +142,8 @@ def stored_parameters(model: Any) -> tuple[dict[str, Any], dict[str, Tensor]]:
         if name == "init" and not isinstance(value, str):
             tensors["init"] = _centers(value)
             stored[name] = INIT
+        elif name == "n_clusters" and isinstance(value, Iterable) and not isinstance(value, str):
+            stored[name] = _plain(list(value), name)
         elif name == "random_state":
             stored[name] = int(value) if isinstance(value, numbers.Integral) else None
         elif name == "device":
@@ -163,10 +173,13 @@ def read_parameters(
         unknown = ", ".join(sorted(set(stored) - known)) if isinstance(stored, dict) else stored
         raise MisfitError(f"{kind.__name__} has no such parameters: {str(unknown)[:80]}")
     given = dict(stored)
+    if "spread" in known:
+        given.setdefault("spread", "shared")  # files of 0.1.0 knew no other
     if given.get("init") == INIT and "init" in tensors:
         given["init"] = tensors["init"].numpy()
-    if isinstance(given.get("input_shape"), list):
-        given["input_shape"] = tuple(given["input_shape"])
+    for name in ("input_shape", "n_clusters"):
+        if isinstance(given.get(name), list):
+            given[name] = tuple(given[name])
     if not isinstance(given.setdefault("device", None), str | None):
         raise MisfitError(f"device must be text, got {given['device']!r:.40}")
     if device is not None:

@@ -211,8 +211,9 @@ def _restored(
     given = read_parameters(path, kind, stored, tensors, architecture=architecture, device=device)
     model = kind(**given)
     _settle_device(model, chosen=device is not None)
-    sizes = {"k": _whole(given, "n_clusters"), "h": _whole(given, "latent_dim")}
+    sizes = _sizes(given, open_settings=hasattr(model, "spread"))
     CODECS[header["class"]].restore(model, tensors, header["details"], sizes)
+    _check_n_clusters(given["n_clusters"], sizes["k"])
     _restore_names(model, header["feature_names"], sizes["d"])
     try:
         _check_parameters(model)
@@ -255,11 +256,26 @@ def _restore_names(model: Any, names: list[str] | None, d: int) -> None:
     model.feature_names_in_ = np.array(names, dtype=object)
 
 
-def _whole(given: Mapping[str, Any], name: str) -> int:
-    value = given.get(name)
-    if type(value) is not int or value < 1:
-        raise MisfitError(f"{name} must be a whole number of at least 1, got {value!r:.40}")
-    return value
+def _sizes(given: Mapping[str, Any], *, open_settings: bool) -> dict[str, int]:
+    """Sizes k and h as far as parameters give them; some may be left to the data."""
+    sizes = {}
+    for letter, name, low in (("k", "n_clusters", 1), ("h", "latent_dim", 0)):
+        value = given.get(name)
+        if open_settings and (value == "auto" or isinstance(value, tuple)):
+            continue
+        least = low if open_settings else 1
+        if type(value) is not int or value < least:
+            raise MisfitError(
+                f"{name} must be a whole number of at least {least}, got {value!r:.40}"
+            )
+        sizes[letter] = value
+    return sizes
+
+
+def _check_n_clusters(n_clusters: Any, k: int) -> None:
+    """Refuse a number of clusters that was not among those to be compared."""
+    if isinstance(n_clusters, tuple) and k not in n_clusters:
+        raise MisfitError(f"it has {k} clusters, which n_clusters={n_clusters!s:.60} does not name")
 
 
 def _check_parameters(model: StoredModel) -> None:

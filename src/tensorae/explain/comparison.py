@@ -1,0 +1,163 @@
+"""What was compared where settings were left to the data, in the form that pictures take.
+
+Shapes: m fits that were compared, k clusters.
+"""
+
+from __future__ import annotations
+
+import math
+import statistics
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+__all__ = ["ComparedFit", "ComparedKind", "Compared"]
+
+# The scale ends at so many times the median difference: fits beyond it are out of the question.
+REACH = 2.5
+# Room above the last difference that has to be seen.
+MARGIN = 1.3
+
+
+@dataclass(frozen=True)
+class ComparedFit:
+    """One fit: how far its ICL is above the lowest of all, and what it was.
+
+    Attributes
+    ----------
+    n_clusters : int
+    spread : str
+        "shared" or "own".
+    latent_dim : int
+        Most components of a cluster.
+    behind : float
+        ICL above the lowest of all fits; infinite where it is unknown.
+    cut : float or None
+        Share of neighbours in different clusters.
+    chosen : bool
+    kind : str
+        Such as "own spreads, long".
+    """
+
+    n_clusters: int
+    spread: str
+    latent_dim: int
+    behind: float
+    cut: float | None
+    chosen: bool
+    kind: str
+
+
+@dataclass(frozen=True)
+class ComparedKind:
+    """All fits of one kind of cluster, by rising number of clusters; one for each number."""
+
+    name: str
+    own: bool
+    round: bool
+    fits: tuple[ComparedFit, ...]
+
+
+@dataclass(frozen=True)
+class Compared:
+    """A table of comparisons as pictures take it.
+
+    Attributes
+    ----------
+    kinds : tuple of ComparedKind
+    numbers : tuple of int
+        Numbers of clusters, rising.
+    chosen : ComparedFit
+    top : float
+        Largest difference that is drawn to scale.
+    """
+
+    kinds: tuple[ComparedKind, ...]
+    numbers: tuple[int, ...]
+    chosen: ComparedFit
+    top: float
+
+    @classmethod
+    def of(cls, table: Mapping[str, list[Any]]) -> Compared:
+        """Sort a table that is not empty, ``comparison_`` of a model, by kinds of clusters.
+
+        Examples
+        --------
+        >>> from tensorae import choose
+        >>> from tensorae.datasets import lines_3d
+        >>> from tensorae.explain.comparison import Compared
+        >>> X, _ = lines_3d(random_state=0)
+        >>> compared = Compared.of(choose(X, (2, 3), random_state=0).table)
+        >>> compared.numbers, compared.chosen.n_clusters
+        ((2, 3), 3)
+        """
+        fits = _fits(table)
+        chosen = next(fit for fit in fits if fit.chosen)
+        kinds = tuple(
+            _kind(name, [fit for fit in fits if fit.kind == name])
+            for name in dict.fromkeys(fit.kind for fit in fits)
+        )
+        numbers = tuple(sorted({fit.n_clusters for fit in fits}))
+        return cls(kinds, numbers, chosen, _top(fits, chosen))
+
+    @property
+    def best(self) -> list[ComparedFit]:
+        """For each number of clusters the fit with the lowest ICL, or the one that was chosen."""
+        fits = [fit for kind in self.kinds for fit in kind.fits]
+        return [
+            min(
+                (fit for fit in fits if fit.n_clusters == k),
+                key=lambda fit: (not fit.chosen, fit.behind),
+            )
+            for k in self.numbers
+        ]
+
+
+def _fits(table: Mapping[str, list[Any]]) -> list[ComparedFit]:
+    known = [value for value in table["icl"] if math.isfinite(value)]
+    lowest = min(known, default=0.0)
+    cuts = table.get("cut", [None] * len(table["icl"]))
+    names = ("n_clusters", "spread", "latent_dim", "latent_penalty", "icl", "chosen")
+    return [
+        ComparedFit(
+            n_clusters=k,
+            spread=spread,
+            latent_dim=h,
+            behind=icl - lowest if math.isfinite(icl) else math.inf,
+            cut=cut,
+            chosen=chosen,
+            kind=_named(own=spread == "own", round_ones=_is_round(spread, h, penalty)),
+        )
+        for k, spread, h, penalty, icl, chosen, cut in zip(
+            *(table[name] for name in names), cuts, strict=True
+        )
+    ]
+
+
+def _is_round(spread: str, h: int, penalty: float) -> bool:
+    """Whether no direction counts: at λ = 1 codes cost as much as errors."""
+    return h == 0 or (spread == "shared" and penalty == 1)
+
+
+def _named(*, own: bool, round_ones: bool) -> str:
+    return f"{'own spreads' if own else 'one spread'}, {'round' if round_ones else 'long'}"
+
+
+def _kind(name: str, fits: list[ComparedFit]) -> ComparedKind:
+    """The better of two fits with the same number of clusters stands for both."""
+    best: dict[int, ComparedFit] = {}
+    for fit in sorted(fits, key=lambda fit: (fit.n_clusters, not fit.chosen, fit.behind)):
+        best.setdefault(fit.n_clusters, fit)
+    own, round_ones = name.startswith("own"), name.endswith("round")
+    return ComparedKind(name, own=own, round=round_ones, fits=tuple(best.values()))
+
+
+def _top(fits: list[ComparedFit], chosen: ComparedFit) -> float:
+    """Where the scale ends, so that near rivals are told apart, and what was chosen is seen."""
+    known = sorted(fit.behind for fit in fits if math.isfinite(fit.behind))
+    if not known or known[-1] == 0:
+        return 1.0
+    second = known[1] if len(known) > 1 else known[0]
+    own = chosen.behind if math.isfinite(chosen.behind) else 0.0
+    seen = MARGIN * max(own, second)
+    return min(known[-1], max(seen, REACH * statistics.median(known)))
