@@ -51,12 +51,12 @@ DEEP_STARTS = ("linear", "k-means++", "random")
 def linear_wishes(parameters: dict[str, Any], rows: Rows) -> Wishes:
     """Check the parameters of ``LinearTAE`` for its data; what is "auto" is left open."""
     sizes = _check_numbers_of_clusters(parameters["n_clusters"], rows)
-    init = _check_init(parameters["init"], LINEAR_STARTS, (sizes[-1], rows.d), rows.device)
-    if len(sizes) > 1 and not isinstance(init, str):
+    if len(sizes) > 1 and not isinstance(parameters["init"], str):
         raise InvalidParameterError(
             "init gives one centre per cluster, but n_clusters leaves their number open; "
-            f"give n_clusters={len(init)} or the name of a start."
+            "give n_clusters as a number, or the name of a start."
         )
+    init = _check_init(parameters["init"], LINEAR_STARTS, (sizes[-1], rows.d), rows.device)
     penalty = check_penalty(parameters["latent_penalty"])
     latent_dim = _check_latent_dim_or_auto(parameters["latent_dim"], rows.d)
     assignment = parameters["assignment"]
