@@ -202,10 +202,6 @@ FITS = {
     "streamed": (lambda: LinearTAE(3, 1, tol=0, **GIVEN), Batches(IRIS)),
     "soft": (lambda: LinearTAE(3, 1, assignment="projected", **GIVEN), IRIS),
     "own": (lambda: LinearTAE(3, 1, spread="own", init=IRIS[[0, 30, 60]], tol=0), IRIS),
-    "own, hard": (
-        lambda: LinearTAE(3, 1, spread="own", assignment="lloyd", init=IRIS[[35, 46, 74]], tol=0),
-        IRIS,
-    ),
     "deep": (lambda: TAE(2, 1, random_state=0, max_epochs=4), IRIS),
     "deep, soft": (
         lambda: TAE(2, 1, random_state=0, max_epochs=4, noise=0.1, assignment="em"), IRIS,

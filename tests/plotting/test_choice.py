@@ -30,6 +30,7 @@ def test_every_kind_has_a_line_against_the_number_of_clusters(choice):
     ax = plot_comparison(choice.table)
     lines = drawn(ax)
     assert set(lines) == {
+        "one covariance for all",
         "one spread, round", "one spread, long", "own spreads, round", "own spreads, long",
         "chosen",
     }  # fmt: skip
@@ -68,7 +69,7 @@ def test_what_is_far_off_is_an_arrow_at_the_edge(choice):
 def test_one_number_of_clusters_has_a_line_for_each_kind(lines):
     model = LinearTAE(3, random_state=0).fit(lines)
     ax = plot_comparison(model.comparison_)
-    assert len(ax.get_yticklabels()) == 4
+    assert len(ax.get_yticklabels()) == 5
     texts = [text.get_text() for text in ax.texts]
     assert sum("chosen" in text for text in texts) == 1
     assert sum("lowest" in text for text in texts) == 1

@@ -50,7 +50,8 @@ def test_a_streamed_fit_writes_the_model_of_the_fit_in_memory(files, tmp_path, c
     folder, X = files
     output = tmp_path / "model.tae"
     with pytest.raises(SystemExit) as end:
-        main(["fit", str(folder), "-k", "3", "-l", "1", "-o", str(output), "--stream", "--json"])
+        settings = ["-k", "3", "-l", "1", "--penalty", "0.1"]
+        main(["fit", str(folder), *settings, "-o", str(output), "--stream", "--json"])
     assert end.value.code == 0
     told = json.loads(capsys.readouterr().out)
     assert told["rows"] == 5000

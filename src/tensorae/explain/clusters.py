@@ -82,9 +82,9 @@ def describe(
     >>> X, names = penguins.data, penguins.feature_names
     >>> model = LinearTAE(3, latent_dim=1, latent_penalty=0.1, random_state=0).fit(X)
     >>> print(describe(model, X, feature_names=names, n_features=2, n_members=3)[0])
-    cluster 0: 145 members (43.5 %), 69.1 % of its variance kept
-      unlike the rest  bill_length_mm -1.70, flipper_length_mm -1.41
-      component 0      body_mass_g +0.78, bill_depth_mm +0.51  (69.1 %)
+    cluster 0: 144 members (43.2 %), 69.4 % of its variance kept
+      unlike the rest  bill_length_mm -1.70, flipper_length_mm -1.39
+      component 0      body_mass_g +0.78, bill_depth_mm +0.51  (69.4 %)
       typical rows     90, 65, 128
       worst rows       9, 75, 14
     """

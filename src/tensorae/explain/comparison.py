@@ -15,6 +15,7 @@ __all__ = ["ComparedFit", "ComparedKind", "Compared"]
 
 # The scale ends at so many times the median difference: fits beyond it are out of the question.
 REACH = 2.5
+POOLED = "one covariance for all"
 # Room above the last difference that has to be seen.
 MARGIN = 1.3
 
@@ -55,6 +56,7 @@ class ComparedKind:
     name: str
     own: bool
     round: bool
+    pooled: bool
     fits: tuple[ComparedFit, ...]
 
 
@@ -87,9 +89,9 @@ class Compared:
         >>> from tensorae.datasets import lines_3d
         >>> from tensorae.explain.comparison import Compared
         >>> X, _ = lines_3d(random_state=0)
-        >>> compared = Compared.of(choose(X, (2, 3), random_state=0).table)
+        >>> compared = Compared.of(choose(X, (2, 3, 4), random_state=0).table)
         >>> compared.numbers, compared.chosen.n_clusters
-        ((2, 3), 3)
+        ((2, 3, 4), 3)
         """
         fits = _fits(table)
         chosen = next(fit for fit in fits if fit.chosen)
@@ -117,6 +119,7 @@ def _fits(table: Mapping[str, list[Any]]) -> list[ComparedFit]:
     known = [value for value in table["icl"] if math.isfinite(value)]
     lowest = min(known, default=0.0)
     cuts = table.get("cut", [None] * len(table["icl"]))
+    pooled = table.get("pooled", [False] * len(table["icl"]))
     names = ("n_clusters", "spread", "latent_dim", "latent_penalty", "icl", "chosen")
     return [
         ComparedFit(
@@ -126,10 +129,10 @@ def _fits(table: Mapping[str, list[Any]]) -> list[ComparedFit]:
             behind=icl - lowest if math.isfinite(icl) else math.inf,
             cut=cut,
             chosen=chosen,
-            kind=_named(own=spread == "own", round_ones=_is_round(spread, h, penalty)),
+            kind=POOLED if one else _named(spread, round_ones=_is_round(spread, h, penalty)),
         )
-        for k, spread, h, penalty, icl, chosen, cut in zip(
-            *(table[name] for name in names), cuts, strict=True
+        for k, spread, h, penalty, icl, chosen, cut, one in zip(
+            *(table[name] for name in names), cuts, pooled, strict=True
         )
     ]
 
@@ -139,8 +142,9 @@ def _is_round(spread: str, h: int, penalty: float) -> bool:
     return h == 0 or (spread == "shared" and penalty == 1)
 
 
-def _named(*, own: bool, round_ones: bool) -> str:
-    return f"{'own spreads' if own else 'one spread'}, {'round' if round_ones else 'long'}"
+def _named(spread: str, *, round_ones: bool) -> str:
+    kind = "own spreads" if spread == "own" else "one spread"
+    return f"{kind}, {'round' if round_ones else 'long'}"
 
 
 def _kind(name: str, fits: list[ComparedFit]) -> ComparedKind:
@@ -149,7 +153,7 @@ def _kind(name: str, fits: list[ComparedFit]) -> ComparedKind:
     for fit in sorted(fits, key=lambda fit: (fit.n_clusters, not fit.chosen, fit.behind)):
         best.setdefault(fit.n_clusters, fit)
     own, round_ones = name.startswith("own"), name.endswith("round")
-    return ComparedKind(name, own=own, round=round_ones, fits=tuple(best.values()))
+    return ComparedKind(name, own, round_ones, name == POOLED, tuple(best.values()))
 
 
 def _top(fits: list[ComparedFit], chosen: ComparedFit) -> float:

@@ -48,6 +48,10 @@ EASY, SAME = 0.015, 0.99
 ALIKE, CLOSE = 0.9, 100.0
 # Clusters with fewer members are outliers, and no reason to count one more.
 LEAST_MEMBERS = 5
+# Numbers of clusters in a row, rising, that may bring no better ICL and no better BIC.
+PATIENCE = 3
+# Ranges that reach this far should hold the number of clusters, where data is made of such.
+WIDE_RANGE = 8
 # Shares of samples in clusters without a valley beside them, and nats per number by which kernels
 # come closer, from which on clusters are in doubt.
 MOST_TOUCHING, MOST_SHAPELESS = 0.1, 0.25
@@ -176,13 +180,15 @@ class Comparison:
         self.latent_dims = self.chosen.run.parameters.latent_dims[0].tolist()
 
     def _fit_all(self) -> None:
-        """Fit all families for all numbers of clusters."""
+        """Fit all families for all numbers of clusters, until more and more of them help nobody."""
+        waited, lowest = 0, (math.inf, math.inf)
         for k in self.ks:
             families = list(self.wishes.families(k, self.n, self.rows.d))
             search = self.search.with_options(families[0])
             starts = search.short_runs(self.rows)
             # From the best k-means alone: the roundest and the freest family.
-            ends = [self._fitted(options, starts[:1]) for options in (families[0], families[-1])]
+            outer = families if len(families) == 1 else [families[0], families[-1]]
+            ends = [self._fitted(options, starts[:1]) for options in outer]
             if len(self.ks) == 1 and self._lie_apart(ends):
                 self.fits[k] = ends
                 return
@@ -192,14 +198,31 @@ class Comparison:
                 starts = search.first_labels(self.rows, starts)
             self.n_starts = len(starts)
             between = [self._fitted(options, starts) for options in families[1:-1]]
-            self.fits[k] = [ends[0], *between, ends[-1]]
+            self.fits[k] = [*ends[:-1], *between, ends[-1]]
             self._improve(k, starts[1:], only=-1)
-            if families[-2].common:
-                found = [fitted.run.labels for fitted in self.fits[k] if fitted is not ends[0]]
+            if len(families) > 1 and families[-2].common:
+                found = [fitted.run.labels for fitted in self.fits[k][1:]]
                 self._improve(k, torch.stack(found), only=-2)
+            reached = self._lowest(k)
+            better = reached[0] < lowest[0] or reached[1] < lowest[1]
+            lowest = min(reached[0], lowest[0]), min(reached[1], lowest[1])
+            waited = 0 if better else waited + 1
+            if waited == PATIENCE:
+                break
+        self.ks = tuple(self.fits)
         for k in reversed(self.ks[:-1]):
             if k > 1 and k + 1 in self.fits:
                 self._improve(k, self._merges(self.best(k + 1)))
+
+    def _lowest(self, k: int) -> tuple[float, float]:
+        """Lowest ICL and BIC of all families with k clusters."""
+        found = [fitted.evidence for fitted in self.fits[k]]
+        decided = torch.tensor([[each.icl, each.bic] for each in found], dtype=ACCURATE).amin(0)
+        # Rounding may differ between machines, but all have to stop together.
+        decided = decided.to(self.rows.device)
+        self.search.rows.same_in_all(decided)
+        icl, bic = decided.tolist()
+        return icl, bic
 
     def _choose(self) -> Fitted:
         """What the evidence is for, with all kinds of starts tried for that number of clusters."""
@@ -275,7 +298,8 @@ class Comparison:
         """Say why these may be no clusters at all, one sentence for each reason."""
         x, labels = self._in_order(self.chosen)
         found = []
-        if len(self.ks) > 1 and self.first_k == self.ks[-1]:
+        most = self.wishes.n_clusters[-1]
+        if most >= WIDE_RANGE and self.first_k == most:
             found.append(
                 f"the evidence is for {self.ks[-1]} clusters, the most that were tried, or for "
                 "more: try a larger range of n_clusters."

@@ -89,7 +89,7 @@ class Alternation:
         for passes, survivors in heats.items():
             while state.n_iter < min(passes, self.max_iter - 1):
                 state = self._stepped(state)[0]
-            reached = [course.objective[-1] for course in state.courses]
+            reached = [course.objective[-1] for course in state.courses if course.objective]
             if len(reached) > 1:
                 slack = self.tol * self.rows.total
                 state = state.keeping(_best_different(reached, survivors, slack))

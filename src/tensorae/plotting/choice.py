@@ -22,6 +22,7 @@ LOOKS = {
     (True, True): (OKABE_ITO[1], "^"),
     (True, False): (OKABE_ITO[3], "D"),
 }
+POOLED_LOOK = (OKABE_ITO[2], "v")
 AXIS = "ICL above the lowest (lower is better)"
 # Share of the scale that is left free below zero and above its end.
 BELOW, ABOVE = 0.07, 0.06
@@ -73,7 +74,7 @@ def _draw_numbers(ax: Axes, compared: Compared) -> None:
     """A line for each kind of cluster against the number of clusters."""
     edge = compared.top * (1 + ABOVE / 2)
     for kind in compared.kinds:
-        color, marker = LOOKS[kind.own, kind.round]
+        color, marker = POOLED_LOOK if kind.pooled else LOOKS[kind.own, kind.round]
         ks = [fit.n_clusters for fit in kind.fits]
         heights = [fit.behind for fit in kind.fits]
         ax.plot(
@@ -107,7 +108,7 @@ def _draw_kinds(ax: Axes, compared: Compared) -> None:
     end = end or 1.0
     for place, fit in enumerate(_only(compared)):
         kind = compared.kinds[place]
-        color, marker = LOOKS[kind.own, kind.round]
+        color, marker = POOLED_LOOK if kind.pooled else LOOKS[kind.own, kind.round]
         length = min(fit.behind, end)
         ax.plot([0, length], [place, place], color=color, linewidth=2.4, solid_capstyle="butt")
         ax.plot(length, place, color=color, marker=marker, markersize=8)

@@ -80,7 +80,7 @@ def plot_embedding(
     >>> model = LinearTAE(3, latent_dim=2, latent_penalty=0.1, random_state=0).fit(X)
     >>> axes = plot_embedding(model, X)
     >>> axes[0].get_title()
-    'cluster 0 (61)'
+    'cluster 0 (53)'
     """
     samples = ClusteredSamples.of(model, X)
     k, h = samples.k, samples.h

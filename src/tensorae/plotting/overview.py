@@ -79,7 +79,8 @@ def plot_overview(
     >>> from tensorae import LinearTAE
     >>> from tensorae.datasets import load_penguins
     >>> penguins = load_penguins(scale="max")
-    >>> model = LinearTAE(3, latent_dim=1, random_state=0).fit(penguins.data)
+    >>> model = LinearTAE(3, latent_dim=1, latent_penalty=0.1, random_state=0)
+    >>> model = model.fit(penguins.data)
     >>> figure = model.plot(penguins.data, feature_names=penguins.feature_names)
     >>> figure.get_suptitle()
     'LinearTAE: 3 clusters, latent dimension 1'

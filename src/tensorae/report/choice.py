@@ -142,6 +142,7 @@ def _curve(
         way = [(begin, way[0][1]), *way]
     points = " ".join(f"{x:.1f},{y:.1f}" for x, y in way)
     look = f"{'own' if kind.own else 'one'} {'round' if kind.round else 'long'}"
+    look = "pooled" if kind.pooled else look
     return Curve(kind.name, look, points, marks, marks[0].y)
 
 
