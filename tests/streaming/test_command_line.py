@@ -49,8 +49,8 @@ def run(arguments, **options):
 def test_a_streamed_fit_writes_the_model_of_the_fit_in_memory(files, tmp_path, capsys):
     folder, X = files
     output = tmp_path / "model.tae"
+    settings = ["-k", "3", "-l", "1", "--penalty", "0.1"]
     with pytest.raises(SystemExit) as end:
-        settings = ["-k", "3", "-l", "1", "--penalty", "0.1"]
         main(["fit", str(folder), *settings, "-o", str(output), "--stream", "--json"])
     assert end.value.code == 0
     told = json.loads(capsys.readouterr().out)
