@@ -12,15 +12,17 @@ from __future__ import annotations
 
 import math
 import time
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
 import torch
 from torch import Tensor
 
+from tensorae.linear.candidates import CUT_WEIGHT_PER_FEATURE, Fitted
+from tensorae.linear.counting import count_clusters
 from tensorae.linear.doubts import not_gaussian, touching
-from tensorae.linear.evidence import Evidence, evidence_of, log_joint
+from tensorae.linear.evidence import evidence_of, log_joint
 from tensorae.linear.fit import Resume
 from tensorae.linear.halves import compare_halves
 from tensorae.linear.loop import Observer
@@ -30,24 +32,19 @@ from tensorae.linear.problem import Solution, SolverOptions
 from tensorae.linear.runs import Run
 from tensorae.linear.search import Search, in_space, is_wide, solve
 from tensorae.linear.span import Span
-from tensorae.linear.valleys import DEEP, merged, valley
 from tensorae.linear.wishes import Wishes
 from tensorae.rows.rows import ACCURATE, Rows
 
-__all__ = ["Comparison", "Fitted", "solve_by_evidence"]
+__all__ = ["Comparison", "solve_by_evidence"]
 
 # Rows that are enough to tell settings apart; up to twice as many are used.
 SEARCHED_ROWS, SEARCHED_ROWS_PER_CLUSTER = 2000, 100
-# Weight of neighbours that are cut apart, beside ICL per row.
-CUT_WEIGHT, CUT_WEIGHT_PER_FEATURE = 5.0, 2.5
 # Where no family cuts more neighbours apart than this, and all say the same, groups lie apart, and
 # there is nothing to search for.
 EASY, SAME = 0.015, 0.99
 # The paper's family is kept where its clusters agree this much (adjusted Rand index) with those of
 # the best family, and where its ICL is not more than this above that.
 ALIKE, CLOSE = 0.9, 100.0
-# Clusters with fewer members are outliers, and no reason to count one more.
-LEAST_MEMBERS = 5
 # Numbers of clusters in a row, rising, that may bring no better ICL and no better BIC.
 PATIENCE = 3
 # Ranges that reach this far should hold the number of clusters, where data is made of such.
@@ -57,51 +54,6 @@ WIDE_RANGE = 8
 MOST_TOUCHING, MOST_SHAPELESS = 0.1, 0.25
 # Starts that the fits for one cluster less and one more give.
 SPLITS = MERGES = 2
-
-
-@dataclass(frozen=True)
-class Fitted:
-    """Settings, their best run among the rows that were searched, and what speaks for it.
-
-    ``cuts`` say how much its clusters cut neighbours apart; ``seconds`` are those that it took.
-    """
-
-    options: SolverOptions
-    run: Run
-    evidence: Evidence
-    cuts: tuple[float, float]
-    seconds: float
-
-    @property
-    def latent_penalty(self) -> float:
-        """λ, or what stands for it where spreads are own."""
-        return float(self.run.parameters.model.latent_penalty)
-
-    def named(self, latent_dims: list[int]) -> str:
-        """Say what kind of clusters these are, with so many components that count."""
-        k = "1 cluster" if self.n_clusters == 1 else f"{self.n_clusters} clusters"
-        if not self.options.own_spread:
-            h = self.options.latent_dim
-            round_ones = self.latent_penalty == 1 or h == 0
-            shape = "round" if round_ones else f"{h} component{'s'[: h > 1]} each"
-            return f"{k} with one spread, {shape}"
-        low, high = min(latent_dims), max(latent_dims)
-        if high == 0:
-            return f"{k} with own spreads, round"
-        span = str(high) if low == high else f"{low} to {high}"
-        kind = "one pooled covariance" if self.options.common else "own spreads"
-        return f"{k} with {kind}, {span} component{'s'[: high > 1]} each"
-
-    @property
-    def score(self) -> float:
-        """What families are compared by: the lower the better."""
-        weight = CUT_WEIGHT + CUT_WEIGHT_PER_FEATURE * self.run.parameters.n_features
-        return self.evidence.icl / self.evidence.n + weight * sum(self.cuts)
-
-    @property
-    def n_clusters(self) -> int:
-        """Their number."""
-        return self.options.n_clusters
 
 
 def solve_by_evidence(
@@ -226,11 +178,15 @@ class Comparison:
 
     def _choose(self) -> Fitted:
         """What the evidence is for, with all kinds of starts tried for that number of clusters."""
-        decided = torch.tensor([self._n_clusters()], device=self.rows.device)
-        # Rounding may differ between machines, a decision must not.
-        self.search.rows.same_in_all(decided)
-        k = int(decided)
+        k = self.ks[0]
         if len(self.ks) > 1:
+            order = self.search.searched()[1]
+            count = count_clusters(self.fits, self.rows.select(order).to(ACCURATE), order)
+            decided = torch.tensor([count.n_clusters, count.first], device=self.rows.device)
+            # Rounding may differ between machines, a decision must not.
+            self.search.rows.same_in_all(decided)
+            k, self.first_k = decided.tolist()
+            self.why = count.why
             search = self.search.with_options(self.fits[k][0].options)
             self._improve(k, search.first_labels(self.rows)[N_SHORT:])
         return self.best(k)
@@ -394,47 +350,6 @@ class Comparison:
             labels = torch.where(run.labels == b[pair], a[pair].to(run.labels.dtype), run.labels)
             found.append(labels - (labels > b[pair]).to(labels.dtype))
         return torch.stack(found)
-
-    # How many clusters ------------------------------------------------------------------------
-
-    def _n_clusters(self) -> int:
-        """The number that the evidence is for."""
-        if len(self.ks) == 1:
-            return self.ks[0]
-        standing = {
-            k: self.best(k)
-            for k in self.ks
-            if k == self.ks[0] or min(self.best(k).evidence.sizes) >= LEAST_MEMBERS
-        }
-        lowest = min(fitted.evidence.icl for fitted in standing.values())
-        k = min(k for k, fitted in standing.items() if fitted.evidence.icl <= lowest)
-        self.first_k = k
-        heaps = self._heaps(self.best(k))
-        if heaps < k:
-            self.why = f"{k} have better evidence, but no valleys between some of them; chosen out"
-            return max((tried for tried in self.ks if tried <= heaps), default=self.ks[0])
-        while k + 1 in standing and self._cut_apart(self.best(k), self.best(k + 1)) > DEEP:
-            self.why = "nearly the best evidence, and valleys between all clusters,"
-            k += 1
-        return k
-
-    def _heaps(self, fitted: Fitted) -> int:
-        """Clusters that are left where those without a valley between them are put together."""
-        x, labels = self._in_order(fitted)
-        return len(merged(x, labels))
-
-    def _cut_apart(self, fitted: Fitted, finer: Fitted) -> float:
-        """Least valley between the clusters of ``finer`` that lie in one of ``fitted``."""
-        x, labels = self._in_order(finer)
-        old = self._in_order(fitted)[1]
-        clusters = [(x[labels == j], int(old[labels == j].mode().values)) for j in labels.unique()]
-        depths = [
-            valley(first, second)
-            for b, (second, parent) in enumerate(clusters)
-            for first, other in clusters[:b]
-            if parent == other
-        ]
-        return min(depths, default=0.0)
 
     def _in_order(self, fitted: Fitted) -> tuple[Tensor, Tensor]:
         """Rows (n, d) and their labels, in an order that depends on their values only."""
