@@ -9,7 +9,7 @@ import pytest
 import torch
 from sklearn.exceptions import ConvergenceWarning
 
-import tensorae.estimators.linear
+import tensorae.estimators.kept_sums
 from tensorae import TAE, LinearTAE
 
 
@@ -89,7 +89,7 @@ def models(program):
             fitted[name] = model.fit(X, **arguments), X
         # Data of so many features that only its decomposition is kept.
         with pytest.MonkeyPatch.context() as patch:
-            patch.setattr(tensorae.estimators.linear, "LARGEST_MOMENTS", 0)
+            patch.setattr(tensorae.estimators.kept_sums, "LARGEST_MOMENTS", 0)
             fitted["linear_large"] = _linear().fit(groups()), groups()
     return fitted
 
