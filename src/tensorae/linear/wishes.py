@@ -16,6 +16,8 @@ __all__ = ["Wishes"]
 MOST_COMPONENTS = 64
 # Rows per cluster and feature below which full covariances are too much for "auto".
 FULL_ROWS = 3
+# Rows per cluster and feature from which on each cluster can afford a covariance of its own.
+POOLED_ROWS = 40
 
 
 @dataclass(frozen=True)
@@ -66,6 +68,7 @@ class Wishes:
         if d > 1:
             h = min(d - 1, MOST_COMPONENTS)
             full = n >= FULL_ROWS * d * options.n_clusters
-            if d > 2 and options.n_clusters > 1:
+            few = n < POOLED_ROWS * d * options.n_clusters
+            if d > 2 and options.n_clusters > 1 and few:
                 yield replace(own, latent_dim=h, free_dims=not full, trimmed=full, common=True)
             yield replace(own, latent_dim=h, free_dims=not full, trimmed=full)
