@@ -60,7 +60,7 @@ def test_a_fit_on_batches_equals_the_fit_in_memory(name, batch_rows):
 @pytest.mark.parametrize("assignment", ["lloyd", "em"])
 @pytest.mark.parametrize("dtype", ["float32", "float64"])
 def test_starts_on_a_sample_are_the_same_as_in_memory(assignment, dtype):
-    X = clustered(9000, 6, 4, dtype)  # more rows than a search for starts looks at
+    X = clustered(11_000, 6, 4, dtype)  # more rows than a search for starts looks at
     options = {"latent_penalty": 0.1, "assignment": assignment, "random_state": 0}
     in_memory = LinearTAE(4, 2, **options).fit(X)
     streamed = LinearTAE(4, 2, **options).fit(Batches(X, batch_rows=333))

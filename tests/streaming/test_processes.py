@@ -27,7 +27,10 @@ def results(start, tmp_path_factory):
     return found
 
 
-LINEAR = ["iris", "em", "auto", "sampled", "single precision", "centres", "empty clusters"]
+LINEAR = [
+    "iris", "em", "auto", "sampled", "own", "all auto, sampled", "counted",
+    "single precision", "centres", "empty clusters",
+]  # fmt: skip
 
 
 @pytest.mark.parametrize("size", [2, 4])

@@ -81,7 +81,10 @@ def linear_cases():
     yield "em", iris, LinearTAE(3, 1, random_state=0, assignment="em", latent_penalty=0.1)
     yield "auto", iris, LinearTAE(3, 1, random_state=0, latent_penalty="auto")
     # More rows than a search for starts looks at.
-    yield "sampled", clustered(6001, 5, 4), LinearTAE(4, 2, random_state=0, latent_penalty=0.1)
+    yield "sampled", clustered(11_001, 5, 4), LinearTAE(4, 2, random_state=0, latent_penalty=0.1)
+    yield "own", iris, LinearTAE(3, 2, spread="own", random_state=0)
+    yield "all auto, sampled", clustered(4801, 5, 4), LinearTAE(4, random_state=0)
+    yield "counted", iris[:100], LinearTAE((1, 2), random_state=0)
     # More entries than are worth a copy in double precision.
     yield (
         "single precision",
