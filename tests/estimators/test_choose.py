@@ -152,7 +152,8 @@ def test_auto_is_one_to_ten():
 
 def test_one_number_is_enough_and_gaps_are_fine():
     X, _ = blobs(4)
-    assert choose(X, 4, random_state=0).n_clusters == 4
+    for four in (4, np.int64(4), "auto"):
+        assert choose(X, four, random_state=0).n_clusters == 4
     assert choose(X, [6, 2, 4], random_state=0).n_clusters == 4
 
 
@@ -220,6 +221,8 @@ def test_bad_ranges_get_a_sentence():
         choose(IRIS.data, range(1, 201))
     with pytest.raises(InvalidParameterError, match="at least one number"):
         choose(IRIS.data, range(5, 2))
+    with pytest.raises(InvalidParameterError, match=r"whole number of at least 1, got 2\.5"):
+        choose(IRIS.data, 2.5)
     with pytest.raises(InvalidParameterError, match="labels name clusters"):
         LinearTAE("auto").fit(IRIS.data, labels=IRIS.target)
     with pytest.raises(InvalidParameterError, match="n_samples must be a whole number"):

@@ -16,7 +16,6 @@ from tensorae.estimators.base import BaseTAE
 from tensorae.estimators.check_data import check_fitted
 from tensorae.estimators.check_parameters import check_integer, check_seed
 from tensorae.linear.density import draw, information_criterion, n_parameters
-from tensorae.linear.predictor import LinearPredictor
 from tensorae.rows import Rows
 
 __all__ = ["DensityTAE"]
@@ -31,9 +30,6 @@ class DensityTAE(BaseTAE):
     latent_penalty_: float
     latent_penalty: float | str
     random_state: Any
-
-    def _predictor(self, rows: Rows) -> LinearPredictor:
-        raise NotImplementedError
 
     def log_density(self, X: Any) -> Any:
         """Log of the density of each sample under the mixture of Gaussians of section 5.
@@ -135,7 +131,8 @@ class DensityTAE(BaseTAE):
         n = check_integer("n_samples", n_samples, low=1)
         rng = check_seed(self.random_state if random_state is None else random_state)
         device = self._checked_device()
-        predictor = self._predictor(Rows(torch.zeros(0, self.n_features_in_, device=device)))
+        nothing = Rows(torch.zeros(0, self.n_features_in_, device=device))
+        predictor: Any = self._predictor(nothing)  # that of a density
         points, labels = draw(predictor, n, rng)
         kind = self.cluster_centers_.dtype
         return points.cpu().numpy().astype(kind, copy=False), labels.cpu().numpy().astype(np.int32)

@@ -360,6 +360,7 @@ class LinearTAE(KeepsSums):
             self._predictor(rows).unshifted(),
             decay=share,
             estimated_penalty=check_penalty(self.latent_penalty) is None,
+            pooled=self.pooled_,
         )
         self._publish_parameters(parameters[0], parameters.model[0], rows)
         self._assign_once_more(rows)

@@ -96,9 +96,10 @@ def solve_by_evidence(
 
 def _compared(rows: Rows, wishes: Wishes, rng: np.random.RandomState) -> Comparison:
     """Compare all settings, wide data in the coordinates of the plane that it spans."""
-    if not is_wide(rows, wishes.n_clusters[-1]):
+    h = wishes.latent_dim or 1
+    if not is_wide(rows, h):
         return Comparison(rows, wishes, rng)
-    span = Span.of(rows.data, 1)
+    span = Span.of(rows.data, h)
     return Comparison(Rows(span.inside(rows.data), rows.weights), wishes, rng, span)
 
 
@@ -291,9 +292,7 @@ class Comparison:
             "spread": ["own" if fitted.options.own_spread else "shared" for fitted in fits],
             "pooled": [fitted.options.common for fitted in fits],
             "latent_dim": [int(fitted.run.parameters.latent_dims.max()) for fitted in fits],
-            "latent_penalty": [
-                float(fitted.run.parameters.model.latent_penalty) for fitted in fits
-            ],
+            "latent_penalty": [fitted.latent_penalty for fitted in fits],
         }
         for name in ("log_likelihood", "n_parameters", "bic", "hierarchical_bic", "icl"):
             columns[name] = [getattr(fitted.evidence, name) for fitted in fits]

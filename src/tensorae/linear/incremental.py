@@ -33,6 +33,7 @@ def absorb(
     *,
     decay: float,
     estimated_penalty: bool,
+    pooled: bool = False,
 ) -> tuple[Moments, Parameters]:
     """Add a batch to the sums and fit the parameters to all of them.
 
@@ -48,6 +49,8 @@ def absorb(
         Share of their weight that old rows keep.
     estimated_penalty : bool
         Whether λ follows from the sums.
+    pooled : bool
+        Whether own spreads are one, pooled over the clusters.
 
     Returns
     -------
@@ -62,7 +65,9 @@ def absorb(
     present = replace(model.to(ACCURATE).as_start(), centers=moments.references - origin)
     moments = _decayed(moments, present.centers, decay)
     _add(moments, rows, cheapest(rows, present)[0][0])
-    estimation = _estimation(moments, rows, present, estimated_penalty=estimated_penalty)
+    estimation = _estimation(
+        moments, rows, present, estimated_penalty=estimated_penalty, pooled=pooled
+    )
     found = estimation.last(moments, present)
     signed = fix_signs(found.model.components)
     shaped = replace(found.model, components=signed).shifted(origin)
@@ -71,7 +76,7 @@ def absorb(
 
 
 def _estimation(
-    moments: Moments, rows: Rows, model: LinearModel, *, estimated_penalty: bool
+    moments: Moments, rows: Rows, model: LinearModel, *, estimated_penalty: bool, pooled: bool
 ) -> Estimation:
     """How parameters follow from the sums: as they did in the fit of the first batch."""
     everyone = torch.arange(rows.n, device=rows.device)
@@ -89,6 +94,7 @@ def _estimation(
     return OwnEstimation(
         **vars(shared),
         prior=Prior.of(within, rows.d, total - moments.counts.shape[1], PRIOR_STRENGTH),
+        common=pooled,
         dims=tuple((model.spreads.along > model.spreads.noise.unsqueeze(-1)).sum(-1)[0].tolist()),
     )
 
