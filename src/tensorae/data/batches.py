@@ -84,8 +84,8 @@ class Batches:
 
     Notes
     -----
-    Every batch is checked: a missing, NaN or infinite value is an error that names the file, the
-    row and the column. Batches may be views of an array that was handed over: do not write to
+    Every batch is checked: an infinite value is an error that names the file, the row and the
+    column, and so is a missing or NaN one, but for estimators that take those. Batches may be views of an array that was handed over: do not write to
     them.
 
     Examples
@@ -116,6 +116,7 @@ class Batches:
         self._parts = find_parts(source, read_options)
         self._start, self._stop = 0, None  # type: tuple[int, int | None]
         self._scaling: Scaling | None = None
+        self._gapped = False
 
     @property
     def n_rows(self) -> int:
@@ -227,6 +228,20 @@ class Batches:
         batches._scaling = scaling
         return batches
 
+    @property
+    def gapped(self) -> bool:
+        """Whether NaN stands for missing values; else it is refused."""
+        return self._gapped
+
+    def with_gaps(self) -> Batches:
+        """The same rows, in which NaN stands for what is missing; infinity is still refused.
+
+        A ``LinearTAE`` asks for them like this; there is no need to do so for it.
+        """
+        batches = copy.copy(self)
+        batches._gapped = True
+        return batches
+
     def unchecked(self) -> Iterator[NDArray[Any]]:
         """Batches in which NaN stands for what is missing; nothing is refused or scaled."""
         blocks = (block for _, _, block in self._blocks(self.batch_rows))
@@ -328,7 +343,7 @@ class Batches:
         origins = _Origins(self.feature_names)
         blocks = origins.note(self._blocks(rows))
         for batch in cut_into_batches(blocks, rows, width, dtype):
-            origins.refuse_what_is_not_finite(batch)
+            origins.refuse_what_is_not_finite(batch, gapped=self._gapped)
             yield batch if self._scaling is None else self._scaling.apply(batch)
 
 
@@ -347,13 +362,14 @@ class _Origins:
             self._read += len(block)
             yield block
 
-    def refuse_what_is_not_finite(self, batch: Array) -> None:
+    def refuse_what_is_not_finite(self, batch: Array, *, gapped: bool) -> None:
         # NaN and inf survive a sum; a sum that only overflows is looked at more closely.
         with np.errstate(over="ignore", invalid="ignore"):
             finite = bool(np.isfinite(batch.sum()))
-        if not finite and not np.isfinite(batch).all():
-            row, column = np.argwhere(~np.isfinite(batch))[0]
-            self._refuse(self._begun + int(row), int(column), float(batch[row, column]))
+        if not finite:
+            bad = np.argwhere(np.isinf(batch) if gapped else ~np.isfinite(batch))
+            for row, column in bad[:1]:
+                self._refuse(self._begun + int(row), int(column), float(batch[row, column]))
         self._begun += len(batch)
         while len(self._blocks) > 1 and self._blocks[1][0] <= self._begun:
             del self._blocks[0]

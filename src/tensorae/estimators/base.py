@@ -425,7 +425,7 @@ class BaseTAE(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMixin, B
         sizes = torch.zeros(k, dtype=torch.int64, device=rows.device)
         loss = torch.zeros((), dtype=torch.float64, device=rows.device)
         with torch.no_grad(), rows.reading():
-            for place, x in rows.in_chunks(predictor.chunk_rows).chunks():
+            for place, x in rows.in_chunks(predictor.chunk_rows).observed_chunks():
                 best, costs = predictor.cheapest(x)
                 lowest = costs.double()
                 ones = torch.ones_like(lowest)

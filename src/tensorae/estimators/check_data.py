@@ -40,6 +40,8 @@ __all__ = [
     "check_rows",
     "check_sample_weight",
     "check_targets",
+    "column_label",
+    "nothing_observed",
 ]
 
 # Largest entries whose squares can still be summed over many rows.
@@ -57,7 +59,9 @@ def check_fitted(estimator: BaseEstimator) -> None:
         raise NotFittedError(str(error)) from None
 
 
-def check_rows(estimator: Any, X: Any, *, reset: bool, device: Any = None) -> Rows:
+def check_rows(
+    estimator: Any, X: Any, *, reset: bool, device: Any = None, gaps: bool = False
+) -> Rows:
     """Check data of shape (n, d) against an estimator.
 
     Parameters
@@ -69,13 +73,15 @@ def check_rows(estimator: Any, X: Any, *, reset: bool, device: Any = None) -> Ro
         True in ``fit``. Of Batches, each process of a group then takes its share of the rows.
     device : torch device or str, optional
         None means the CPU for arrays and the tensor's own device for tensors.
+    gaps : bool
+        Whether NaN stands for a missing value; else it is refused.
 
     Returns
     -------
     Rows
     """
     if isinstance(X, Batches):
-        return _check_batches(estimator, X, reset=reset, device=device)
+        return _check_batches(estimator, X, reset=reset, device=device, gaps=gaps)
 
     def validated(X: Any) -> Any:
         return validate_data(
@@ -83,7 +89,7 @@ def check_rows(estimator: Any, X: Any, *, reset: bool, device: Any = None) -> Ro
             ensure_all_finite=False,
         )  # fmt: skip
 
-    rows = _check_table(X, "X", device, validated, fitting=reset)
+    rows = _check_table(X, "X", device, validated, fitting=reset, gaps=gaps)
     if isinstance(X, Tensor):
         with _as_input_error():
             _check_n_features(estimator, X, reset=reset)
@@ -198,8 +204,12 @@ def check_labels_of(codes: Rows, labels: Any, n_clusters: int) -> Tensor:
     return values
 
 
-def _check_batches(estimator: Any, X: Batches, *, reset: bool, device: Any) -> StreamedRows:
+def _check_batches(
+    estimator: Any, X: Batches, *, reset: bool, device: Any, gaps: bool
+) -> StreamedRows:
     """Check batches, of which each process takes its share in a fit."""
+    if gaps:
+        X = X.with_gaps()
     if reset:
         X.check()
         estimator.n_features_in_ = X.n_features
@@ -208,7 +218,10 @@ def _check_batches(estimator: Any, X: Batches, *, reset: bool, device: Any) -> S
         _check_features(estimator, X)
     group = processes() if reset else Processes()
     share = X if group.alone else X.shard(group.rank, group.size)
-    return StreamedRows(share, group, check_device(device, CPU))
+    rows = StreamedRows(share, group, check_device(device, CPU))
+    if gaps and reset:
+        rows.find_gaps()
+    return rows
 
 
 def _learn_names(estimator: Any, names: list[str] | None) -> None:
@@ -242,19 +255,26 @@ def _refuse_with_batches(name: str, value: object, rows: Rows) -> None:
 
 
 def _check_table(
-    X: Any, name: str, device: Any, validated: Callable[[Any], Any], *, fitting: bool = False
+    X: Any,
+    name: str,
+    device: Any,
+    validated: Callable[[Any], Any],
+    *,
+    fitting: bool = False,
+    gaps: bool = False,
 ) -> Rows:
     """Check a table in memory; arrays go through scikit-learn's checks, ``validated``."""
     if isinstance(X, Tensor):
         tensor = _checked_tensor(X, name, check_device(device, X.device))
-        _refuse_what_is_not_finite(tensor, name, fitting=fitting)
-        return Rows(tensor, home=X.device)
+        gapped = _has_gaps(tensor, name, fitting=fitting, allowed=gaps)
+        return Rows(tensor, home=X.device, gapped=gapped)
     _refuse_what_is_no_table(X, name)
     with _as_input_error():
         array = validated(X)
-    _refuse_what_is_not_finite(array, name, getattr(X, "columns", None), fitting=fitting)
+    columns = getattr(X, "columns", None)
+    gapped = _has_gaps(array, name, columns, fitting=fitting, allowed=gaps)
     place = check_device(device, CPU)
-    return Rows(shared_tensor(array).to(place))
+    return Rows(shared_tensor(array).to(place), gapped=gapped)
 
 
 def _validated_alone(X: Any) -> Any:
@@ -396,26 +416,53 @@ def _check_two_dimensional(shape: tuple[int, ...], name: str) -> None:
     )
 
 
-def _refuse_what_is_not_finite(
-    values: Any, name: str, columns: Any = None, *, fitting: bool
-) -> None:
-    """Refuse an array or a tensor (n, d) with NaN or infinity, or that cannot be squared."""
+def _has_gaps(
+    values: Any, name: str, columns: Any = None, *, fitting: bool, allowed: bool
+) -> bool:
+    """Tell whether an array or a tensor (n, d) has NaN, where it may.
+
+    Refuse it where it may not, infinity, and what cannot be squared.
+    """
     # The extremes are NaN or infinite if any entry is, and need no second copy of the data.
     low, high = float(values.min()), float(values.max())
     if math.isfinite(low) and math.isfinite(high):
         _refuse_what_cannot_be_squared(max(-low, high), str(values.dtype), name, fitting=fitting)
-        return
+        return False
+    largest = 0.0
     for column in range(values.shape[1]):
         entries = values[:, column]
         entries = entries.cpu().numpy() if isinstance(entries, Tensor) else entries
-        bad = np.flatnonzero(~np.isfinite(entries))
+        missing = np.isnan(entries)
+        bad = np.flatnonzero(np.isinf(entries) | (missing & (not allowed)))
         if len(bad):
-            value = "NaN" if np.isnan(entries).any() else "infinity (inf)"
-            label = repr(str(columns[column])) if columns is not None else str(column)
-            raise InvalidInputError(
-                f"{name} contains {value} in column {label} ({len(bad)} row{'s' * (len(bad) > 1)}, "
-                f"the first is row {bad[0]}); NaN and inf must be dropped or imputed first."
+            value = "NaN" if missing.any() and not allowed else "infinity (inf)"
+            remedy = (
+                "replace inf by NaN, which counts as missing, or drop these rows"
+                if allowed
+                else "NaN and inf must be dropped or imputed first"
             )
+            raise InvalidInputError(
+                f"{name} contains {value} in column {column_label(columns, column)} ({len(bad)} "
+                f"row{'s' * (len(bad) > 1)}, the first is row {bad[0]}); {remedy}."
+            )
+        if missing.all() and fitting:
+            raise nothing_observed(column_label(columns, column), name)
+        if not missing.all():
+            largest = max(largest, float(np.nanmax(np.abs(entries))))
+    _refuse_what_cannot_be_squared(largest, str(values.dtype), name, fitting=fitting)
+    return True
+
+
+def nothing_observed(label: str, name: str = "X") -> InvalidInputError:
+    """Build the error for a column without values."""
+    return InvalidInputError(
+        f"{name} has no value at all in column {label}: nothing can be learned about it; drop it."
+    )
+
+
+def column_label(columns: Any, column: int) -> str:
+    """Name of a column, or its number."""
+    return repr(str(columns[column])) if columns is not None else str(column)
 
 
 def _refuse_what_cannot_be_squared(largest: float, dtype: str, name: str, *, fitting: bool) -> None:

@@ -22,6 +22,7 @@ from tensorae.estimators.check_data import (
     check_rows,
     check_sample_weight,
 )
+from tensorae.estimators.check_gaps import fill_gaps
 from tensorae.estimators.check_parameters import (
     check_integer,
     check_number,
@@ -32,6 +33,7 @@ from tensorae.estimators.check_parameters import (
 from tensorae.estimators.kept_sums import CPU, KeepsSums, as_array
 from tensorae.exceptions import InvalidInputError, InvalidParameterError
 from tensorae.linear.choice import solve_by_evidence
+from tensorae.linear.gap_predictor import GapPredictor
 from tensorae.linear.incremental import absorb
 from tensorae.linear.model import LinearModel
 from tensorae.linear.predictor import LinearPredictor
@@ -256,7 +258,7 @@ class LinearTAE(KeepsSums):
         LinearTAE
             Itself.
         """
-        rows = check_rows(self, X, reset=True, device=self.device)
+        rows = self._check_rows(X, reset=True)
         wishes = linear_wishes(self.get_params(deep=False), rows)
         options = wishes.options
         rng = check_seed(self.random_state, rows.processes)
@@ -273,6 +275,8 @@ class LinearTAE(KeepsSums):
         if checkpoint is not None:
             self._warn_of_starts(known, options.n_init)
             kept, rng = self._checkpoint(rows, checkpoint, checkpoint_every, rng, known)
+        if rows.gapped:
+            rows = fill_gaps(self, rows, options.n_clusters)
         # A third faster than no_grad where data is small and most of the time goes into calls.
         with torch.inference_mode(), rows.reading():
             resume = None if kept is None else kept.resume
@@ -346,7 +350,7 @@ class LinearTAE(KeepsSums):
             self.n_iter_ = 1
             self._kept_sums(CPU)  # says at once where it cannot go on
             return self
-        rows = check_rows(self, X, reset=False, device=self.device)
+        rows = self._check_rows(X, reset=False)
         if rows.streamed:
             raise InvalidInputError(
                 "X must be a table in memory for partial_fit, got Batches; use fit for them, or "
@@ -414,11 +418,15 @@ class LinearTAE(KeepsSums):
     def _n_features_out(self) -> int:
         return int(self.components_.shape[1])
 
+    def _check_rows(self, X: Any, *, reset: bool) -> Rows:
+        return check_rows(self, X, reset=reset, device=self.device, gaps=True)
+
     def _predictor(self, rows: Rows) -> LinearPredictor:
         size = self.batch_size
         if size is not None:  # it may have been set after the fit
             size = check_integer("batch_size", size, low=1)
-        return LinearPredictor.of_published(
+        kind = GapPredictor if rows.gapped else LinearPredictor
+        return kind.of_published(
             rows.device,
             centers=self.cluster_centers_,
             components=self.components_,

@@ -22,6 +22,7 @@ import torch
 from torch import Tensor
 
 from tensorae.linear.covariances import pooling_strengths, unbiased_spectrum
+from tensorae.linear.marginals import Marginals
 from tensorae.linear.moments import Moments
 from tensorae.linear.span import Span
 
@@ -141,6 +142,8 @@ class Denoiser:
             # No noise, or no member to spare that would tell anything about variances.
             return x.clone()
         noisy = self._clusters.with_noise(noise_variance, contained=fitted_on_noisy)
+        if bool(x.isnan().any()):
+            return noisy.pulled_with_gaps(x, noise_variance)
         return x - noisy.pull(x, noise_variance)
 
     def noise_variance(self) -> float:
@@ -234,6 +237,32 @@ class _Gaussians:
             moves[rows] += posterior[rows, j, None] * shrunk
         pulls = posterior * (noise / self.rest)
         return moves @ self.basis.mT + pulls.sum(1, keepdim=True) * outside - pulls @ outer_centers
+
+    def pulled_with_gaps(self, x: Tensor, noise: float) -> Tensor:
+        """Clean rows (n, d) behind what noisy ones show, with what they do not show filled in.
+
+        A row with conditional means in its gaps is pulled by what is observed alone, so that the
+        same formula holds for each cluster.
+        """
+        clusters, z = self.marginals(), x - self.origin
+        distances, volumes = clusters.distances(z)
+        shares = torch.softmax(self.log_weights[:, None] - (volumes + distances) / 2, dim=0)
+        clean = torch.zeros_like(x)
+        for j, share in enumerate(shares):
+            likely = (share > NEGLIGIBLE).nonzero().squeeze(1)
+            axes, off = clusters.components[j], 1 / clusters.noise[j]
+            for rows, form in clusters[j : j + 1].solved(z[likely]):
+                offsets, places = form.filled()[0], likely[rows]
+                along = (offsets @ axes.mT) * (1 / clusters.along[j] - off)
+                pulled = offsets - noise * (off * offsets + along @ axes)
+                clean[places] += share[places, None] * (self.centers[j] + pulled)
+        return clean + self.origin
+
+    def marginals(self) -> Marginals:
+        """The same as clusters that can be asked about rows with gaps."""
+        whole = self.basis.shape[0] == self.basis.shape[1]
+        rest = self.variances.mean(1) if whole else self.rest
+        return Marginals(self.centers, (self.basis @ self.axes).mT, self.variances, rest)
 
     def posterior(self, x: Tensor) -> Tensor:
         """P(j|x), shape (n, k)."""

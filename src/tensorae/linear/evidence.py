@@ -17,6 +17,7 @@ import torch
 from torch import Tensor
 
 from tensorae.linear.density import n_parameters
+from tensorae.linear.gaps import gapped_costs, log_correction
 from tensorae.linear.model import LinearModel
 from tensorae.linear.update import Parameters
 from tensorae.rows.rows import ACCURATE, Rows
@@ -72,13 +73,19 @@ class Evidence:
 
 
 def log_joint(model: LinearModel, parameters: Parameters, x: Tensor) -> Tensor:
-    """Log of weight times density (m, k) of rows (m, d) in each cluster of one start."""
-    costs = model.costs(x)
+    """Log of weight times density (m, k) of rows (m, d) in each cluster of one start.
+
+    Where values are missing (NaN), the density is that of the others.
+    """
+    holes = x.isnan()
+    gapped = bool(holes.any())
+    costs = gapped_costs(model, x) if gapped else model.costs(x)
     if model.spreads is not None:
         return -costs / 2
     context = parameters.context(step=1.0)
-    noise = 2 * context.noise_variance
-    return context.log_weights - costs / noise - parameters.log_normalizer()
+    noise = context.noise_variance
+    joint = context.log_weights - costs / (2 * noise) - parameters.log_normalizer()
+    return joint + holes.sum(1, keepdim=True) * log_correction(noise) if gapped else joint
 
 
 def evidence_of(
@@ -110,7 +117,7 @@ def evidence_of(
     model, k = parameters.model, parameters.counts.shape[-1]
     likelihood, entropy = torch.zeros(2, dtype=ACCURATE, device=rows.device)
     sizes = torch.zeros(k, dtype=ACCURATE, device=rows.device)
-    for place, x in rows.chunks():
+    for place, x in rows.observed_chunks():
         joint = log_joint(model, parameters, x.to(ACCURATE))
         weights = torch.ones_like(joint[:, 0])
         if rows.weights is not None:

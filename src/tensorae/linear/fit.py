@@ -15,6 +15,8 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from tensorae.linear.first_fill import filled_by_neighbors
+from tensorae.linear.gap_sweep import GapSweep
 from tensorae.linear.loop import Alternation, Observer
 from tensorae.linear.model import LinearModel
 from tensorae.linear.moments import Moments
@@ -42,6 +44,8 @@ BATCH_BYTES = 48_000_000
 MANY_ROWS = 20
 # Share of the data's variance that double precision can no longer tell from zero.
 VARIANCE_FLOOR = 1e-13
+# The same where matrices of such variances have to be inverted, too.
+GAPPED_FLOOR = 1e-10
 
 
 class Fit:
@@ -70,7 +74,7 @@ class Fit:
         n_scores = options.n_clusters * (options.latent_dim + 1)
         itemsize = torch.finfo(rows.dtype).bits // 8
         chunk_rows = options.chunk_rows or cached_rows(rows.d, n_scores, itemsize)
-        self.rows = rows = rows.in_chunks(chunk_rows).centered()
+        rows = rows.in_chunks(chunk_rows).centered()
         n_features = rows.d if span is None else span.axes.shape[1]
         wanted = min(SAMPLE_ROWS_PER_CLUSTER * options.n_clusters, SAMPLE_ENTRIES // rows.d)
         size = most_sampled or min(max(wanted, SAMPLE_ROWS[0]), SAMPLE_ROWS[1])
@@ -81,7 +85,13 @@ class Fit:
         self.direction = direction
         # Starts are searched for where the rows are in memory: all of them, or a sample.
         self.in_memory = rows.collected(2 * size)
+        whole = self.in_memory.n <= 2 * size and not self.in_memory.streamed
+        if rows.gapped and whole:
+            self.in_memory = filled_by_neighbors(self.in_memory)
+        self.rows = rows if rows.streamed else self.in_memory
         self.sample = self.in_memory.sample(direction, size, rng.uniform())
+        if rows.gapped and not whole:
+            self.sample = filled_by_neighbors(self.sample)
         self.n_features, self.n_evidence = n_features, rows.evidence()
         self._within: dict[int, Tensor] = {}
         self.estimation = self._estimation()
@@ -97,7 +107,8 @@ class Fit:
         """How parameters follow from moments."""
         o, x, weights = self.options, self.sample.data, self.sample.all_weights()
         spread = (weights @ x.square().sum(1)) / weights.sum()
-        floor = max(VARIANCE_FLOOR * float(spread) / x.shape[1], torch.finfo(ACCURATE).tiny ** 0.5)
+        share = GAPPED_FLOOR if self.rows.gapped else VARIANCE_FLOOR
+        floor = max(share * float(spread) / x.shape[1], torch.finfo(ACCURATE).tiny ** 0.5)
         shared = Estimation(
             latent_dim=o.latent_dim,
             n_features=self.n_features,
@@ -149,7 +160,7 @@ class Fit:
         loop = self.alternation(self.rows)
         state = None if resume is None else resume(loop.restored, self.rows.device)
         if state is None:
-            state = loop.init(cheapest(self.rows, model)[0])
+            state = loop.init(cheapest(self.rows, model)[0], model)
         return loop.run(state, observe)[0]
 
     def run_all(self, rows: Rows, starts: list[LinearModel]) -> tuple[Run, list[float]]:
@@ -160,8 +171,8 @@ class Fit:
         objectives: list[float] = []
         for models in starts:
             for batch in torch.arange(models.centers.shape[0]).split(size):
-                labels = cheapest(rows, models[batch.to(rows.device)])[0]
-                runs = alternation.run(alternation.init(labels))
+                some = models[batch.to(rows.device)]
+                runs = alternation.run(alternation.init(cheapest(rows, some)[0], some))
                 objectives += [run.objective for run in runs]
                 # Only the best keeps its sums, which are the bulk of a run.
                 finalists = [min(finalists + runs, key=lambda run: run.objective)]
@@ -218,11 +229,13 @@ class Fit:
     def _exact_moments(self, run: Run) -> Moments:
         """Sums about the clusters' own means, also where tabulated ones are about the data's."""
         k, rule = self.options.n_clusters, self.options.rule
-        sweep = ChunkSweep(self.rows)
+        sweep = GapSweep(self.rows) if self.rows.gapped else ChunkSweep(self.rows)
         if rule.probabilistic:
             unkept = torch.zeros(1, 0, k, dtype=self.rows.dtype, device=self.rows.device)
             context = run.parameters.context(step=1.0)
             return sweep.soft_pass(run.parameters.model, unkept, rule, context).moments
+        if isinstance(sweep, GapSweep):
+            return sweep.expected(run.parameters.model, run.labels[None])
         tabulated = fits_table(self.in_memory, 1, k)
         return sweep.moments(run.labels[None], k) if tabulated else run.moments
 

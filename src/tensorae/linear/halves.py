@@ -38,12 +38,12 @@ def compare_halves(search: Search, rows: Rows, order: Tensor, run: Run) -> tuple
         Mean log-density of the rows that a fit has not seen, by weight.
     """
     weights, found, held_out = rows.all_weights(), [], 0.0
-    x = rows.map(lambda part: part.to(ACCURATE))
+    x = rows.observed().to(ACCURATE)
     for half in (0, 1):
         seen, unseen = order[half::2], order[1 - half :: 2]
         if not len(seen) or not len(unseen):
             return 1.0, float("nan")
-        part = Rows(rows.select(seen), weights[seen])
+        part = rows.subset(seen)
         fitted = search.raced(part, run.labels[seen][None])
         joint = log_joint(fitted.parameters.model[0], fitted.parameters[0], x)
         found.append(joint.argmax(1))

@@ -13,6 +13,8 @@ from dataclasses import replace
 import torch
 from torch import Tensor
 
+from tensorae.linear.gaps import add_expected
+from tensorae.linear.marginals import Marginals
 from tensorae.linear.model import LinearModel
 from tensorae.linear.moments import Moments
 from tensorae.linear.own_spreads import PRIOR_STRENGTH, OwnEstimation, Prior
@@ -64,7 +66,7 @@ def absorb(
     rows = rows.moved(origin, dtype=ACCURATE)
     present = replace(model.to(ACCURATE).as_start(), centers=moments.references - origin)
     moments = _decayed(moments, present.centers, decay)
-    _add(moments, rows, cheapest(rows, present)[0][0])
+    _add(moments, rows, present, cheapest(rows, present)[0])
     estimation = _estimation(
         moments, rows, present, estimated_penalty=estimated_penalty, pooled=pooled
     )
@@ -84,7 +86,7 @@ def _estimation(
         latent_dim=model.components.shape[-2],
         n_features=rows.d,
         latent_penalty=None if estimated_penalty else float(model.latent_penalty),
-        directions=Directions(rows.select(everyone), rows.all_weights()),
+        directions=Directions(rows.select(everyone).nan_to_num(0.0), rows.all_weights()),
         variance_floor=torch.finfo(ACCURATE).tiny ** 0.5,
     )
     if model.spreads is None:
@@ -125,10 +127,15 @@ def _decayed(moments: Moments, centers: Tensor, decay: float) -> Moments:
     return Moments.about_means(counts, centers, moments.seconds * share[..., None, None])
 
 
-def _add(moments: Moments, rows: Rows, labels: Tensor) -> None:
-    """Add all rows to the sums of their clusters."""
-    for place, part in rows.chunks():
+def _add(moments: Moments, rows: Rows, model: LinearModel, labels: Tensor) -> None:
+    """Add all rows to the sums of their clusters, by labels (1, n); with gaps what is expected."""
+    marginals = Marginals.of(model) if rows.gapped else None
+    for place, part in rows.observed_chunks():
         flat = torch.ones_like(part[:, 0]) if rows.weights is None else rows.weights[place]
-        for j in labels[place].unique().tolist():
-            members = labels[place] == j
+        if marginals is not None:
+            members = torch.nn.functional.one_hot(labels[:, place].long(), len(model.centers[0]))
+            add_expected(moments, marginals, part, members * flat.unsqueeze(1))
+            continue
+        for j in labels[0, place].unique().tolist():
+            members = labels[0, place] == j
             moments.add((0, j), part[members], flat[members])

@@ -20,6 +20,9 @@ from torch import Tensor
 
 from tensorae._fields import MisfitError
 from tensorae.assignment import RULES, Rule
+from tensorae.linear.gap_sweep import GapSweep
+from tensorae.linear.gaps import log_correction
+from tensorae.linear.model import LinearModel
 from tensorae.linear.moments import Moments
 from tensorae.linear.pruning import PrunedSweep
 from tensorae.linear.runs import Course, Run, State, longer, positions
@@ -109,9 +112,14 @@ class Alternation:
             sweep=self._sweep(1),
         )
 
-    def init(self, labels: Tensor) -> State:
-        """First sums and parameters, with no cluster empty: equal ones would never part again."""
+    def init(self, labels: Tensor, model: LinearModel | None = None) -> State:
+        """First sums and parameters, with no cluster empty: equal ones would never part again.
+
+        ``model`` is where the labels are from, which tells what may be in the gaps of rows.
+        """
         sweep = self._sweep(labels.shape[0])
+        if model is not None and isinstance(sweep, GapSweep):
+            sweep.begin_with(model)
         labels = labels.clone()
         moments = sweep.moments(labels, self.n_clusters)
         parameters = self._shared(self.estimation.first(moments))
@@ -120,7 +128,8 @@ class Alternation:
             moments = self._refilled(sweep, Assigned(labels, moments, still), parameters).moments
             parameters = self._shared(self.estimation.first(moments))
         courses = (Course(),) * len(labels)
-        if self.rule.hard:
+        # Sums of filled rows say nothing about the likelihood of what is observed.
+        if self.rule.hard and not self.rows.gapped:
             courses = longer(courses, loss=parameters.loss, objective=parameters.objective)
         members = labels if self.rule.hard else self._softened(labels)
         starts = tuple(range(len(labels)))
@@ -199,6 +208,8 @@ class Alternation:
 
     def _sweep(self, n_starts: int) -> Sweep:
         """Pick the sweep that is fastest for this size of data."""
+        if self.rows.gapped:
+            return GapSweep(self.rows)
         if fits_table(self.rows, n_starts, self.n_clusters, soft=not self.rule.hard):
             return TableSweep(self.rows)
         prunable = not self.rows.streamed and not self.estimation.own
@@ -252,8 +263,10 @@ class Alternation:
 
     def _objective(self, assigned: Assigned, parameters: Parameters, before: Parameters) -> Tensor:
         """What is minimised (r,)."""
-        if self.rule.probabilistic and assigned.evidence is not None:
+        if (self.rule.probabilistic or self.rule.hard) and assigned.evidence is not None:
             likelihood = assigned.evidence - self.rows.total * before.log_normalizer()
+            if self.rows.gapped and not self.estimation.own:
+                likelihood += self.rows.lacking * log_correction(before.noise_variance)
             return before.regularizer - likelihood
         return parameters.objective
 
@@ -266,12 +279,12 @@ class Alternation:
             return assigned.moved <= VERTEX_TOLERANCE
         last = [course.objective[-1:] or (float("inf"),) for course in state.courses]
         fall = objective.new_tensor(last).squeeze(1) - objective
-        if self.rule.probabilistic or self.estimation.maximises_likelihood:
+        if self.rule.probabilistic or self.estimation.maximises_likelihood or self.rows.gapped:
             slight = fall <= self.tol * self.rows.total * self.rows.d
         else:
             slight = fall <= self.tol * parameters.loss
-        if not self.rule.hard:
-            return slight
+        if not self.rule.hard or self.rows.gapped:
+            return state.sweep.confirms(slight)
         still = parameters.objective >= state.parameters.objective
         return slight | (assigned.moved == 0) & still
 
@@ -279,6 +292,8 @@ class Alternation:
         """Close Options 1 and 2 by exact steps, which S has come next to (Theorem 2.2, i)."""
         lloyd = replace(self, rule=RULES["lloyd"])
         labels = [cheapest(self.rows, run.parameters.model)[0] for run in runs]
+        if self.rows.gapped:  # then the closing steps minimise something else: a likelihood
+            runs = [replace(run, course=replace(run.course, objective=())) for run in runs]
         return [
             replace(
                 last,

@@ -67,12 +67,15 @@ class LinearModel:
         λ, one per start; where spreads are own, it plays no part in the costs.
     spreads : Spreads or None
         None where all clusters share one.
+    noise : Tensor of shape (...) or None
+        s², the noise of a shared spread, where it is known: only costs of rows with gaps need it.
     """
 
     centers: Tensor
     components: Tensor
     latent_penalty: Tensor
     spreads: Spreads | None = None
+    noise: Tensor | None = None
 
     @classmethod
     def nearest(cls, centers: Tensor) -> LinearModel:
@@ -156,7 +159,8 @@ class LinearModel:
         """All numbers of it."""
         spreads = self.spreads
         own = [] if spreads is None else [spreads.noise, spreads.along, spreads.offsets]
-        return [self.centers, self.components, self.latent_penalty, *own]
+        shared = [] if self.noise is None else [self.noise]
+        return [self.centers, self.components, self.latent_penalty, *own, *shared]
 
     def as_start(self) -> LinearModel:
         """Return the same model as a batch of one start."""
@@ -176,6 +180,7 @@ class LinearModel:
             change(self.components),
             change(self.latent_penalty),
             None if self.spreads is None else self.spreads.each(change),
+            None if self.noise is None else change(self.noise),
         )
 
 

@@ -186,6 +186,15 @@ class Moments:
         self.squares += products.diagonal(dim1=-2, dim2=-1).sum(-1, dtype=self.squares.dtype)
         self.seconds += products
 
+    def add_to(self, clusters: slice, counts: Tensor, sums: Tensor, seconds: Tensor) -> None:
+        """Add to some clusters, counted through all starts: (J,), (J, d) and (J, d, d)."""
+        self.forget_means()
+        d = self.sums.shape[-1]
+        self.counts.view(-1)[clusters] += counts
+        self.sums.view(-1, d)[clusters] += sums
+        self.squares.view(-1)[clusters] += seconds.diagonal(dim1=-2, dim2=-1).sum(-1)
+        self.seconds.view(-1, d, d)[clusters] += seconds
+
     def reference_of(self, clusters: Tensor) -> Tensor:
         """References (m, d) of clusters (m,), counted through all starts."""
         return self.references.reshape(-1, self.references.shape[-1]).index_select(0, clusters)

@@ -81,21 +81,23 @@ class LinearPredictor:
             )
             along = torch.where(counted, spreads, rest[:, None])
             own = Spreads.of_variances(rest, along, shares.log(), d)
-        model = LinearModel(points - shift, axes, penalty, own)
         # The noise variance of section 5's model is the mean cost per number in X.
-        costs = rest * (d - h) + penalty * spreads.sum(1)
+        noise = shares @ (rest * (d - h) + penalty * spreads.sum(1)) / d
+        floor = torch.finfo(ACCURATE).tiny ** 0.5
+        known = noise.clamp(min=floor) if own is None else None
+        model = LinearModel(points - shift, axes, penalty, own, noise=known)
         return cls(
             model=model,
             folded=model.fold(),
             shift=shift,
             log_weights=shares.log(),
-            noise_variance=(shares @ costs) / d,
+            noise_variance=noise,
             chunk_rows=chunk_rows or cached_rows(d, len(points) * (h + 1)),
         )
 
     def costs(self, x: Tensor) -> Tensor:
         """Costs (m, k) of rows (m, d)."""
-        return self.folded.costs(x.to(ACCURATE) - self.shift)
+        return self.folded.costs(self._moved(x))
 
     def cheapest(self, x: Tensor) -> tuple[Tensor, Tensor]:
         """Label and smallest cost (m,) of rows (m, d)."""
@@ -117,7 +119,7 @@ class LinearPredictor:
 
     def encode(self, x: Tensor, labels: Tensor) -> Tensor:
         """Codes (m, h) of rows (m, d) under the named autoencoders."""
-        return self.model.encode(x.to(ACCURATE) - self.shift, labels)
+        return self.model.encode(self._moved(x), labels)
 
     def decode(self, codes: Tensor, labels: Tensor) -> Tensor:
         """Points (m, d) of codes (m, h) under the named autoencoders."""
@@ -150,6 +152,10 @@ class LinearPredictor:
         k, h = self.model.components.shape[:2]
         off = self.noise_variance.expand(k)
         return off, (off / self.model.latent_penalty).unsqueeze(1).expand(k, h)
+
+    def _moved(self, x: Tensor) -> Tensor:
+        """Rows (m, d) in the coordinates of the model."""
+        return x.to(ACCURATE) - self.shift
 
     @cached_property
     def _single(self) -> FoldedModel:

@@ -91,7 +91,8 @@ def solve(
 
 def is_wide(rows: Rows, h: int) -> bool:
     """Tell whether rows in memory span so little that turning the space pays."""
-    return not rows.streamed and rows.d >= LARGE_WIDTH and rows.d > 2 * max(rows.n, h)
+    turnable = not rows.streamed and not rows.gapped
+    return turnable and rows.d >= LARGE_WIDTH and rows.d > 2 * max(rows.n, h)
 
 
 def _solve_in_span(
@@ -273,9 +274,8 @@ class Search(Fit):
         k = self.options.n_clusters
         names = labels[labels >= 0].unique()
         known = (labels >= 0).nonzero().squeeze(1)
-        weights = None if self.rows.weights is None else self.rows.weights[known]
-        labelled = Rows(self.rows.select(known), weights)
-        moments = ChunkSweep(labelled.accurate_if_small()).moments(labels[known][None], k)
+        labelled = self.rows.subset(known).accurate_if_small()
+        moments = ChunkSweep(labelled).moments(labels[known][None], k)
         parameters = self.estimation.first(moments)
         centers = parameters.model.centers.to(self.rows.dtype)
         if names.numel() < k:

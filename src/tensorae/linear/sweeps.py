@@ -20,11 +20,21 @@ import torch
 from torch import Tensor
 
 from tensorae.assignment import AssignmentContext, Rule, shares
+from tensorae.linear.gaps import gapped_costs
 from tensorae.linear.model import FoldedModel, LinearModel, winners
 from tensorae.linear.moments import Moments, Movers, positive
 from tensorae.rows.rows import ACCURATE, CACHED_BYTES, Rows
 
-__all__ = ["Assigned", "ChunkSweep", "Sweep", "TableSweep", "cheapest", "fits_table"]
+__all__ = [
+    "Assigned",
+    "ChunkSweep",
+    "Sweep",
+    "TableSweep",
+    "change_of",
+    "cheapest",
+    "fits_table",
+    "updated",
+]
 
 # Tabulated products pay while the one matrix product stays around a millisecond.
 TABLE_WORK = 20_000_000
@@ -47,7 +57,8 @@ class Assigned:
     entropy : Tensor of shape (r,) or None
         Mean entropy of a row of S; None for labels.
     evidence : Tensor of shape (r,) or None
-        Sum of log evidences; zero for rules without a likelihood.
+        Sum of log evidences; zero for rules without a likelihood, None where labels and sums tell
+        the objective.
     """
 
     members: Tensor
@@ -82,6 +93,10 @@ class Sweep(ABC):
         self, labels: Tensor, moments: Moments, rows: Tensor, to: tuple[int, int]
     ) -> Moments:
         """Move ``rows`` of start ``to[0]`` into cluster ``to[1]``; labels change in place."""
+
+    def confirms(self, slight: Tensor) -> Tensor:
+        """Which of the starts (r,) that gained little in the last pass have come to rest."""
+        return slight
 
     @abstractmethod
     def keep_starts(self, starts: Tensor) -> None:
@@ -146,9 +161,9 @@ class TableSweep(_WithoutMemory):
         self, model: LinearModel, assignments: Tensor, rule: Rule, context: AssignmentContext
     ) -> Assigned:
         """Update S by ``rule`` and sum anew."""
-        new, entropies, evidence = _updated(rule, model.costs(self.x), assignments, context)
+        new, entropies, evidence = updated(rule, model.costs(self.x), assignments, context)
         weights = self.rows.all_weights().to(new.dtype)
-        change = _change(rule, new, assignments)
+        change = change_of(rule, new, assignments)
         entropy = entropies @ weights / self.rows.total
         return Assigned(new, self._sum(new.mT), change, entropy, evidence @ weights)
 
@@ -212,11 +227,11 @@ class ChunkSweep(_WithoutMemory):
             costs = folded.costs(x)
             # Where there is no room for S, the rule is one that needs no previous one.
             old = assignments[:, place] if kept else costs
-            results = _updated(rule, costs, old, context.to(costs.dtype))
+            results = updated(rule, costs, old, context.to(costs.dtype))
             new, entropies, log_density = (result.to(x.dtype) for result in results)
             weights = self.rows.weights
             flat = x.new_ones(x.shape[0]) if weights is None else weights[place]
-            change = torch.maximum(change, _change(rule, new, old))
+            change = torch.maximum(change, change_of(rule, new, old))
             entropy += entropies @ flat / self.rows.total
             evidence += log_density @ flat
             if kept:
@@ -300,10 +315,15 @@ def cheapest(rows: Rows, model: LinearModel) -> tuple[Tensor, Tensor]:
 
     ``predict`` does the same with the published numbers.
     """
-    folded = model.working(rows.dtype).fold()
     shape = (*model.centers.shape[:-2], rows.n)
     labels = torch.empty(shape, dtype=torch.int32, device=rows.device)
     costs = torch.empty(shape, dtype=rows.dtype, device=rows.device)
+    if rows.gapped:
+        for place, x in rows.observed_chunks():
+            found = gapped_costs(model, x).min(-1)
+            labels[..., place], costs[..., place] = found.indices.int(), found.values.to(rows.dtype)
+        return labels, costs
+    folded = model.working(rows.dtype).fold()
     for place, x in rows.chunks():
         labels[..., place], best = winners(folded.scores(x))
         costs[..., place] = folded.costs_of(best, x)
@@ -337,14 +357,14 @@ def _changes(scores: Tensor, old: Tensor) -> tuple[Tensor, Tensor, Tensor]:
     return starts, columns, scores[starts, :, columns].argmax(-1)
 
 
-def _change(rule: Rule, new: Tensor, old: Tensor) -> Tensor:
+def change_of(rule: Rule, new: Tensor, old: Tensor) -> Tensor:
     """Largest change (r,) of an entry of S; infinite where nobody asks, since a likelihood does."""
     if rule.probabilistic:
         return new.new_full(new.shape[:1], torch.inf)
     return (new - old).abs().amax((-2, -1))
 
 
-def _updated(
+def updated(
     rule: Rule, costs: Tensor, previous: Tensor, context: AssignmentContext
 ) -> tuple[Tensor, Tensor, Tensor]:
     """New assignments (r, m, k), their entropies (r, m), and log evidences (r, m) or zeros."""

@@ -99,7 +99,11 @@ class Parameters:
         if "along" in rest:
             spreads = Spreads(**{field.name: rest.pop(field.name) for field in fields(Spreads)})
         model = LinearModel(
-            rest.pop("centers"), rest.pop("components"), rest.pop("latent_penalty"), spreads
+            rest.pop("centers"),
+            rest.pop("components"),
+            rest.pop("latent_penalty"),
+            spreads,
+            noise=rest["noise_variance"] if spreads is None else None,
         )
         return cls(model=model, n_features=n_features, **rest)
 
@@ -303,7 +307,7 @@ class Estimation:
             # At the best noise variance for the assignments.
             objective = members * (_log_volume(noise, penalty, h, d) + d / 2)
         return Parameters(
-            model=LinearModel(found.centers, subspaces.components, penalty),
+            model=LinearModel(found.centers, subspaces.components, penalty, noise=noise),
             variances=subspaces.variances,
             counts=moments.counts,
             traces=found.traces,

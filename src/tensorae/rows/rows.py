@@ -10,6 +10,7 @@ import hashlib
 import warnings
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, nullcontext
+from functools import cached_property
 from typing import Any, Self
 
 import numpy as np
@@ -48,6 +49,10 @@ class Rows:
         and results go back as such.
     places : Tensor of shape (n,), optional
         Where these rows are in those that they were drawn from.
+    gapped : bool
+        Whether NaN in ``data`` stands for a missing value.
+    holes : Tensor of shape (n, d), optional
+        Where values are missing, if ``data`` has others in their place: see ``filled``.
 
     Attributes
     ----------
@@ -78,8 +83,11 @@ class Rows:
         chunk_rows: int | None = None,
         home: torch.device | None = None,
         places: Tensor | None = None,
+        gapped: bool = False,
+        holes: Tensor | None = None,
     ) -> None:
         self.data, self.home, self.places = data, home, places
+        self.gapped, self.holes = gapped or holes is not None, holes
         self.device, self.dtype = data.device, data.dtype
         self.n, self.d = data.shape
         self.count = self.n
@@ -92,6 +100,7 @@ class Rows:
         # Sums of rows that all count once need fewer products.
         counted = weights is None or bool((weights == 1).all())
         self.weights = None if counted else weights
+        self.__dict__.pop("lacking", None)
         self.total = float(self.count) if weights is None else float(weights.double().sum())
 
     # The same rows, seen otherwise ----------------------------------------------------------------
@@ -135,6 +144,24 @@ class Rows:
         small = self.count * self.d <= SMALL_DATA
         return self.moved(self.shift, self.unit, dtype=ACCURATE if small else self.dtype)
 
+    def filled(self, values: Tensor) -> Self:
+        """Return the same rows with values (d,) or (n, d) where some are missing.
+
+        They are there for whatever cannot do with gaps; ``observed_chunks`` still has the gaps.
+        """
+        rows = copy.copy(self)
+        rows.holes = self.data.isnan() if self.holes is None else self.holes
+        rows.data = torch.where(rows.holes, values.to(self.data.dtype), self.data)
+        rows._ready = rows._moved_at_once()
+        return rows
+
+    def subset(self, indices: Tensor, weights: Tensor | None = None) -> Rows:
+        """Some rows, as they are handed out; with weights (m,) of their own if given."""
+        if weights is None and self.weights is not None:
+            weights = self.weights[indices]
+        holes = None if self.holes is None else self.holes[indices]
+        return Rows(self.select(indices), weights, places=indices, holes=holes)
+
     def collected(self, most: int) -> Rows:  # noqa: ARG002
         """Return all rows of all processes in memory where they are no more than ``most``."""
         return self
@@ -153,13 +180,13 @@ class Rows:
         order = keys.argsort(stable=True)
         order = order[weights[order] > 0]
         if order.numel() <= size:
-            return Rows(self.select(order), weights[order], places=order)
+            return self.subset(order)
         cumulative = weights[order].cumsum(0, dtype=torch.float64)
         grid = torch.arange(size, device=self.device, dtype=torch.float64) + offset
         picks = torch.searchsorted(cumulative, grid * (cumulative[-1] / size), right=True)
         places = order[picks.clamp_(max=order.numel() - 1)]
         share = weights.new_full((size,), float(cumulative[-1]) / size)
-        return Rows(self.select(places), share, places=places)
+        return self.subset(places, share)
 
     # Passes ---------------------------------------------------------------------------------------
 
@@ -171,6 +198,40 @@ class Rows:
                 yield place, self._as_moved(self.data[place])
             else:
                 yield place, self._ready[place]
+
+    def observed_chunks(self) -> Iterator[tuple[slice, Tensor]]:
+        """Yield ``(slice, x (m, d))`` with NaN where a value is missing."""
+        for place, x in self.chunks():
+            yield place, x if self.holes is None else x.masked_fill(self.holes[place], torch.nan)
+
+    def observed(self) -> Tensor:
+        """All rows (n, d), with NaN where a value is missing."""
+        x = self.map(lambda x: x)
+        return x if self.holes is None else x.masked_fill(self.holes, torch.nan)
+
+    @cached_property
+    def lacking(self) -> float:
+        """Weight of all missing values."""
+        found = torch.zeros((), dtype=ACCURATE, device=self.device)
+        for place, x in self.observed_chunks():
+            counts = x.isnan().sum(1).to(ACCURATE)
+            found += counts.sum() if self.weights is None else self.weights[place].double() @ counts
+        self.add_up(found)
+        return float(found)
+
+    def observed_means(self) -> tuple[Tensor, Tensor, int]:
+        """Mean (d,) of the values that are there, their weight (d,), and rows without any."""
+        total, weight = torch.zeros(2, self.d, dtype=ACCURATE, device=self.device)
+        empty = torch.zeros((), dtype=torch.long, device=self.device)
+        for place, x in self.observed_chunks():
+            there = ~x.isnan()
+            share = torch.ones_like(x[:, 0]) if self.weights is None else self.weights[place]
+            weighted = there * share.unsqueeze(1)
+            total += torch.where(there, x * weighted, 0).sum(0)
+            weight += weighted.sum(0)
+            empty += (~there.any(1)).sum()
+        self.add_up(total, weight, empty)
+        return total / torch.where(weight > 0, weight, 1), weight, int(empty)
 
     def map(
         self,

@@ -7,9 +7,10 @@ Shapes: n rows of this process, d features, m rows of a chunk, q wanted numbers.
 
 from __future__ import annotations
 
+import copy
 from collections.abc import Iterator
 from contextlib import AbstractContextManager, nullcontext
-from typing import Any, Protocol
+from typing import Any, Protocol, Self
 
 import numpy as np
 import torch
@@ -42,6 +43,10 @@ class BatchSource(Protocol):
     def prefetch(self) -> int:
         """Batches that are read ahead in the background."""
 
+    @property
+    def gapped(self) -> bool:
+        """Whether NaN stands for missing values in them."""
+
     def __iter__(self) -> Iterator[np.ndarray]:
         """Yield arrays (m, d)."""
 
@@ -71,11 +76,36 @@ class StreamedRows(Rows):
         self.dtype = torch.float32 if source.dtype == np.float32 else ACCURATE
         self.chunk_rows = cached_rows(self.d)
         self.shift, self.unit = torch.zeros(self.d, dtype=self.dtype, device=device), 1.0
-        self._ready = None
+        self._ready, self.holes, self._fill = None, None, None
+        self.gapped = source.gapped
+        self._means: tuple[Tensor, Tensor] | None = None
         self._set_weights(None)
+
+    def find_gaps(self) -> None:
+        """Take a pass to see whether any value of any process is missing."""
+        self._means = super().means()
+        self.gapped = bool(self._means[0].isnan().any())
+
+    def means(self) -> tuple[Tensor, Tensor]:
+        """Mean and mean square (d,) of the features; those of rows as they are come for nothing."""
+        if self._means is not None and not self.gapped and self._unmoved():
+            return self._means
+        return super().means()
+
+    def filled(self, values: Tensor) -> Self:
+        """Return the same rows with values (d,) where some are missing."""
+        rows = copy.copy(self)
+        rows._fill = values
+        return rows
 
     def chunks(self) -> Iterator[tuple[slice, Tensor]]:
         """Yield ``(slice, x (m, d))``."""
+        fill = None if self._fill is None else self._as_moved(self._fill)
+        for place, x in self.observed_chunks():
+            yield place, x if fill is None else torch.where(x.isnan(), fill, x)
+
+    def observed_chunks(self) -> Iterator[tuple[slice, Tensor]]:
+        """Yield ``(slice, x (m, d))`` with NaN where a value is missing."""
         stop = 0
         unmoved = self._unmoved()
         for batch in self.source:
@@ -96,10 +126,14 @@ class StreamedRows(Rows):
 
     def select(self, indices: Tensor) -> Tensor:
         """Some rows (m, d); takes a pass."""
+        return self._picked(indices, self.chunks())
+
+    def _picked(self, indices: Tensor, chunks: Iterator[tuple[slice, Tensor]]) -> Tensor:
+        """Some rows (m, d) of those that ``chunks`` yields."""
         order = indices.argsort()
         wanted = indices[order].contiguous()
         found = torch.empty(len(indices), self.d, dtype=self.dtype, device=self.device)
-        for place, x in self.chunks():
+        for place, x in chunks:
             bounds = torch.tensor([place.start, place.stop], device=self.device)
             first, last = torch.searchsorted(wanted, bounds).tolist()
             found[order[first:last]] = x[wanted[first:last] - place.start]
@@ -131,9 +165,10 @@ class StreamedRows(Rows):
         ranks = (grid * (self.count / size)).long().clamp(max=self.count - 1)
         places, owned = order_statistics(keys, ranks, self.processes)
         x = torch.zeros(size, self.d, dtype=self.dtype, device=self.device)
-        x[owned] = self.select(places)
+        x[owned] = self._picked(places, self.observed_chunks())
         self.add_up(x)
-        return Rows(x, torch.full((size,), self.count / size, dtype=self.dtype, device=self.device))
+        weights = torch.full((size,), self.count / size, dtype=self.dtype, device=self.device)
+        return self._in_memory(x, weights)
 
     def collected(self, most: int) -> Rows:
         """All rows of all processes in memory, where they are no more than ``most``."""
@@ -141,10 +176,15 @@ class StreamedRows(Rows):
             return self
         x = torch.zeros(self.count, self.d, dtype=self.dtype, device=self.device)
         mine = self.own(x)
-        for place, part in self.chunks():
+        for place, part in self.observed_chunks():
             mine[place] = part
         self.add_up(x)
-        return Rows(x, chunk_rows=self.chunk_rows)
+        return self._in_memory(x)
+
+    def _in_memory(self, x: Tensor, weights: Tensor | None = None) -> Rows:
+        """Rows (m, d) with gaps as rows in memory, filled as these are."""
+        rows = Rows(x, weights, chunk_rows=self.chunk_rows, gapped=self.gapped)
+        return rows if self._fill is None else rows.filled(self._as_moved(self._fill))
 
     def fingerprint(self) -> str:
         """Tell these rows from all others."""

@@ -1,0 +1,163 @@
+"""Passes over rows with gaps: EM on what is there (conditional means and covariances).
+
+Labels or posteriors follow from the densities of the observed values alone. The sums for the next
+update are those that are expected of whole rows: x with conditional means in its gaps, and the
+conditional covariances on top. So the likelihood of what is observed never falls.
+
+Clusters that had no chance to be a row's in the last full pass are left out in the next ones, which
+bounds the likelihood from below; a fit ends after a full pass only.
+
+Shapes: n samples, k clusters, d features, h latent, r starts, m rows of a chunk, J = r k.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import torch
+from torch import Tensor
+
+from tensorae.assignment import AssignmentContext, Rule
+from tensorae.linear.gaps import TOGETHER, add_expected, gapped_costs, in_nats
+from tensorae.linear.marginals import Marginals
+from tensorae.linear.model import LinearModel
+from tensorae.linear.moments import Moments
+from tensorae.linear.sweeps import Assigned, ChunkSweep, Sweep, change_of, updated
+from tensorae.rows.rows import ACCURATE, Rows
+
+__all__ = ["GapSweep"]
+
+# Nats by which a cluster must be less likely than the best one to have no chance.
+NO_CHANCE = 50.0
+
+
+class GapSweep(Sweep):
+    """Passes over rows with gaps, in memory or streamed, by one process or many."""
+
+    def __init__(self, rows: Rows) -> None:
+        super().__init__(rows)
+        self._model: LinearModel | None = None
+        # Clusters (r, k, n) with a chance in the last full pass; None before a full pass.
+        self._near: Tensor | None = None
+        self.whole = True
+
+    def begin_with(self, model: LinearModel) -> None:
+        """Expect the first sums under a model, where it knows how far clusters spread."""
+        if model.spreads is not None or model.noise is not None:
+            self._model = model
+
+    def moments(self, labels: Tensor, k: int) -> Moments:
+        """Sums for given labels (r, n): expected ones, or of filled rows before the first pass."""
+        if self._model is None:
+            return ChunkSweep(self.rows).moments(labels, k)
+        return self.expected(self._model, labels)
+
+    def hard_pass(self, model: LinearModel, labels: Tensor, moments: Moments) -> Assigned:
+        """Give every row to its cheapest autoencoder; sums are expected ones."""
+        r, k = moments.counts.shape
+        sums, costs_of_chunks = self._begin(model, prunable=True)
+        moved = torch.zeros(r, dtype=torch.long, device=labels.device)
+        evidence = torch.zeros(r, dtype=ACCURATE, device=labels.device)
+        for place, x, costs in costs_of_chunks:
+            best = costs.min(-1)
+            share = self._weights(place)
+            moved += (labels[:, place] != best.indices).sum(1)
+            evidence -= in_nats(model, best.values) @ share
+            labels[:, place] = best.indices.to(labels.dtype)
+            members = torch.nn.functional.one_hot(best.indices, k).to(ACCURATE)
+            add_expected(sums, self._marginals, x, members * share.unsqueeze(1))
+        self.rows.add_up(*sums.tensors(), moved, evidence)
+        return Assigned(labels, sums, moved, evidence=evidence)
+
+    def soft_pass(
+        self, model: LinearModel, assignments: Tensor, rule: Rule, context: AssignmentContext
+    ) -> Assigned:
+        """Update S by ``rule`` in place, where it is kept; sums are expected ones."""
+        r, kept, _ = assignments.shape
+        sums, costs_of_chunks = self._begin(model, prunable=rule.probabilistic)
+        change, entropy, evidence = torch.zeros(3, r, dtype=ACCURATE, device=self.rows.device)
+        for place, x, costs in costs_of_chunks:
+            old = assignments[:, place].to(ACCURATE) if kept else costs
+            new, entropies, log_density = updated(rule, costs, old, context.to(ACCURATE))
+            share = self._weights(place)
+            change = torch.maximum(change, change_of(rule, new, old))
+            entropy += entropies @ share / self.rows.total
+            evidence += log_density @ share
+            if kept:
+                assignments[:, place] = new.to(assignments.dtype)
+            add_expected(sums, self._marginals, x, new * share.unsqueeze(1))
+        self.rows.add_up(*sums.tensors(), entropy, evidence)
+        return Assigned(assignments, sums, change, entropy, evidence)
+
+    def relabel(
+        self, labels: Tensor, moments: Moments, rows: Tensor, to: tuple[int, int]
+    ) -> Moments:
+        """Move ``rows`` of start ``to[0]`` into cluster ``to[1]``; labels change in place."""
+        labels[to[0], rows] = to[1]
+        return self.moments(labels, moments.counts.shape[1])
+
+    def confirms(self, slight: Tensor) -> Tensor:
+        """Which starts (r,) have come to rest: only a full pass can tell."""
+        if bool(slight.any()) and not self.whole:
+            self._near = None
+            return torch.zeros_like(slight)
+        return slight
+
+    def keep_starts(self, starts: Tensor) -> None:
+        """Only the starts at these positions go on."""
+        if self._near is not None:
+            self._near = self._near[starts]
+        if self._model is not None:
+            self._model = self._model[starts]
+
+    def state_dict(self) -> dict[str, Tensor]:
+        """Nothing that the next full pass would not find out."""
+        return {}
+
+    def load_state_dict(self, state: dict[str, Tensor]) -> None:
+        """Nothing to go on from."""
+
+    def _begin(
+        self, model: LinearModel, *, prunable: bool
+    ) -> tuple[Moments, Iterator[tuple[slice, Tensor, Tensor]]]:
+        """Empty sums, and chunks of rows with their costs (r, m, k)."""
+        self._model, self._marginals = model, Marginals.of(model)
+        sums = Moments.zeros(model.centers.to(ACCURATE), ACCURATE)
+        return sums, self._costs(model, prunable=prunable)
+
+    def _costs(
+        self, model: LinearModel, *, prunable: bool
+    ) -> Iterator[tuple[slice, Tensor, Tensor]]:
+        r, k = model.centers.shape[:2]
+        near, self.whole = self._near, self._near is None
+        remembered = None
+        many = self.rows.n * r * k > TOGETHER
+        if prunable and self.whole and many and not self.rows.streamed:
+            shape = (r, k, self.rows.n)
+            remembered = torch.empty(shape, dtype=torch.bool, device=self.rows.device)
+        for place, x in self.rows.observed_chunks():
+            among = None if near is None else near[..., place].reshape(r * k, -1)
+            costs = gapped_costs(model, x.to(ACCURATE), among)
+            if remembered is not None:
+                excess = in_nats(model, costs - costs.amin(-1, keepdim=True))
+                remembered[..., place] = (excess < NO_CHANCE).mT
+            yield place, x, costs
+        if remembered is not None:
+            self._near = remembered
+
+    def expected(self, model: LinearModel, labels: Tensor) -> Moments:
+        """Expected sums for labels (r, n)."""
+        k = model.centers.shape[1]
+        sums = Moments.zeros(model.centers.to(ACCURATE), ACCURATE)
+        marginals = Marginals.of(model)
+        for place, x in self.rows.observed_chunks():
+            members = torch.nn.functional.one_hot(labels[:, place].long(), k).to(ACCURATE)
+            add_expected(sums, marginals, x, members * self._weights(place).unsqueeze(1))
+        self.rows.add_up(*sums.tensors())
+        return sums
+
+    def _weights(self, place: slice) -> Tensor:
+        if self.rows.weights is None:
+            size = place.stop - place.start
+            return torch.ones(size, dtype=ACCURATE, device=self.rows.device)
+        return self.rows.weights[place].to(ACCURATE)
