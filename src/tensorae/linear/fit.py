@@ -16,7 +16,6 @@ import torch
 from torch import Tensor
 
 from tensorae.linear.first_fill import filled_by_neighbors
-from tensorae.linear.gap_sweep import GapSweep
 from tensorae.linear.loop import Alternation, Observer
 from tensorae.linear.model import LinearModel
 from tensorae.linear.moments import Moments
@@ -24,7 +23,7 @@ from tensorae.linear.own_spreads import OwnEstimation, Prior
 from tensorae.linear.portfolio import within_covariance
 from tensorae.linear.problem import Solution, SolverOptions
 from tensorae.linear.relocation import rescue
-from tensorae.linear.runs import Run, State
+from tensorae.linear.runs import Course, Run, State
 from tensorae.linear.span import Span
 from tensorae.linear.sweeps import ChunkSweep, cheapest, fits_table
 from tensorae.linear.update import RANK_TOLERANCE, Directions, Estimation, fix_signs
@@ -46,6 +45,8 @@ MANY_ROWS = 20
 VARIANCE_FLOOR = 1e-13
 # The same where matrices of such variances have to be inverted, too.
 GAPPED_FLOOR = 1e-10
+# Size of the chunks that rows with gaps come in.
+GAPPED_ENTRIES, GAPPED_ROWS = 2_000_000, 1 << 15
 
 
 class Fit:
@@ -73,7 +74,10 @@ class Fit:
         self.options, self.rng, self.n_starts = options, rng, 1
         n_scores = options.n_clusters * (options.latent_dim + 1)
         itemsize = torch.finfo(rows.dtype).bits // 8
-        chunk_rows = options.chunk_rows or cached_rows(rows.d, n_scores, itemsize)
+        fitting = cached_rows(rows.d, n_scores, itemsize)
+        if rows.gapped:  # rows with equal numbers of gaps are worked on together
+            fitting = max(fitting, min(GAPPED_ENTRIES // rows.d, GAPPED_ROWS))
+        chunk_rows = options.chunk_rows or fitting
         rows = rows.in_chunks(chunk_rows).centered()
         n_features = rows.d if span is None else span.axes.shape[1]
         wanted = min(SAMPLE_ROWS_PER_CLUSTER * options.n_clusters, SAMPLE_ENTRIES // rows.d)
@@ -163,6 +167,18 @@ class Fit:
             state = loop.init(cheapest(self.rows, model)[0], model)
         return loop.run(state, observe)[0]
 
+    def run_on(self, run: Run, observe: Observer | None, resume: Resume | None) -> Run:
+        """Go on with a run over a sample over all rows, which have gaps.
+
+        Their first sums would be those of guesses; those of the sample are the better start.
+        """
+        loop = self.alternation(self.rows)
+        state = None if resume is None else resume(loop.restored, self.rows.device)
+        if state is None:
+            unknown = torch.zeros(self.rows.n, dtype=torch.int32, device=self.rows.device)
+            state = loop.going_on(replace(run, labels=unknown, course=Course(), n_iter=0))
+        return loop.run(state, observe)[0]
+
     def run_all(self, rows: Rows, starts: list[LinearModel]) -> tuple[Run, list[float]]:
         """Run all starts, in batches as large as memory allows: the best run, all objectives."""
         alternation = self.alternation(rows)
@@ -229,13 +245,13 @@ class Fit:
     def _exact_moments(self, run: Run) -> Moments:
         """Sums about the clusters' own means, also where tabulated ones are about the data's."""
         k, rule = self.options.n_clusters, self.options.rule
-        sweep = GapSweep(self.rows) if self.rows.gapped else ChunkSweep(self.rows)
+        if self.rows.gapped:
+            return run.moments  # expected sums, about the means of the step before
+        sweep = ChunkSweep(self.rows)
         if rule.probabilistic:
             unkept = torch.zeros(1, 0, k, dtype=self.rows.dtype, device=self.rows.device)
             context = run.parameters.context(step=1.0)
             return sweep.soft_pass(run.parameters.model, unkept, rule, context).moments
-        if isinstance(sweep, GapSweep):
-            return sweep.expected(run.parameters.model, run.labels[None])
         tabulated = fits_table(self.in_memory, 1, k)
         return sweep.moments(run.labels[None], k) if tabulated else run.moments
 

@@ -13,12 +13,13 @@ Shapes: n samples, k clusters, d features, h latent, r starts, m rows of a chunk
 from __future__ import annotations
 
 from collections.abc import Iterator
+from typing import NamedTuple
 
 import torch
 from torch import Tensor
 
 from tensorae.assignment import AssignmentContext, Rule
-from tensorae.linear.gaps import TOGETHER, add_expected, gapped_costs, in_nats
+from tensorae.linear.gaps import add_certain, add_expected, gapped_costs, in_nats
 from tensorae.linear.marginals import Marginals
 from tensorae.linear.model import LinearModel
 from tensorae.linear.moments import Moments
@@ -27,8 +28,25 @@ from tensorae.rows.rows import ACCURATE, Rows
 
 __all__ = ["GapSweep"]
 
+# Numbers in all rows, for all clusters, from which on clusters without a chance are left out.
+PRUNED = 400_000
 # Nats by which a cluster must be less likely than the best one to have no chance.
 NO_CHANCE = 50.0
+
+
+class Costed(NamedTuple):
+    """A chunk of rows x (m, d) with their costs (r, m, k) and weights (m,); who is added already."""
+
+    place: slice
+    x: Tensor
+    costs: Tensor
+    share: Tensor
+    added: Tensor | None = None
+
+    def to_add(self) -> Tensor:
+        """Weights (m, 1) of the rows that are not in the sums yet."""
+        share = self.share if self.added is None else self.share * ~self.added
+        return share.unsqueeze(1)
 
 
 class GapSweep(Sweep):
@@ -55,17 +73,16 @@ class GapSweep(Sweep):
     def hard_pass(self, model: LinearModel, labels: Tensor, moments: Moments) -> Assigned:
         """Give every row to its cheapest autoencoder; sums are expected ones."""
         r, k = moments.counts.shape
-        sums, costs_of_chunks = self._begin(model, prunable=True)
+        sums, chunks = self._begin(model, prunable=True)
         moved = torch.zeros(r, dtype=torch.long, device=labels.device)
         evidence = torch.zeros(r, dtype=ACCURATE, device=labels.device)
-        for place, x, costs in costs_of_chunks:
-            best = costs.min(-1)
-            share = self._weights(place)
+        for chunk in chunks:
+            place, best = chunk.place, chunk.costs.min(-1)
             moved += (labels[:, place] != best.indices).sum(1)
-            evidence -= in_nats(model, best.values) @ share
+            evidence -= in_nats(model, best.values) @ chunk.share
             labels[:, place] = best.indices.to(labels.dtype)
             members = torch.nn.functional.one_hot(best.indices, k).to(ACCURATE)
-            add_expected(sums, self._marginals, x, members * share.unsqueeze(1))
+            add_expected(sums, self._marginals, chunk.x, members * chunk.to_add())
         self.rows.add_up(*sums.tensors(), moved, evidence)
         return Assigned(labels, sums, moved, evidence=evidence)
 
@@ -74,18 +91,18 @@ class GapSweep(Sweep):
     ) -> Assigned:
         """Update S by ``rule`` in place, where it is kept; sums are expected ones."""
         r, kept, _ = assignments.shape
-        sums, costs_of_chunks = self._begin(model, prunable=rule.probabilistic)
+        sums, chunks = self._begin(model, prunable=rule.probabilistic)
         change, entropy, evidence = torch.zeros(3, r, dtype=ACCURATE, device=self.rows.device)
-        for place, x, costs in costs_of_chunks:
+        for chunk in chunks:
+            place, costs = chunk.place, chunk.costs
             old = assignments[:, place].to(ACCURATE) if kept else costs
             new, entropies, log_density = updated(rule, costs, old, context.to(ACCURATE))
-            share = self._weights(place)
             change = torch.maximum(change, change_of(rule, new, old))
-            entropy += entropies @ share / self.rows.total
-            evidence += log_density @ share
+            entropy += entropies @ chunk.share / self.rows.total
+            evidence += log_density @ chunk.share
             if kept:
                 assignments[:, place] = new.to(assignments.dtype)
-            add_expected(sums, self._marginals, x, new * share.unsqueeze(1))
+            add_expected(sums, self._marginals, chunk.x, new * chunk.to_add())
         self.rows.add_up(*sums.tensors(), entropy, evidence)
         return Assigned(assignments, sums, change, entropy, evidence)
 
@@ -117,33 +134,40 @@ class GapSweep(Sweep):
     def load_state_dict(self, state: dict[str, Tensor]) -> None:
         """Nothing to go on from."""
 
-    def _begin(
-        self, model: LinearModel, *, prunable: bool
-    ) -> tuple[Moments, Iterator[tuple[slice, Tensor, Tensor]]]:
-        """Empty sums, and chunks of rows with their costs (r, m, k)."""
+    def _begin(self, model: LinearModel, *, prunable: bool) -> tuple[Moments, Iterator[Costed]]:
+        """Empty sums, and chunks of rows with their costs."""
         self._model, self._marginals = model, Marginals.of(model)
         sums = Moments.zeros(model.centers.to(ACCURATE), ACCURATE)
-        return sums, self._costs(model, prunable=prunable)
+        self.whole = self._near is None
+        return sums, self._all_costed(model, prunable) if self.whole else self._costed(model, sums)
 
-    def _costs(
-        self, model: LinearModel, *, prunable: bool
-    ) -> Iterator[tuple[slice, Tensor, Tensor]]:
+    def _all_costed(self, model: LinearModel, prunable: bool) -> Iterator[Costed]:
+        """Chunks with the costs of all clusters; who has a chance is remembered, where it pays."""
         r, k = model.centers.shape[:2]
-        near, self.whole = self._near, self._near is None
         remembered = None
-        many = self.rows.n * r * k > TOGETHER
-        if prunable and self.whole and many and not self.rows.streamed:
+        many = self.rows.n * self.rows.d * r * k > PRUNED
+        if prunable and many and not self.rows.streamed:
             shape = (r, k, self.rows.n)
             remembered = torch.empty(shape, dtype=torch.bool, device=self.rows.device)
         for place, x in self.rows.observed_chunks():
-            among = None if near is None else near[..., place].reshape(r * k, -1)
-            costs = gapped_costs(model, x.to(ACCURATE), among)
+            costs = gapped_costs(model, x)
             if remembered is not None:
                 excess = in_nats(model, costs - costs.amin(-1, keepdim=True))
                 remembered[..., place] = (excess < NO_CHANCE).mT
-            yield place, x, costs
-        if remembered is not None:
-            self._near = remembered
+            yield Costed(place, x, costs, self._weights(place))
+        self._near = remembered
+
+    def _costed(self, model: LinearModel, sums: Moments) -> Iterator[Costed]:
+        """Chunks with the costs of clusters that have a chance; who is sure is added to the sums."""
+        assert self._near is not None  # from a full pass
+        r, k = model.centers.shape[:2]
+        for place, x in self.rows.observed_chunks():
+            near, share = self._near[..., place].reshape(r * k, -1), self._weights(place)
+            if r > 1:
+                yield Costed(place, x, gapped_costs(model, x, near), share)
+                continue
+            costs, certain = add_certain(sums, model, self._marginals, x, near, share)
+            yield Costed(place, x, costs.unsqueeze(0), share, certain)
 
     def expected(self, model: LinearModel, labels: Tensor) -> Moments:
         """Expected sums for labels (r, n)."""

@@ -13,12 +13,12 @@ from tensorae.linear.model import LinearModel
 from tensorae.linear.moments import Moments
 from tensorae.rows.rows import ACCURATE
 
-__all__ = ["TOGETHER", "add_expected", "gapped_costs", "in_nats", "log_correction"]
+__all__ = ["add_certain", "add_expected", "gapped_costs", "in_nats", "log_correction"]
 
 # Shares below this leave no trace in the sums.
 NEGLIGIBLE = 1e-14
-# Pairs of rows and clusters up to which all of them are worked on together.
-TOGETHER = 20_000
+# Numbers in all rows, for all clusters, up to which all clusters are worked on together.
+TOGETHER = 200_000
 
 
 def gapped_costs(model: LinearModel, x: Tensor, near: Tensor | None = None) -> Tensor:
@@ -30,18 +30,23 @@ def gapped_costs(model: LinearModel, x: Tensor, near: Tensor | None = None) -> T
     Where ``near`` (J, m) is false, infinity.
     """
     marginals = Marginals.of(model)
-    distances, volumes = _distances(marginals, x, near)
-    lacking = x.isnan().sum(1)
+    seen = marginals.distances(x) if near is None else _distances_near(marginals, x, near)
+    costs = _as_costs(model, marginals, *seen, x.isnan().sum(1))
+    return costs.view(*model.centers.shape[:-1], -1).mT
+
+
+def _as_costs(
+    model: LinearModel, marginals: Marginals, distances: Tensor, volumes: Tensor, lacking: Tensor
+) -> Tensor:
+    """Costs (J, m) of rows at such distances that lack so many values (m,)."""
     smaller = volumes - marginals.volumes.unsqueeze(1)
     if model.spreads is not None:
         offsets = model.spreads.offsets.reshape(-1, 1).to(ACCURATE)
-        costs = distances + smaller - LOG_2PI * lacking + offsets
-    elif model.noise is None:
-        costs = distances
-    else:
-        noise = marginals.noise.unsqueeze(1)
-        costs = noise * (distances + smaller + lacking * (1 + noise.log()))
-    return costs.view(*model.centers.shape[:-1], -1).mT
+        return distances + smaller - LOG_2PI * lacking + offsets
+    if model.noise is None:
+        return distances
+    noise = marginals.noise.unsqueeze(1)
+    return noise * (distances + smaller + lacking * (1 + noise.log()))
 
 
 def in_nats(model: LinearModel, costs: Tensor) -> Tensor:
@@ -59,7 +64,7 @@ def log_correction(noise: Tensor) -> Tensor:
 def add_expected(sums: Moments, marginals: Marginals, x: Tensor, shares: Tensor) -> None:
     """Add rows (m, d) to the sums of all clusters, by their shares (r, m, k) in them."""
     weights = shares.mT.reshape(-1, x.shape[0])
-    if weights.numel() <= TOGETHER:
+    if weights.numel() * x.shape[1] <= TOGETHER:
         for rows, form in marginals.solved(x):
             _add(sums, slice(None), form, weights[:, rows])
         return
@@ -78,9 +83,29 @@ def _add(sums: Moments, clusters: slice, form: Form, weights: Tensor) -> None:
     sums.add_to(clusters, weights.sum(1), weighted.sum(1), seconds)
 
 
-def _distances(marginals: Marginals, x: Tensor, near: Tensor | None) -> tuple[Tensor, Tensor]:
-    if near is None:
-        return marginals.distances(x)
+def add_certain(
+    sums: Moments, model: LinearModel, marginals: Marginals, x: Tensor, near: Tensor, share: Tensor
+) -> tuple[Tensor, Tensor]:
+    """Costs (m, k) of rows (m, d) near some clusters (k, m) of one start, and who is added (m,).
+
+    Rows with one cluster near them are solved once, for their cost and for the sums.
+    """
+    certain = near.sum(0) == 1
+    distances, volumes = _distances_near(marginals, x, near & ~certain)
+    for j, rows in enumerate(near & certain):
+        members, cluster = rows.nonzero().squeeze(1), slice(j, j + 1)
+        for places, form in marginals[cluster].solved(x[members]):
+            here = members[places]
+            distances[j, here], volumes[j, here] = form.distances[0], form.volumes[0]
+            _add(sums, cluster, form, share[here].unsqueeze(0))
+    costs = _as_costs(model, marginals, distances.clamp(min=0), volumes, x.isnan().sum(1))
+    return costs.mT, certain
+
+
+def _distances_near(
+    marginals: Marginals, x: Tensor, near: Tensor
+) -> tuple[Tensor, Tensor]:
+    """Squared distances and log determinants (J, m) for rows near clusters, else infinity."""
     distances = torch.full(near.shape, torch.inf, dtype=ACCURATE, device=x.device)
     volumes = torch.zeros_like(distances)
     for j in range(len(near)):

@@ -58,7 +58,7 @@ def short_runs(rows: Rows, seeds: Tensor, estimation: Estimation) -> Tensor:
     -------
     Tensor of shape (r, n), int32
     """
-    n_clusters = seeds.shape[1]
+    rows, n_clusters = rows.as_if_whole(), seeds.shape[1]
     if n_clusters == 1:
         return torch.zeros(1, rows.n, dtype=torch.int32, device=rows.device)
     penalties = torch.tensor(PENALTIES[: len(seeds)], dtype=ACCURATE, device=rows.device)

@@ -43,6 +43,8 @@ POPULATION_WIDTH = 16
 HEATS = {4: 3}
 # Nats per row that a pass has to gain for a start to go on, until the best one is known.
 RACE_TOLERANCE = 2e-3
+# As many times as much where rows have gaps, over which steps are short and take long.
+GAPPED_RACE = 5.0
 
 
 def solve(
@@ -157,6 +159,9 @@ class Search(Fit):
             return self._as_own(best) if self.rows.streamed else best
         model = best.parameters.model
         self.rows.same_in_all(*model.tensors())
+        rule = self.options.rule
+        if self.rows.gapped and (rule.hard or rule.probabilistic):
+            return self.run_on(best, observe, resume)
         return self.run_one(model, observe, resume)
 
     def _own_run(self, observe: Observer | None, resume: Resume | None) -> Run:
@@ -186,8 +191,13 @@ class Search(Fit):
         return short_runs(rows, self._seeds(n_starts), self.estimation)
 
     def polished(self, rows: Rows, run: Run) -> Run:
-        """A raced run, gone on with to the tolerance that was asked for."""
+        """A raced run, gone on with to the tolerance that was asked for.
+
+        Steps over gaps take long, and a sample of the rows need not be fitted to the last digit.
+        """
         loop = self.alternation(rows)
+        if rows.gapped and rows.n < self.rows.n:
+            return run
         return run if run.n_iter >= loop.max_iter else loop.run(loop.going_on(run))[0]
 
     def raced(self, rows: Rows, labels: Tensor, worth: Worth | None = None) -> Run:
@@ -198,7 +208,8 @@ class Search(Fit):
         worth = worth or _objective
         self.n_starts = len(labels)
         alternation = self.alternation(rows)
-        loose = max(alternation.tol, RACE_TOLERANCE / self.n_features)
+        tolerance = RACE_TOLERANCE * (GAPPED_RACE if rows.gapped else 1.0)
+        loose = max(alternation.tol, tolerance / self.n_features)
         race = replace(alternation, tol=loose)
         size = max(1, BATCH_BYTES // self.bytes_per_start(rows))
         runs: list[Run] = []

@@ -155,6 +155,12 @@ class Rows:
         rows._ready = rows._moved_at_once()
         return rows
 
+    def as_if_whole(self) -> Self:
+        """Return filled rows as if nothing of them were missing."""
+        rows = copy.copy(self)
+        rows.gapped, rows.holes = False, None
+        return rows
+
     def subset(self, indices: Tensor, weights: Tensor | None = None) -> Rows:
         """Some rows, as they are handed out; with weights (m,) of their own if given."""
         if weights is None and self.weights is not None:
