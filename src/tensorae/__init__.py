@@ -13,15 +13,27 @@ if TYPE_CHECKING:
     from tensorae.deep.module import tensorize
     from tensorae.estimators.choice import Choice, choose
     from tensorae.estimators.deep import TAE
+    from tensorae.estimators.imputer import ImputerTAE
     from tensorae.estimators.linear import LinearTAE
     from tensorae.storage import load
 
 __version__ = "0.1.0"
-__all__ = ["TAE", "Batches", "Choice", "LinearTAE", "__version__", "choose", "load", "tensorize"]
+__all__ = [
+    "TAE",
+    "Batches",
+    "Choice",
+    "ImputerTAE",
+    "LinearTAE",
+    "__version__",
+    "choose",
+    "load",
+    "tensorize",
+]
 
 _HOMES = {
     "Batches": "tensorae.data",
     "Choice": "tensorae.estimators.choice",
+    "ImputerTAE": "tensorae.estimators.imputer",
     "LinearTAE": "tensorae.estimators.linear",
     "TAE": "tensorae.estimators.deep",
     "choose": "tensorae.estimators.choice",
