@@ -46,12 +46,12 @@ class ImputerTAE(TransformerMixin, BaseEstimator):
     Parameters
     ----------
     n_clusters : int, sequence of int or "auto", default="auto"
-        Clusters of the mixtures; "auto" tries 1, 2, 3, 5, 8 and, with many rows, 12 and 20.
+        Clusters of the mixtures; "auto" tries 1, 2, 3, 5, 8 and, with many rows, 12.
     latent_dim : int or "auto", default="auto"
         Components of each cluster. "auto": all (full covariances) up to 80 features, 30 beyond.
     pooling : float or "auto", default="auto"
         How strongly covariances are pooled, in members for each feature: 0 gives each cluster its
-        own, a large number one to all. "auto" is 4.
+        own, a large number one to all. "auto" is 4, and 1 for more than 8 clusters.
     hidden_share : float in (0, 1), default=0.1
         Share of the values that are hidden to weigh the mixtures by.
     round_integers : bool, default=False
@@ -61,9 +61,9 @@ class ImputerTAE(TransformerMixin, BaseEstimator):
         ``SimpleImputer``.
     keep_empty_features : bool, default=False
         Whether columns without any value in ``fit`` are kept, filled with zero, or left out.
-    max_iter : int, default=30
+    max_iter : int, default=15
         Most passes of EM for one mixture.
-    tol : float, default=2e-4
+    tol : float, default=1e-3
         Stop where a pass raises the log-likelihood by no more than this per number in X.
     random_state : int, RandomState or None, default=None
         Makes starts and hidden values repeatable.
@@ -119,8 +119,8 @@ class ImputerTAE(TransformerMixin, BaseEstimator):
         round_integers: bool = False,
         add_indicator: bool = False,
         keep_empty_features: bool = False,
-        max_iter: int = 30,
-        tol: float = 2e-4,
+        max_iter: int = 15,
+        tol: float = 1e-3,
         random_state: Any = None,
         device: Any = None,
     ) -> None:

@@ -27,19 +27,20 @@ from tensorae.rows.rows import Rows
 __all__ = ["Candidate", "Limits", "Member", "candidates_for", "fit_members"]
 
 # Numbers of clusters that are tried, where there are this many rows for each.
-CLUSTERS, ROWS_PER_CLUSTER = (1, 2, 3, 5, 8, 12, 20), 25
+CLUSTERS, ROWS_PER_CLUSTER = (1, 2, 3, 5, 8, 12), 25
 # Rows from which on more than a few clusters are tried.
 MANY_CLUSTERS, MANY_ROWS = 8, 1000
-# Members of the pooled covariance for each feature, beside a cluster's own.
-POOLING = 4.0
+# Members of the pooled covariance for each feature, beside a cluster's own; where clusters are many,
+# fewer, so that members differ.
+POOLING, LESS_POOLING = 4.0, 1.0
 # Features up to which covariances are full, and the components of clusters with more.
 FULL_WIDTH, COMPONENTS = 80, 30
 # Rows that are enough to tell members apart.
-CHOICE_ROWS = 2000
+CHOICE_ROWS = 1000
 # Members whose error is no more than this times the smallest share half of the weight.
 CLOSE = 1.05
 # Weights below this are not worth a fit.
-NEGLIGIBLE = 0.02
+NEGLIGIBLE = 0.05
 
 
 @dataclass(frozen=True)
@@ -75,11 +76,11 @@ def candidates_for(
 ) -> list[Candidate]:
     """Mixtures to try for n rows of d features; None leaves something open."""
     h = min(d - 1, d - 1 if d <= FULL_WIDTH else COMPONENTS) if latent_dim is None else latent_dim
-    strength = (POOLING if pooling is None else pooling) * d
+    strengths = (POOLING, LESS_POOLING) if pooling is None else (pooling, pooling)
     if n_clusters is None:
         most = MANY_CLUSTERS if n < MANY_ROWS else CLUSTERS[-1]
         n_clusters = [k for k in CLUSTERS if k == 1 or (k <= most and n >= ROWS_PER_CLUSTER * k)]
-    return [Candidate(k, h, strength) for k in n_clusters]
+    return [Candidate(k, h, strengths[k > MANY_CLUSTERS] * d) for k in n_clusters]
 
 
 def fit_members(
