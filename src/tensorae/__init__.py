@@ -14,15 +14,27 @@ if TYPE_CHECKING:
     from tensorae.estimators.choice import Choice, choose
     from tensorae.estimators.deep import TAE
     from tensorae.estimators.linear import LinearTAE
+    from tensorae.estimators.outliers import OutlierTAE
     from tensorae.storage import load
 
 __version__ = "0.1.0"
-__all__ = ["TAE", "Batches", "Choice", "LinearTAE", "__version__", "choose", "load", "tensorize"]
+__all__ = [
+    "TAE",
+    "Batches",
+    "Choice",
+    "LinearTAE",
+    "OutlierTAE",
+    "__version__",
+    "choose",
+    "load",
+    "tensorize",
+]
 
 _HOMES = {
     "Batches": "tensorae.data",
     "Choice": "tensorae.estimators.choice",
     "LinearTAE": "tensorae.estimators.linear",
+    "OutlierTAE": "tensorae.estimators.outliers",
     "TAE": "tensorae.estimators.deep",
     "choose": "tensorae.estimators.choice",
     "load": "tensorae.storage",
