@@ -85,8 +85,8 @@ class Batches:
     Notes
     -----
     Every batch is checked: an infinite value is an error that names the file, the row and the
-    column, and so is a missing or NaN one, but for estimators that take those. Batches may be views of an array that was handed over: do not write to
-    them.
+    column, and so is a missing or NaN one, but for estimators that take those. Batches may be
+    views of an array that was handed over: do not write to them.
 
     Examples
     --------

@@ -416,9 +416,7 @@ def _check_two_dimensional(shape: tuple[int, ...], name: str) -> None:
     )
 
 
-def _has_gaps(
-    values: Any, name: str, columns: Any = None, *, fitting: bool, allowed: bool
-) -> bool:
+def _has_gaps(values: Any, name: str, columns: Any = None, *, fitting: bool, allowed: bool) -> bool:
     """Tell whether an array or a tensor (n, d) has NaN, where it may.
 
     Refuse it where it may not, infinity, and what cannot be squared.

@@ -16,7 +16,7 @@ from tensorae._torch import own_settings
 from tensorae.estimators.base import Predictor
 from tensorae.estimators.check_data import check_fitted
 from tensorae.estimators.check_parameters import check_auto, check_number
-from tensorae.estimators.density import DensityTAE
+from tensorae.estimators.filling import FillsGaps
 from tensorae.exceptions import InvalidInputError, InvalidParameterError, unknown_choice
 from tensorae.linear.denoising import Denoiser
 from tensorae.linear.incremental import in_order_of
@@ -34,7 +34,7 @@ FITTED_ON = ("noisy", "clean")
 LARGEST_MOMENTS = 1 << 24
 
 
-class KeepsSums(DensityTAE):
+class KeepsSums(FillsGaps):
     """A linear model that keeps the sums of its clusters."""
 
     # Sums for ``denoise`` and ``partial_fit``, in the coordinates of a plane where data was wide.

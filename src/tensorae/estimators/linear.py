@@ -19,7 +19,6 @@ from torch import Tensor
 from tensorae._torch import own_settings
 from tensorae.estimators.check_data import (
     check_known_labels,
-    check_rows,
     check_sample_weight,
 )
 from tensorae.estimators.check_gaps import fill_gaps
@@ -417,9 +416,6 @@ class LinearTAE(KeepsSums):
     @property
     def _n_features_out(self) -> int:
         return int(self.components_.shape[1])
-
-    def _check_rows(self, X: Any, *, reset: bool) -> Rows:
-        return check_rows(self, X, reset=reset, device=self.device, gaps=True)
 
     def _predictor(self, rows: Rows) -> LinearPredictor:
         size = self.batch_size

@@ -21,7 +21,8 @@ CUT_WEIGHT, CUT_WEIGHT_PER_FEATURE = 5.0, 2.5
 class Fitted:
     """Settings, their best run among the rows that were searched, and what speaks for it.
 
-    ``cuts`` say how much its clusters cut neighbours apart; ``seconds`` are those that it took.
+    ``cuts`` say how much its clusters cut neighbours apart, and count unless neighbours were
+    guessed; ``seconds`` are those that it took.
     """
 
     options: SolverOptions
@@ -29,6 +30,7 @@ class Fitted:
     evidence: Evidence
     cuts: tuple[float, float]
     seconds: float
+    guessed: bool = False
 
     @property
     def latent_penalty(self) -> float:
@@ -53,6 +55,9 @@ class Fitted:
     @property
     def score(self) -> float:
         """What families are compared by: the lower the better."""
+        if self.guessed:
+            # So are the entropies of ICL then: rows with gaps are unclear in any family.
+            return self.evidence.bic / self.evidence.n
         weight = CUT_WEIGHT + CUT_WEIGHT_PER_FEATURE * self.run.parameters.n_features
         return self.evidence.icl / self.evidence.n + weight * sum(self.cuts)
 

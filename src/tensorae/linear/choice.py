@@ -199,6 +199,8 @@ class Comparison:
         """
         whole = [fitted for fitted in self.fits[k] if min(fitted.evidence.sizes) > 0]
         best = min(whole or self.fits[k], key=lambda fitted: fitted.score)
+        if self.rows.gapped:
+            return best
         plain = next((fitted for fitted in whole if _is_of_paper(fitted.options)), best)
         alike = self._agreement(plain, best) >= ALIKE
         close = plain.evidence.icl - best.evidence.icl <= CLOSE
@@ -225,12 +227,14 @@ class Comparison:
             common=options.common,
         )
         cuts = self.graph.cuts(run.labels, options.n_clusters)
-        return Fitted(options, run, evidence, cuts, time.perf_counter() - began)
+        seconds, guessed = time.perf_counter() - began, self.rows.gapped
+        return Fitted(options, run, evidence, cuts, seconds, guessed)
 
     def _worth(self, run: Run) -> float:
         """How good a run is beside others of its family: the lower the better."""
         k, d = run.parameters.counts.shape[-1], run.parameters.n_features
-        weight = CUT_WEIGHT_PER_FEATURE * max(d - 2, 0)
+        # Neighbours of rows with gaps are guesses.
+        weight = 0.0 if self.rows.gapped else CUT_WEIGHT_PER_FEATURE * max(d - 2, 0)
         return 2 * run.objective / self.rows.total + weight * sum(self.graph.cuts(run.labels, k))
 
     def _lie_apart(self, fits: list[Fitted]) -> bool:
@@ -261,6 +265,8 @@ class Comparison:
                 f"the evidence is for {self.ks[-1]} clusters, the most that were tried, or for "
                 "more: try a larger range of n_clusters."
             )
+        if self.rows.gapped:
+            return found  # what follows would look at values that were guessed
         if len(self.ks) > 1 and touching(x, labels) > MOST_TOUCHING:
             found.append(
                 "there are no valleys between many of the clusters: they may be pieces of bent "

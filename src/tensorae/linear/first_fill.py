@@ -37,7 +37,8 @@ def filled_by_neighbors(rows: Rows) -> Rows:
         for column in lacking.any(0).nonzero().squeeze(1).tolist():
             of = lacking[:, column].nonzero().squeeze(1)
             giving = (~gaps[:, column]).nonzero().squeeze(1)
-            found = _nearest_mean(distances[of][:, giving], donors[giving, column], share[giving], wanted)
+            near, values = distances[of][:, giving], donors[giving, column]
+            found = _nearest_mean(near, values, share[giving], wanted)
             points[of, column] = torch.where(found.isnan(), points[of, column], found)
         parts.append(points)
     return rows.filled(torch.cat(parts))

@@ -45,6 +45,8 @@ MANY_ROWS = 20
 VARIANCE_FLOOR = 1e-13
 # The same where matrices of such variances have to be inverted, too.
 GAPPED_FLOOR = 1e-10
+# Members of the prior for each feature, for a small share of the values that are missing.
+GAPPED_PRIOR = 10.0
 # Size of the chunks that rows with gaps come in.
 GAPPED_ENTRIES, GAPPED_ROWS = 2_000_000, 1 << 15
 
@@ -137,6 +139,10 @@ class Fit:
             self._within[o.n_clusters] = within_covariance(x, weights, o.n_clusters)
         # As many as there are features for each member of a cluster, where those are more.
         strength = max(o.prior_strength, self.n_features * o.n_clusters / self.n_evidence)
+        if self.rows.gapped and o.n_clusters > 1:
+            # Rows with gaps show less of a cluster's shape than their number says.
+            share = self.rows.lacking / (self.rows.total * self.rows.d)
+            strength += self.n_features * min(1.0, GAPPED_PRIOR * share)
         if o.prior_strength == 0:
             strength = 0.0
         return Prior.of(

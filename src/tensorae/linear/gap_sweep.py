@@ -35,7 +35,7 @@ NO_CHANCE = 50.0
 
 
 class Costed(NamedTuple):
-    """A chunk of rows x (m, d) with their costs (r, m, k) and weights (m,); who is added already."""
+    """A chunk x (m, d) with its costs (r, m, k) and weights (m,), and who is in the sums (m,)."""
 
     place: slice
     x: Tensor
@@ -158,7 +158,7 @@ class GapSweep(Sweep):
         self._near = remembered
 
     def _costed(self, model: LinearModel, sums: Moments) -> Iterator[Costed]:
-        """Chunks with the costs of clusters that have a chance; who is sure is added to the sums."""
+        """Chunks with the costs of clusters that have a chance; who is sure goes into the sums."""
         assert self._near is not None  # from a full pass
         r, k = model.centers.shape[:2]
         for place, x in self.rows.observed_chunks():

@@ -102,9 +102,7 @@ def add_certain(
     return costs.mT, certain
 
 
-def _distances_near(
-    marginals: Marginals, x: Tensor, near: Tensor
-) -> tuple[Tensor, Tensor]:
+def _distances_near(marginals: Marginals, x: Tensor, near: Tensor) -> tuple[Tensor, Tensor]:
     """Squared distances and log determinants (J, m) for rows near clusters, else infinity."""
     distances = torch.full(near.shape, torch.inf, dtype=ACCURATE, device=x.device)
     volumes = torch.zeros_like(distances)

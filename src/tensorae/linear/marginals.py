@@ -200,7 +200,7 @@ class ByCode(Form):
         """What is unknown of the codes, as it shows in the gaps: (J, p, h, d)."""
         factors = self.clusters.factors.unsqueeze(1)
         roots = self.roots
-        unknown = torch.linalg.solve_triangular(
+        unknown: Tensor = torch.linalg.solve_triangular(
             roots, factors.expand(-1, roots.shape[1], -1, -1), upper=False
         )
         return unknown * self.holes[: roots.shape[1]].unsqueeze(1)
@@ -391,6 +391,7 @@ def cholesky(matrices: Tensor) -> Tensor:
     """Roots of matrices (..., c, c); what rounding has made indefinite is lifted a little."""
     if matrices.shape[-1] == 0:
         return matrices
+    roots: Tensor
     roots, failed = torch.linalg.cholesky_ex(matrices)
     for share in JITTERS:
         bad = failed > 0
@@ -398,6 +399,7 @@ def cholesky(matrices: Tensor) -> Tensor:
             break
         lifted = matrices[bad]
         diagonal = lifted.diagonal(dim1=-2, dim2=-1)
-        lifted = lifted + torch.diag_embed(share * diagonal.amax(-1, keepdim=True).expand_as(diagonal))
+        lift = share * diagonal.amax(-1, keepdim=True).expand_as(diagonal)
+        lifted = lifted + torch.diag_embed(lift)
         roots[bad], failed[bad] = torch.linalg.cholesky_ex(lifted)
     return roots

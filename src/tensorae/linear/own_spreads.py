@@ -26,6 +26,8 @@ __all__ = ["PRIOR_STRENGTH", "OwnEstimation", "Prior", "spread_parameters"]
 
 # Members that the prior counts as in each cluster, at least.
 PRIOR_STRENGTH = 0.1
+# Share of the pooled correlations that is taken for chance.
+UNCORRELATED = 0.1
 
 
 @dataclass(frozen=True)
@@ -34,9 +36,9 @@ class Prior:
 
     Attributes
     ----------
-    covariance : Tensor of shape (d, d)
+    covariance : Tensor of shape (d, d) or (r, 1, d, d)
         Of these members, about the centre.
-    trace : float
+    trace : float or Tensor of shape (r, 1)
         Its trace; more than that of ``covariance`` where wide data was turned, and directions off
         the plane have a share too.
     strength : float
@@ -44,7 +46,7 @@ class Prior:
     """
 
     covariance: Tensor
-    trace: float
+    trace: float | Tensor
     strength: float
 
     @classmethod
@@ -77,12 +79,16 @@ class OwnEstimation(Estimation):
         Whether all clusters have the covariance that is pooled over them.
     dims : tuple of int, optional
         Components of each cluster that count, where that is settled already.
+    pooling : float
+        Members that every cluster is given on top, which spread as all clusters do together at
+        that moment: nothing leaves each its own covariance, very many give all the same.
     """
 
     prior: Prior
     price: float = 0.0
     common: bool = False
     dims: tuple[int, ...] | None = None
+    pooling: float = 0.0
 
     @property
     def own(self) -> bool:
@@ -100,15 +106,32 @@ class OwnEstimation(Estimation):
 
     def first(self, moments: Moments) -> Parameters:
         """Parameters from moments alone."""
-        return super().first(self._with_prior(moments))
+        now = self._with_pooled(moments)
+        return super(OwnEstimation, now).first(now._with_prior(moments))
 
     def next(self, moments: Moments, previous: LinearModel) -> Parameters:
-        """Parameters from moments and the previous model; the objective does not rise."""
-        return super().next(self._with_prior(moments), previous)
+        """Parameters from moments and the previous model; without pooling no objective rises."""
+        now = self._with_pooled(moments)
+        return super(OwnEstimation, now).next(now._with_prior(moments), previous)
 
     def last(self, moments: Moments, previous: LinearModel) -> Parameters:
         """Parameters with components to full precision, which close a fit."""
-        return super().last(self._with_prior(moments), previous)
+        now = self._with_pooled(moments)
+        return super(OwnEstimation, now).last(now._with_prior(moments), previous)
+
+    def _with_pooled(self, moments: Moments) -> OwnEstimation:
+        """The same with the members of ``pooling`` among those of the prior."""
+        if self.pooling == 0:
+            return self
+        within = moments.scatters().sum(1, keepdim=True)
+        within = within / moments.counts.sum(1)[:, None, None, None]
+        alone = torch.diag_embed(within.diagonal(dim1=-2, dim2=-1))
+        pooled = torch.lerp(within, alone, UNCORRELATED)
+        strength = self.prior.strength + self.pooling
+        share = self.pooling / strength
+        covariance = torch.lerp(self.prior.covariance.to(pooled), pooled, share)
+        trace = covariance.diagonal(dim1=-2, dim2=-1).sum(-1)
+        return replace(self, prior=Prior(covariance, trace, strength), pooling=0.0)
 
     def exact(self, scatters: Tensor) -> Subspaces:
         """Top-h eigenvectors of scatters (r, k, d, d); of one where all are the same."""

@@ -76,7 +76,8 @@ class StreamedRows(Rows):
         self.dtype = torch.float32 if source.dtype == np.float32 else ACCURATE
         self.chunk_rows = cached_rows(self.d)
         self.shift, self.unit = torch.zeros(self.d, dtype=self.dtype, device=device), 1.0
-        self._ready, self.holes, self._fill = None, None, None
+        self._ready, self.holes = None, None
+        self._fill: Tensor | None = None
         self.gapped = source.gapped
         self._means: tuple[Tensor, Tensor] | None = None
         self._set_weights(None)
