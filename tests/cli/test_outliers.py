@@ -4,6 +4,7 @@ import json
 
 import pandas as pd
 import pytest
+
 from tensorae import load
 
 COLUMNS = "bill_length_mm,bill_depth_mm,flipper_length_mm,body_mass_g"
