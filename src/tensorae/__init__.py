@@ -13,6 +13,7 @@ if TYPE_CHECKING:
     from tensorae.deep.module import tensorize
     from tensorae.estimators.choice import Choice, choose
     from tensorae.estimators.deep import TAE
+    from tensorae.estimators.imputer import ImputerTAE
     from tensorae.estimators.linear import LinearTAE
     from tensorae.estimators.outliers import OutlierTAE
     from tensorae.storage import load
@@ -22,6 +23,7 @@ __all__ = [
     "TAE",
     "Batches",
     "Choice",
+    "ImputerTAE",
     "LinearTAE",
     "OutlierTAE",
     "__version__",
@@ -33,6 +35,7 @@ __all__ = [
 _HOMES = {
     "Batches": "tensorae.data",
     "Choice": "tensorae.estimators.choice",
+    "ImputerTAE": "tensorae.estimators.imputer",
     "LinearTAE": "tensorae.estimators.linear",
     "OutlierTAE": "tensorae.estimators.outliers",
     "TAE": "tensorae.estimators.deep",

@@ -60,7 +60,13 @@ def check_fitted(estimator: BaseEstimator) -> None:
 
 
 def check_rows(
-    estimator: Any, X: Any, *, reset: bool, device: Any = None, gaps: bool = False
+    estimator: Any,
+    X: Any,
+    *,
+    reset: bool,
+    device: Any = None,
+    gaps: bool = False,
+    empty_columns: bool = False,
 ) -> Rows:
     """Check data of shape (n, d) against an estimator.
 
@@ -75,6 +81,8 @@ def check_rows(
         None means the CPU for arrays and the tensor's own device for tensors.
     gaps : bool
         Whether NaN stands for a missing value; else it is refused.
+    empty_columns : bool
+        Whether columns without any value may be fitted.
 
     Returns
     -------
@@ -89,7 +97,9 @@ def check_rows(
             ensure_all_finite=False,
         )  # fmt: skip
 
-    rows = _check_table(X, "X", device, validated, fitting=reset, gaps=gaps)
+    rows = _check_table(
+        X, "X", device, validated, fitting=reset, gaps=gaps, empty_columns=empty_columns
+    )
     if isinstance(X, Tensor):
         with _as_input_error():
             _check_n_features(estimator, X, reset=reset)
@@ -262,17 +272,19 @@ def _check_table(
     *,
     fitting: bool = False,
     gaps: bool = False,
+    empty_columns: bool = False,
 ) -> Rows:
     """Check a table in memory; arrays go through scikit-learn's checks, ``validated``."""
+    wanted = {"fitting": fitting, "allowed": gaps, "empty_columns": empty_columns}
     if isinstance(X, Tensor):
         tensor = _checked_tensor(X, name, check_device(device, X.device))
-        gapped = _has_gaps(tensor, name, fitting=fitting, allowed=gaps)
+        gapped = _has_gaps(tensor, name, **wanted)
         return Rows(tensor, home=X.device, gapped=gapped)
     _refuse_what_is_no_table(X, name)
     with _as_input_error():
         array = validated(X)
     columns = getattr(X, "columns", None)
-    gapped = _has_gaps(array, name, columns, fitting=fitting, allowed=gaps)
+    gapped = _has_gaps(array, name, columns, **wanted)
     place = check_device(device, CPU)
     return Rows(shared_tensor(array).to(place), gapped=gapped)
 
@@ -416,7 +428,15 @@ def _check_two_dimensional(shape: tuple[int, ...], name: str) -> None:
     )
 
 
-def _has_gaps(values: Any, name: str, columns: Any = None, *, fitting: bool, allowed: bool) -> bool:
+def _has_gaps(
+    values: Any,
+    name: str,
+    columns: Any = None,
+    *,
+    fitting: bool,
+    allowed: bool,
+    empty_columns: bool,
+) -> bool:
     """Tell whether an array or a tensor (n, d) has NaN, where it may.
 
     Refuse it where it may not, infinity, and what cannot be squared.
@@ -443,7 +463,7 @@ def _has_gaps(values: Any, name: str, columns: Any = None, *, fitting: bool, all
                 f"{name} contains {value} in column {column_label(columns, column)} ({len(bad)} "
                 f"row{'s' * (len(bad) > 1)}, the first is row {bad[0]}); {remedy}."
             )
-        if missing.all() and fitting:
+        if missing.all() and fitting and not empty_columns:
             raise nothing_observed(column_label(columns, column), name)
         if not missing.all():
             largest = max(largest, float(np.nanmax(np.abs(entries))))

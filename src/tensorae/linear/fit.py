@@ -130,6 +130,7 @@ class Fit:
             price=self.price if o.free_dims else 0.0,
             common=o.common,
             dims=None if o.n_counted is None else (o.n_counted,) * o.n_clusters,
+            pooling=o.pooling,
         )
 
     def _prior(self) -> Prior:
@@ -139,7 +140,7 @@ class Fit:
             self._within[o.n_clusters] = within_covariance(x, weights, o.n_clusters)
         # As many as there are features for each member of a cluster, where those are more.
         strength = max(o.prior_strength, self.n_features * o.n_clusters / self.n_evidence)
-        if self.rows.gapped and o.n_clusters > 1:
+        if self.rows.gapped and o.n_clusters > 1 and o.pooling == 0:
             # Rows with gaps show less of a cluster's shape than their number says.
             share = self.rows.lacking / (self.rows.total * self.rows.d)
             strength += self.n_features * min(1.0, GAPPED_PRIOR * share)

@@ -13,6 +13,7 @@ from torch import Tensor
 
 from tensorae.linear.gaps import gapped_costs, log_correction
 from tensorae.linear.marginals import Marginals
+from tensorae.linear.model import LinearModel
 from tensorae.linear.predictor import LinearPredictor
 from tensorae.rows.rows import ACCURATE
 
@@ -27,6 +28,13 @@ class GapPredictor(LinearPredictor):
 
     Chunks without gaps get the answers of the model as it is, at their price.
     """
+
+    @classmethod
+    def of_model(cls, model: LinearModel) -> GapPredictor:
+        """Set up from a model with own spreads, in the coordinates of the data."""
+        nothing = torch.zeros_like(model.centers[0])
+        one = torch.ones_like(nothing[0])
+        return cls(model, model.fold(), nothing, torch.zeros_like(model.centers[:, 0]), one, 4096)
 
     @cached_property
     def marginals(self) -> Marginals:
@@ -61,11 +69,11 @@ class GapPredictor(LinearPredictor):
 
     def filled(self, x: Tensor) -> Tensor:
         """Rows (m, d) with the mean of what may be missing in their gaps."""
-        return self._conditional(x)[0]
+        return self.conditional(x)[0]
 
     def deviations(self, x: Tensor) -> Tensor:
         """Standard deviations (m, d) of what may be missing; zero where there is a value."""
-        return self._conditional(x)[1].sqrt()
+        return self.conditional(x)[1].sqrt()
 
     def draw(self, x: Tensor, rng: np.random.RandomState) -> Tensor:
         """Rows (m, d) with what may be missing drawn from its distribution.
@@ -91,7 +99,7 @@ class GapPredictor(LinearPredictor):
         chosen = torch.searchsorted(cumulative, levels * cumulative[:, -1:], right=True)
         return chosen.squeeze(1).clamp_(max=cumulative.shape[1] - 1)
 
-    def _conditional(self, x: Tensor) -> tuple[Tensor, Tensor]:
+    def conditional(self, x: Tensor) -> tuple[Tensor, Tensor]:
         """Means and variances (m, d) of what may be missing: those of all clusters together."""
         holes, z = x.isnan(), self._moved(x)
         means, squares = torch.zeros(2, *x.shape, dtype=ACCURATE, device=x.device)

@@ -145,6 +145,10 @@ class LinearModel:
         """Return the same model in another precision."""
         return self._each(lambda part: part.to(dtype))
 
+    def on(self, device: torch.device) -> LinearModel:
+        """Return the same model on another device."""
+        return self._each(lambda part: part.to(device))
+
     def working(self, dtype: torch.dtype) -> LinearModel:
         """Return the same model in the precision in which rows of ``dtype`` are costed.
 

@@ -45,6 +45,8 @@ class SolverOptions:
         Components that count in clusters with own spreads; None for all.
     prior_strength : float
         Members that the prior of own spreads counts as in each cluster.
+    pooling : float
+        Members of the covariance pooled over all clusters that each is given on top.
     """
 
     n_clusters: int
@@ -62,6 +64,7 @@ class SolverOptions:
     common: bool = False
     n_counted: int | None = None
     prior_strength: float = PRIOR_STRENGTH
+    pooling: float = 0.0
 
 
 @dataclass(frozen=True)
