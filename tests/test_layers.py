@@ -18,6 +18,7 @@ LAYERS = [
     ["plotting"],
     ["explain"],
     ["storage"],
+    ["outliers"],
     ["deep"],
     ["linear"],
     ["rows"],

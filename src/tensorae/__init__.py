@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from tensorae.estimators.deep import TAE
     from tensorae.estimators.imputer import ImputerTAE
     from tensorae.estimators.linear import LinearTAE
+    from tensorae.estimators.outliers import OutlierTAE
     from tensorae.storage import load
 
 __version__ = "0.1.0"
@@ -24,6 +25,7 @@ __all__ = [
     "Choice",
     "ImputerTAE",
     "LinearTAE",
+    "OutlierTAE",
     "__version__",
     "choose",
     "load",
@@ -35,6 +37,7 @@ _HOMES = {
     "Choice": "tensorae.estimators.choice",
     "ImputerTAE": "tensorae.estimators.imputer",
     "LinearTAE": "tensorae.estimators.linear",
+    "OutlierTAE": "tensorae.estimators.outliers",
     "TAE": "tensorae.estimators.deep",
     "choose": "tensorae.estimators.choice",
     "load": "tensorae.storage",

@@ -13,11 +13,13 @@ from typing import Annotated, NoReturn
 import typer
 
 from tensorae import __version__
-from tensorae.cli.apply import denoise, predict, report, score, transform
+from tensorae.cli.apply import denoise, predict, report, transform
 from tensorae.cli.fit import fit
 from tensorae.cli.info import info
 from tensorae.cli.messages import one_line
+from tensorae.cli.outliers import outliers
 from tensorae.cli.reproduce import reproduce
+from tensorae.cli.score import score
 from tensorae.exceptions import TensoraeError
 
 __all__ = ["app", "main"]
@@ -51,7 +53,7 @@ def _root(
     pass
 
 
-for _command in (fit, predict, transform, denoise, score, info, report, reproduce):
+for _command in (fit, predict, transform, denoise, score, outliers, info, report, reproduce):
     app.command()(_command)
 
 

@@ -1,4 +1,4 @@
-"""``tensorae predict``, ``transform``, ``denoise``, ``score`` and ``report``: read, apply, write.
+"""``tensorae predict``, ``transform``, ``denoise`` and ``report``: read, apply, write.
 
 Shapes: n rows, k clusters, d features, h latent.
 """
@@ -34,7 +34,17 @@ if TYPE_CHECKING:
 
     from tensorae.data import Preparation, PreparedTable
 
-__all__ = ["denoise", "predict", "report", "score", "transform"]
+__all__ = [
+    "ApplyInputs",
+    "ApplyOptions",
+    "Result",
+    "denoise",
+    "predict",
+    "read_inputs",
+    "report",
+    "transform",
+    "write_result",
+]
 
 FittedOn = StrEnum("FittedOn", ["noisy", "clean"])  # whether the rows of the fit had the noise, too
 
@@ -83,6 +93,11 @@ class ApplyInputs:
     preparation: Preparation
     rows: PreparedTable
     messages: Messages
+
+    @property
+    def is_detector(self) -> bool:
+        """Whether the model is one that finds outliers."""
+        return hasattr(self.model, "offset_")
 
     def ask(self, method: str, *arguments: Any, **options: Any) -> NDArray[Any]:
         """What a method of the model says about the rows."""
@@ -140,14 +155,14 @@ def predict(
     options: ApplyOptions,
 ) -> None:
     """Say which cluster each row belongs to."""
-    inputs = _read(options, output)
+    inputs = read_inputs(options, output)
     labels = array = inputs.ask("predict")
     columns = {"cluster": inputs.cluster_column(labels)}
     if proba:
         array = inputs.ask("predict_proba")
         names = inputs.preparation.names or range(array.shape[1])
         columns |= {f"probability_{name}": array[:, j] for j, name in enumerate(names)}
-    _write(inputs, output, Result(columns, array, {"clusters": inputs.sizes(labels)}))
+    write_result(inputs, output, Result(columns, array, {"clusters": inputs.sizes(labels)}))
 
 
 @with_options
@@ -156,11 +171,11 @@ def transform(output: OutputOptions, options: ApplyOptions) -> None:
 
     Codes of different clusters have different axes, so that the cluster stands beside the code.
     """
-    inputs = _read(options, output)
+    inputs = read_inputs(options, output)
     labels, codes = inputs.ask("predict"), inputs.ask("transform")
     columns = {"cluster": inputs.cluster_column(labels)}
     columns |= {f"code_{j + 1}": codes[:, j] for j in range(codes.shape[1])}
-    _write(inputs, output, Result(columns, codes, {"clusters": inputs.sizes(labels)}))
+    write_result(inputs, output, Result(columns, codes, {"clusters": inputs.sizes(labels)}))
 
 
 @with_options
@@ -185,7 +200,7 @@ def denoise(
     Beside the originals clean columns are called …_denoised, without them (--keep) as they were.
     Images go to a .npy file, or to a folder: -o cleaned/
     """
-    inputs = _read(options, output, folders=True)
+    inputs = read_inputs(options, output, folders=True)
     clean = _denoised(inputs, noise, fitted_on)
     values = inputs.preparation.undo(clean)
     names = inputs.preparation.columns or [f"x{j}" for j in range(values.shape[1])]
@@ -195,34 +210,7 @@ def denoise(
     }
     images = inputs.shaped(values)
     facts = {"mean_change": float(((clean - inputs.rows.X) ** 2).mean()) ** 0.5}
-    _write(inputs, output, Result(columns, images, facts, images=images.ndim > 2))
-
-
-@with_options
-def score(
-    top: Annotated[
-        int | None, typer.Option("--top", min=1, help="Only this many rows, worst first.")
-    ] = None,
-    *,
-    output: OutputOptions,
-    options: ApplyOptions,
-) -> None:
-    """Score how badly each row fits its cluster: a high score is an anomaly.
-
-    The score is the cost of the row in its cluster, on the scale of the model, or minus its
-    log-density where clusters have spreads of their own.
-    """
-    inputs = _read(options, output)
-    labels, scores = inputs.ask("predict"), -inputs.ask("score_samples")
-    columns = {"cluster": inputs.cluster_column(labels), "anomaly_score": scores}
-    facts = {"mean_score": float(scores.mean()), "worst_score": float(scores.max())}
-    worst = None
-    if top is not None:
-        worst = (-scores).argsort(kind="stable")[:top]
-        columns = {"row": inputs.rows.numbers, **columns}
-        columns = {name: values[worst] for name, values in columns.items()}
-        scores = scores[worst]
-    _write(inputs, output, Result(columns, scores, facts, chosen=worst))
+    write_result(inputs, output, Result(columns, images, facts, images=images.ndim > 2))
 
 
 @with_options
@@ -244,17 +232,20 @@ def report(
     check_writable(output)
     inputs, messages = options.read(), options.messages
     rows, preparation = inputs.rows, inputs.preparation
-    k = len(inputs.model.cluster_centers_)
+    known: dict[str, Any] = {"scaler": preparation.scaling, "shape": preparation.shape}
+    if inputs.is_detector:
+        known, what = {}, "outliers"  # it has a scale of its own
+    else:
+        what = f"{len(inputs.model.cluster_centers_)} clusters"
     with messages.progress("writing"), messages.warnings_as_notes():
         page = inputs.model.report(
             rows.values,
             output,
-            title=title or f"{Path(rows.table.name).name}: {k} clusters",
-            scaler=preparation.scaling,
+            title=title or f"{Path(rows.table.name).name}: {what}",
             identifiers=rows.identifiers(),
             feature_names=preparation.columns,
-            shape=preparation.shape,
             max_points=max_points,
+            **known,
         )
     messages.say(f"Wrote {page}: open it in a browser.")
     messages.give({"output": str(page), "n_rows": len(rows.X)})
@@ -287,7 +278,13 @@ def _denoised(inputs: ApplyInputs, noise: str | None, fitted_on: FittedOn) -> ND
 # Read and write ---------------------------------------------------------------------------------
 
 
-def _read(options: ApplyOptions, output: OutputOptions, *, folders: bool = False) -> ApplyInputs:
+def read_inputs(
+    options: ApplyOptions,
+    output: OutputOptions,
+    *,
+    folders: bool = False,
+    detectors: bool = False,
+) -> ApplyInputs:
     """Refuse what cannot or must not be written before the work is done, and read."""
     from tensorae._files import check_writable
     from tensorae.data import output_format
@@ -298,10 +295,16 @@ def _read(options: ApplyOptions, output: OutputOptions, *, folders: bool = False
         if not folder:
             output_format(output.path)
             check_writable(output.path)
-    return options.read()
+    inputs = options.read()
+    if inputs.is_detector and not detectors:
+        raise InvalidParameterError(
+            f"{str(options.model_file)!r} finds outliers and knows no clusters, got a command that "
+            "asks for clusters; use tensorae score or tensorae report."
+        )
+    return inputs
 
 
-def _write(inputs: ApplyInputs, output: OutputOptions, result: Result) -> None:
+def write_result(inputs: ApplyInputs, output: OutputOptions, result: Result) -> None:
     """Write a result where it should go, and say so."""
     from tensorae.data import counted, output_format, write_array, write_csv, write_table
 

@@ -26,6 +26,7 @@ __all__ = [
     "OutputOptions",
     "ReadingOptions",
     "StreamOptions",
+    "in_columns",
     "number_or_auto",
     "parsed_shape",
     "refuse_replacing",

@@ -17,11 +17,13 @@ import numpy as np
 from tensorae._files import open_atomically
 from tensorae._optional import import_optional
 from tensorae.exceptions import InvalidParameterError
+from tensorae.explain.odd_rows import Outliers
 from tensorae.explain.samples import FittedModel, check_fitted, check_whole, has_own_spreads
 from tensorae.plotting.style import cluster_styles
 from tensorae.report.cards import cards_of, n_pictures
 from tensorae.report.choice import SettingsView
 from tensorae.report.findings import Findings
+from tensorae.report.odd_rows import outlier_view
 from tensorae.report.pictures import Painter
 from tensorae.report.points import Points
 from tensorae.report.reconstructions import (
@@ -52,6 +54,7 @@ def write_report(
     shape: Sequence[int] | None = None,
     noise: float | str | None = None,
     max_points: int = 5000,
+    outliers: Outliers | None = None,
 ) -> Path:
     """Write a page on what was fitted; ``model.report`` calls this and says more.
 
@@ -64,6 +67,8 @@ def write_report(
         Of the page.
     title, identifiers, feature_names, scaler, shape, noise, max_points
         As in ``model.report``.
+    outliers : Outliers, optional
+        Rows that a detector has explained: they get a section of their own, at the top.
 
     Returns
     -------
@@ -96,7 +101,7 @@ def write_report(
             shape=shape,
             noise=noise,
         )
-        page = _render(findings, title=title, max_points=int(max_points))
+        page = _render(findings, outliers, title=title, max_points=int(max_points))
         # Half a surrogate pair, as names of files may have it, is shown by its number.
         file.write(page.encode(errors="backslashreplace"))
     return target
@@ -112,7 +117,9 @@ def _checked_path(path: str | os.PathLike[str]) -> Path:
         ) from None
 
 
-def _render(findings: Findings, *, title: str | None, max_points: int) -> str:
+def _render(
+    findings: Findings, outliers: Outliers | None, *, title: str | None, max_points: int
+) -> str:
     """Fill the templates."""
     environment = _environment()
     n_images = n_pictures(findings) + n_grid_pictures(findings) + 2 * len(findings.anomalies)
@@ -134,6 +141,7 @@ def _render(findings: Findings, *, title: str | None, max_points: int) -> str:
         points=points,
         cards=cards_of(findings, painter),
         reversals=reversals,
+        outliers=outlier_view(findings, outliers),
         anomalies=anomalies_of(findings, painter),
         losses=feature_losses(findings) if painter is None else [],
         grids=image_grids(findings, painter),

@@ -29,6 +29,7 @@ from tensorae.storage.comparisons import (
 )
 from tensorae.storage.container import part
 from tensorae.storage.networks import module_state, sample_costs
+from tensorae.storage.outliers import pack_outliers, restore_judges
 
 __all__ = ["CODECS", "Codec"]
 
@@ -202,6 +203,25 @@ def _restore_deep(model: Any, tensors: Tensors, details: Any, sizes: dict[str, i
     model.history_ = _history(part(tensors, "history"), details.get("phases"), sizes)
 
 
+def _pack_outliers(model: Any) -> Packed:
+    reference, details = _pack_linear(model.reference_)
+    return pack_outliers(model) | {"reference": reference}, {"reference": details}
+
+
+def _restore_outliers(model: Any, tensors: Tensors, details: Any, sizes: dict[str, int]) -> None:
+    judges = restore_judges(model, tensors, sizes)
+    inner = part(tensors, "reference")
+    shape = tuple(getattr(inner.get("components_"), "shape", ()))
+    if len(shape) != 3 or not isinstance(details.get("reference"), dict):
+        raise MisfitError("the clusters of its explanations are missing")
+    reference = model._new_reference(*shape[:2])
+    known = {"k": shape[0], "h": shape[1], "d": sizes["d"]}
+    _restore_linear(reference, inner, details["reference"], known)
+    if reference.spread_ != "own":
+        raise MisfitError("the clusters of its explanations must have own spreads")
+    model._restore(*judges, reference)
+
+
 @dataclass(frozen=True)
 class Codec:
     """How the fitted attributes of a class become tensors, and attributes again.
@@ -222,6 +242,7 @@ class Codec:
 CODECS = {
     "LinearTAE": Codec(_pack_linear, _restore_linear),
     "TAE": Codec(_pack_deep, _restore_deep),
+    "OutlierTAE": Codec(_pack_outliers, _restore_outliers),
 }
 
 # Parts ----------------------------------------------------------------------------------------

@@ -104,6 +104,12 @@ def _check_training(training: Mapping[str, Any]) -> None:
 
 def _summary(model: Any) -> dict[str, Any]:
     """How the fit went, for people; nothing is computed from it."""
+    if not hasattr(model, "cluster_sizes_"):  # a detector, whose clusters are its reference's
+        return {
+            "n_samples": model.n_samples_,
+            "n_features": model.n_features_in_,
+            "cluster_sizes": [],
+        }
     summary = {
         "n_samples": int(model.cluster_sizes_.sum()),
         "n_features": model.cluster_centers_.shape[1],

@@ -33,7 +33,7 @@ from tensorae.storage.header import check_header, new_header, read_parameters, s
 from tensorae.storage.networks import restored_module
 
 if TYPE_CHECKING:
-    from tensorae import TAE, LinearTAE
+    from tensorae import TAE, LinearTAE, OutlierTAE
 
 __all__ = ["FORMAT_VERSION", "StoredModel", "load", "read_header", "register", "save"]
 
@@ -80,15 +80,16 @@ def save(
 
     Parameters
     ----------
-    model : LinearTAE or TAE
+    model : LinearTAE, TAE or OutlierTAE
     path : path-like
     preprocessing : dict, optional
         What was done to the data before the fit; ``read_header`` gives it back.
     """
     if type(model) not in CLASSES.values():
         raise InvalidParameterError(
-            f"a file holds a LinearTAE or a TAE, got {type(model).__name__}, whose own code it "
-            "cannot hold; keep it by pickle, or put what is special into architecture."
+            f"a file holds a LinearTAE, a TAE or an OutlierTAE, got {type(model).__name__}, "
+            "whose own code it cannot hold; keep it by pickle, or put what is special into "
+            "architecture."
         )
     _check_parameters(model)
     try:
@@ -105,7 +106,7 @@ def save(
 @own_settings()
 def load(
     path: str | os.PathLike[str], architecture: Any = None, device: Any = None
-) -> LinearTAE | TAE:
+) -> LinearTAE | TAE | OutlierTAE:
     """Read a model that was written by ``save``; it predicts the same, bit for bit.
 
     A file holds numbers and text, never code, so that a file from a stranger is safe to open.
@@ -122,7 +123,7 @@ def load(
 
     Returns
     -------
-    LinearTAE or TAE
+    LinearTAE, TAE or OutlierTAE
         Fitted. ``random_state`` is None if it was a generator, and ``callbacks`` is None.
 
     Raises
@@ -149,7 +150,9 @@ def load(
     """
     content = read_container(path, KIND)
     try:
-        model: LinearTAE | TAE = _restored(path, content, architecture=architecture, device=device)
+        model: LinearTAE | TAE | OutlierTAE = _restored(
+            path, content, architecture=architecture, device=device
+        )
     except MisfitError as error:
         raise KIND.damaged(path, str(error)) from None
     return model
@@ -213,7 +216,7 @@ def _restored(
     _settle_device(model, chosen=device is not None)
     sizes = _sizes(given, open_settings=hasattr(model, "spread"))
     CODECS[header["class"]].restore(model, tensors, header["details"], sizes)
-    _check_n_clusters(given["n_clusters"], sizes["k"])
+    _check_n_clusters(given["n_clusters"], sizes.get("k", 0))
     _restore_names(model, header["feature_names"], sizes["d"])
     try:
         _check_parameters(model)
@@ -260,6 +263,8 @@ def _sizes(given: Mapping[str, Any], *, open_settings: bool) -> dict[str, int]:
     """Sizes k and h as far as parameters give them; some may be left to the data."""
     sizes = {}
     for letter, name, low in (("k", "n_clusters", 1), ("h", "latent_dim", 0)):
+        if "contamination" in given:  # a detector has sizes of its own, checked with the rest
+            continue
         value = given.get(name)
         if open_settings and (value == "auto" or isinstance(value, tuple)):
             continue

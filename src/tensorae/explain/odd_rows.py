@@ -1,0 +1,197 @@
+"""Why rows are odd: features that differ from what the others let expect.
+
+Shapes: n samples, m rows that are explained, d features.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+from tensorae.data.scaling import Scaling
+from tensorae.explain.samples import as_floats, check_fitted, check_whole, model_names
+from tensorae.outliers.residuals import conditional_residuals
+
+__all__ = ["OddFeature", "OddRow", "OutlierModel", "Outliers", "outliers"]
+
+Array = NDArray[Any]
+
+# Features of one row that are named, and deviations from which on a further one is worth a word.
+MOST_FEATURES = 3
+WORTH_A_WORD = 2.0
+
+
+class OutlierModel(Protocol):
+    """What is asked of a fitted detector; ``OutlierTAE`` offers it."""
+
+    n_features_in_: int
+    reference_: Any  # a LinearTAE with own spreads, on the scale of
+    scaling_: Scaling
+    predict: Callable[[Any], Any]
+    score_samples: Callable[[Any], Any]
+    outlier_probability: Callable[[Any], Any]
+
+
+@dataclass(frozen=True)
+class OddFeature:
+    """A feature, beside what the others of the row let expect in its cluster."""
+
+    name: str
+    value: float
+    expected: float
+    deviations: float  # real minus expected value, in standard deviations
+
+    def __str__(self) -> str:
+        """Say it in a few words."""
+        return (
+            f"{self.name} {_short(self.value)}, expected {_short(self.expected)} "
+            f"({self.deviations:+.1f} sd)"
+        )
+
+
+@dataclass(frozen=True)
+class OddRow:
+    """A row, how odd it is and why."""
+
+    row: int
+    outlier: bool
+    score: float  # high means odd
+    probability: float  # share of ordinary rows that are less odd
+    cluster: int  # of the reference, which it nearly belongs to
+    features: tuple[OddFeature, ...]  # oddest first
+
+    @property
+    def because(self) -> str:
+        """All odd features in one line."""
+        return "; ".join(map(str, self.features))
+
+
+@dataclass(frozen=True)
+class Outliers(Sequence[OddRow]):
+    """Odd rows, oddest first; ``str`` gives a table, ``as_dict`` columns for a data frame."""
+
+    rows: tuple[OddRow, ...]
+
+    def __len__(self) -> int:
+        return len(self.rows)
+
+    def __getitem__(self, place: Any) -> Any:
+        return self.rows[place]
+
+    def __iter__(self) -> Iterator[OddRow]:
+        return iter(self.rows)
+
+    def __str__(self) -> str:
+        lines = [f"{'row':>7} {'score':>7} {'probability':>11} {'cluster':>7}  because"]
+        lines += [
+            f"{one.row:>7} {one.score:>7.2f} {one.probability:>11.5f} {one.cluster:>7}  "
+            f"{one.because}"
+            for one in self.rows
+        ]
+        return "\n".join(lines)
+
+    def as_dict(self) -> dict[str, list[Any]]:
+        """Return columns, of which a pandas ``DataFrame`` can be made."""
+        names = ("row", "outlier", "score", "probability", "cluster", "because")
+        return {name: [getattr(one, name) for one in self.rows] for name in names}
+
+
+def outliers(
+    model: OutlierModel,
+    X: Any,
+    *,
+    n_rows: int | None = 20,
+    n_features: int = MOST_FEATURES,
+    feature_names: Sequence[str] | None = None,
+) -> Outliers:
+    """Explain the oddest rows.
+
+    A row is compared with the cluster of ``model.reference_`` that it nearly belongs to. Each of
+    its features has an expected value there, given all its other features; the distance from it,
+    in standard deviations of what these leave open, says how odd the feature is.
+
+    Parameters
+    ----------
+    model : OutlierTAE
+        Fitted.
+    X : array-like or Tensor of shape (n, d)
+    n_rows : int or None, default=20
+        How many rows, oddest first; None explains all of them.
+    n_features : int, default=3
+        Features named for each row at most; the first always, others from 2 deviations on.
+    feature_names : sequence of str, optional
+        Taken from X or the fit where they know them.
+
+    Returns
+    -------
+    Outliers
+        A sequence of ``OddRow``.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from tensorae import OutlierTAE
+    >>> from tensorae.explain import outliers
+    >>> rng = np.random.RandomState(0)
+    >>> size = rng.randn(500)
+    >>> X = np.stack([size, 2 * size + 0.1 * rng.randn(500), rng.randn(500)], axis=1)
+    >>> X[7, 1] = -X[7, 1] + 1  # within the range of its column, but not beside the first
+    >>> found = outliers(OutlierTAE(random_state=0).fit(X), X, n_rows=1, n_features=2)
+    >>> found[0].row, sorted(feature.name for feature in found[0].features)
+    (7, ['x0', 'x1'])
+    """
+    check_fitted(model)  # type: ignore[arg-type]
+    if n_rows is not None:
+        check_whole("n_rows", n_rows, 1, remedy="give None for all rows.")
+    check_whole("n_features", n_features, 1, remedy="3 is usual.")
+    if feature_names is None and hasattr(X, "columns"):
+        feature_names = [str(name) for name in X.columns]
+    names = model_names(model, feature_names)  # type: ignore[arg-type]
+    scores = -as_numbers(model.score_samples(X))
+    order = np.argsort(-scores, kind="stable")[:n_rows]
+    values = as_floats(X)[order].astype(np.float64)
+    z = model.scaling_.apply(values)
+    clusters = np.asarray(model.reference_.predict(z))
+    expected, deviations = conditional_residuals(model.reference_, z, clusters)
+    features = _odd_features(names, values, model.scaling_.undo(expected), deviations, n_features)
+    odd = as_numbers(model.predict(X))[order] < 0
+    shares = as_numbers(model.outlier_probability(X))[order]
+    return Outliers(
+        tuple(
+            OddRow(int(row), bool(flag), float(scores[row]), float(share), int(cluster), causes)
+            for row, flag, share, cluster, causes in zip(
+                order, odd, shares, clusters, features, strict=True
+            )
+        )
+    )
+
+
+def as_numbers(values: Any) -> Array:
+    """Numbers (n,) of an array or a tensor, in double precision."""
+    return as_floats(values).ravel().astype(np.float64)
+
+
+def _odd_features(
+    names: Sequence[str], values: Array, expected: Array, deviations: Array, most: int
+) -> Iterator[tuple[OddFeature, ...]]:
+    """Features (m,) of each row that differ most from what is expected."""
+    sizes = np.nan_to_num(np.abs(deviations), nan=-1.0)
+    for row, order in enumerate(np.argsort(-sizes, axis=1, kind="stable")[:, :most]):
+        yield tuple(
+            OddFeature(
+                names[column],
+                float(values[row, column]),
+                float(expected[row, column]),
+                float(deviations[row, column]),
+            )
+            for place, column in enumerate(order.tolist())
+            if sizes[row, column] >= (WORTH_A_WORD if place else 0.0)
+        )
+
+
+def _short(value: float) -> str:
+    return f"{value:.4g}"
