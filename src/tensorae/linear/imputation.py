@@ -30,8 +30,8 @@ __all__ = ["Candidate", "Limits", "Member", "candidates_for", "fit_members"]
 CLUSTERS, ROWS_PER_CLUSTER = (1, 2, 3, 5, 8, 12), 25
 # Rows from which on more than a few clusters are tried.
 MANY_CLUSTERS, MANY_ROWS = 8, 1000
-# Members of the pooled covariance for each feature, beside a cluster's own; where clusters are many,
-# fewer, so that members differ.
+# Members of the pooled covariance for each feature, beside a cluster's own; fewer where clusters
+# are many, so that mixtures differ.
 POOLING, LESS_POOLING = 4.0, 1.0
 # Features up to which covariances are full, and the components of clusters with more.
 FULL_WIDTH, COMPONENTS = 80, 30
