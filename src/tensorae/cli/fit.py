@@ -72,7 +72,7 @@ def fit(
     if int(os.environ.get("RANK", "0")) > 0:
         messages.mute()  # the first process speaks
     if streaming.stream or one_of_many:
-        inputs = _streamed(data, columns, reading, messages)
+        inputs = _streamed(data, columns, reading, model, messages)
     else:
         inputs = _in_memory(data, columns, reading, model, messages)
     # Slow to import, and not needed to tell people what is wrong with a table.
@@ -106,7 +106,11 @@ def _check_output(output: Path) -> None:
 
 
 def _streamed(
-    data: Sequence[str], options: ColumnOptions, reading: ReadingOptions, messages: Messages
+    data: Sequence[str],
+    options: ColumnOptions,
+    reading: ReadingOptions,
+    model: ModelOptions,
+    messages: Messages,
 ) -> FitInputs:
     """Rows that stay in their files, prepared as the options say."""
     from tensorae.data import prepare_stream
@@ -123,6 +127,7 @@ def _streamed(
         ignore=options.ignore or (),
         scale=options.scale.value,
         drop_missing=options.drop_missing,
+        gaps=not model.is_network,
     )
     _refuse_names(options, named=stream.preparation.columns is not None)
     for note in stream.notes:
@@ -164,6 +169,7 @@ def _in_memory(
         labels=options.labels,
         scale=options.scale.value,
         drop_missing=options.drop_missing,
+        gaps=not model.is_network,
     )
     for note in rows.notes:
         messages.note(note)
