@@ -111,7 +111,7 @@ def kind_of(table: Table, name: str, *, counters: bool = True) -> Kind:
     column = table.frame[name]
     kind = column.type.value_type if types.is_dictionary(column.type) else column.type
     there = table.n_rows - column.null_count
-    if not there:
+    if not there or (types.is_floating(column.type) and _all_nan(column)):
         return Kind("empty", table.n_rows)
     if str(kind) in TEXTS:
         return _text_kind(column, table.missing, Marks(table.decimal))
@@ -122,6 +122,11 @@ def kind_of(table: Table, name: str, *, counters: bool = True) -> Kind:
         return Kind("other", there)
     counts = name in table.index or (types.is_integer(kind) and _counts_rows(column))
     return Kind("counter", there) if counters and counts else Kind("number", there)
+
+
+def _all_nan(column: Any) -> bool:
+    """Whether no number of a column is one, as in tables that write NaN for what is missing."""
+    return bool(arrow("compute").all(arrow("compute").is_nan(column)).as_py())
 
 
 def _text_kind(column: Any, missing: Collection[str], marks: Marks) -> Kind:
@@ -231,7 +236,7 @@ class Gaps:
         """Name columns of which a fit could learn nothing."""
         without = np.where(self.missing == n_rows, self.missing, 0)
         if without.any():
-            places = np.flatnonzero(without)
+            places = np.flatnonzero(without).tolist()
             remedy = "cut them off"
             if columns is not None:
                 names = ",".join(columns[place] for place in places)

@@ -22,6 +22,7 @@ from tensorae.plotting.style import cluster_styles
 from tensorae.report.cards import cards_of, n_pictures
 from tensorae.report.choice import SettingsView
 from tensorae.report.findings import Findings
+from tensorae.report.gaps import GapsView
 from tensorae.report.pictures import Painter
 from tensorae.report.points import Points
 from tensorae.report.reconstructions import (
@@ -119,7 +120,9 @@ def _render(findings: Findings, *, title: str | None, max_points: int) -> str:
     painter = Painter.of(findings, n_images)
     reversals = Reversals.of(findings)
     summary = Summary.of(findings)
-    points = Points.of(findings, reversals, painter, max_points)
+    gaps = GapsView.of(findings)
+    named = () if gaps is None else [one.row for one in gaps.rows]
+    points = Points.of(findings, reversals, painter, max_points, named)
     script = "\n".join(_text(name) for name in SCRIPTS)
     style = _text("style.css") + environment.get_template("colors.css").render(
         styles=cluster_styles(findings.k)
@@ -130,6 +133,7 @@ def _render(findings: Findings, *, title: str | None, max_points: int) -> str:
         findings=findings,
         summary=summary,
         settings=SettingsView.of(findings.model),
+        gaps=gaps,
         own_spreads=has_own_spreads(findings.model),
         points=points,
         cards=cards_of(findings, painter),
