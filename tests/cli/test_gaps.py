@@ -32,8 +32,7 @@ def gappy_csv(gappy, tmp_path):
 FIT = ("-k", 3, "-l", 1, "--spread", "shared", "--ignore", "name")
 
 
-@pytest.mark.parametrize("scale", ["standard", "max"])
-@pytest.mark.parametrize("options", [(), ("--stream",)])
+@pytest.mark.parametrize(("options", "scale"), [((), "standard"), (("--stream",), "max")])
 def test_a_fit_takes_gaps_and_says_where_they_are(ran, gappy, gappy_csv, tmp_path, options, scale):
     model = tmp_path / "m.tae"
     said = ran("fit", gappy_csv, *FIT, "--scale", scale, "-o", model, *options)

@@ -10,7 +10,7 @@ import pyarrow.feather
 import pyarrow.parquet as pq
 import pytest
 
-from tensorae import load
+from tensorae import TAE, load
 
 COLUMNS = ["bill_length_mm", "bill_depth_mm", "flipper_length_mm", "body_mass_g"]
 
@@ -163,13 +163,12 @@ def test_truth_values_and_decimals_are_filled(ran, birds, tmp_path):
 
 
 def test_networks_cannot_fill_and_inputs_are_not_replaced(
-    run, ran, model_file, gappy_csv, birds_csv, tmp_path
+    run, model_file, gappy_csv, birds, tmp_path
 ):
     outcome = run("impute", model_file, gappy_csv, "-o", gappy_csv)
     assert outcome.code == 2
     net = tmp_path / "net.tae"
-    options = ("-k", 1, "--model", "linear", "--epochs", 1, "--scale", "max", "-q")
-    ran("fit", birds_csv, *options, "-o", net)
+    TAE(1, 1, architecture="linear", max_epochs=1).fit(birds[COLUMNS]).save(net)
     outcome = run("impute", net, gappy_csv, "-o", tmp_path / "out.csv")
     assert outcome.code == 1
     assert "gaps can be filled by a LinearTAE, got a TAE" in outcome.err

@@ -158,8 +158,8 @@ class Scaling:
 
         "standard" gives every column mean 0 and variance 1, "max" divides it by its largest
         absolute value, both by the values that are there (not NaN). A column that never changes,
-        or is zero, keeps its unit. "auto" is
-        "standard" where columns seem to be of different units, and otherwise "none".
+        or is zero, keeps its unit. "auto" is "standard" where columns seem to be of different
+        units, and otherwise "none".
         """
         if name not in ("auto", *SCALES):
             raise unknown_choice("scale", name, ("auto", *SCALES))
@@ -170,7 +170,8 @@ class Scaling:
         if name == "none":
             return cls.none(d)
         if name == "max":
-            largest = np.maximum(np.abs(seen.low), np.abs(seen.high)) * (seen.n > 0)
+            largest = np.maximum(np.abs(seen.low), np.abs(seen.high))
+            largest = np.where(seen.n > 0, largest, 0.0)
             return cls(name, np.zeros(d), np.where(largest > 0, largest, 1.0))
         # What rounding makes of a column that never changes is no spread.
         varies = seen.deviation > seen.rounding * np.abs(seen.mean)
