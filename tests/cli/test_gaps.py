@@ -38,6 +38,7 @@ def test_a_fit_takes_gaps_and_says_where_they_are(ran, gappy, gappy_csv, tmp_pat
     said = ran("fit", gappy_csv, *FIT, "--scale", scale, "-o", model, *options)
     assert "9 values are missing, in 5 of 333 rows: bill_length_mm (4)" in said.err
     assert "1 row has no value at all" in said.err
+    assert (f"tensorae impute {model} {gappy_csv} -o filled.csv" in said.out) == (not options)
     header = read_header(model)
     assert header["training"]["n_samples"] == 333
     seen = gappy[COLUMNS].std(ddof=0) if scale == "standard" else gappy[COLUMNS].abs().max()

@@ -84,7 +84,7 @@ def fit(
         if processes.rank == 0:
             fitted.save(output, preprocessing=inputs.preparation.as_header())
         if messages.json or not messages.quiet:
-            commands = _next_commands(output, data, reading, streamed=inputs.streamed)
+            commands = _next_commands(output, data, reading, inputs)
             _summarise(fitted, inputs, messages, processes.size, output, commands)
         processes.wait()
 
@@ -293,13 +293,18 @@ def _clusters(
 
 
 def _next_commands(
-    output: Path, data: Sequence[str], reading: ReadingOptions, *, streamed: bool
+    output: Path, data: Sequence[str], reading: ReadingOptions, inputs: FitInputs
 ) -> list[str]:
+    import numpy as np
+
     model = shlex.quote(str(output))
-    if streamed:  # the others would read all of it into memory
+    if inputs.values is None:  # the others would read all of it into memory
         return [f"tensorae info {model}"]
     table = shlex.join([*(data if "-" not in data else ["DATA"]), *reading.as_flags()])
-    return [
+    commands = [
         f"tensorae predict {model} {table} -o clusters.csv",
         f"tensorae report {model} {table} -o report.html",
     ]
+    if np.isnan(inputs.values).any():
+        commands.append(f"tensorae impute {model} {table} -o filled.csv")
+    return commands
