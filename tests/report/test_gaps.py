@@ -56,6 +56,12 @@ def test_a_table_tells_what_was_missing_and_what_was_filled_in(page, model, gapp
             assert np.isclose(shown, value).any()
 
 
+def test_errors_are_those_of_values_that_are_there(page, model, gappy, scaler):
+    missed = gappy - scaler.inverse_transform(model.reconstruct(scaler.transform(gappy)))
+    for error in np.sqrt(np.nanmean(missed**2, axis=0)):
+        assert np.isclose(page.numbers_in("kept"), error).any()
+
+
 def test_a_row_without_values_is_among_the_least_certain(page):
     rows = re.findall(r'data-row="(\d+)"', page.source[page.source.index('id="gaps"') :])
     assert "11" in rows
