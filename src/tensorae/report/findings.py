@@ -87,7 +87,8 @@ class Findings(ClusteredSamples):
             return root_mean_square(missed)
         # What was filled in is near what is given back, and would flatter the model.
         shares = np.maximum(1 - self.gaps.mean(0), 1 / self.n)
-        return root_mean_square(np.where(self.gaps, 0, missed)) / np.sqrt(shares)
+        errors: Array = root_mean_square(np.where(self.gaps, 0, missed)) / np.sqrt(shares)
+        return errors
 
     @property
     def explained(self) -> float | None:
