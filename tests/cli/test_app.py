@@ -14,7 +14,9 @@ from tensorae import load
 
 COMMAND = [sys.executable, "-m", "tensorae"]
 HEAVY = ("torch", "sklearn", "pyarrow", "matplotlib", "pandas", "scipy", "numpy", "plotly")
-COMMANDS = ("fit", "predict", "transform", "denoise", "score", "info", "report", "reproduce")
+COMMANDS = (
+    "fit", "predict", "transform", "denoise", "impute", "score", "info", "report", "reproduce"
+)  # fmt: skip
 
 
 def process(*arguments):

@@ -156,6 +156,7 @@ def test_results_keep_the_table_and_every_row_of_it(
     frame.loc[[0, 7], "body_mass_g"] = [np.nan, np.inf]
     frame.to_csv(table, index=False, na_rep="NA")
     options = ("--noise", 0.01) if command == "denoise" else ()
+    options = (*options, "--drop-missing")
     said = ran(command, model_file, table, "-o", out, *options)
     result = exact(out)
     texts, before = (pd.read_csv(path, dtype=str, na_filter=False) for path in (out, table))
@@ -299,7 +300,7 @@ def test_a_report_on_a_table_with_gaps_tells_the_rows_of_the_table(
     frame = birds[COLUMNS].copy()
     frame.loc[:9, "body_mass_g"] = np.nan
     frame.to_csv(path, index=False)
-    said = ran("report", model_file, path, "-o", page)
+    said = ran("report", model_file, path, "-o", page, "--drop-missing")
     assert "10 rows" in said.err
     assert "row of the table" in page.read_text("utf-8")
     frame.dropna().to_csv(path, index=False)
@@ -321,7 +322,7 @@ def test_no_option_is_advised_that_a_command_lacks(run, model_file, birds, tmp_p
         assert outcome.code == 1
         assert "body_mass_g" in outcome.err
         assert "--ignore" not in outcome.err
-    birds.assign(body_mass_g=np.nan).to_csv(path, index=False)
+    birds.assign(body_mass_g=np.inf).to_csv(path, index=False)
     outcome = run(command, model_file, path, "-o", tmp_path / "out.csv")
     assert outcome.code == 1
     assert "--ignore" not in outcome.err

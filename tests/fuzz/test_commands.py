@@ -165,7 +165,8 @@ def test_a_table_is_fitted_or_refused_in_a_sentence(trials, run, tmp_path, monke
 
 
 WORDS = [
-    "fit", "predict", "transform", "denoise", "score", "info", "report", "-k", "-l", "-o", "-q",
+    "fit", "predict", "transform", "denoise", "impute", "score", "info", "report", "-k", "-l", "-o",
+    "-q",
     "--json", "--stream", "--columns", "--ignore", "--labels", "--scale", "--na", "--format",
     "--delimiter", "--decimal", "--encoding", "--checkpoint", "--checkpoint-every", "--model",
     "--penalty", "--seed", "--epochs", "--noise", "--shape", "--device", "--assignment",

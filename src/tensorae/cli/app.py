@@ -15,6 +15,7 @@ import typer
 from tensorae import __version__
 from tensorae.cli.apply import denoise, predict, report, transform
 from tensorae.cli.fit import fit
+from tensorae.cli.impute import impute
 from tensorae.cli.info import info
 from tensorae.cli.messages import one_line
 from tensorae.cli.outliers import outliers
@@ -53,7 +54,18 @@ def _root(
     pass
 
 
-for _command in (fit, predict, transform, denoise, score, outliers, info, report, reproduce):
+for _command in (
+    fit,
+    predict,
+    transform,
+    denoise,
+    impute,
+    score,
+    outliers,
+    info,
+    report,
+    reproduce,
+):
     app.command()(_command)
 
 

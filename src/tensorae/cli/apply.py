@@ -6,7 +6,7 @@ Shapes: n rows, k clusters, d features, h latent.
 from __future__ import annotations
 
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
 from enum import StrEnum
 from pathlib import Path
@@ -14,124 +14,17 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from tensorae.cli.info import size_entries
-from tensorae.cli.messages import Messages
-from tensorae.cli.options import (
-    DATA,
-    MODEL_FILE,
-    Keep,
-    OutputOptions,
-    ReadingOptions,
-    number_or_auto,
-    refuse_replacing,
-    with_options,
-)
+from tensorae.cli.inputs import ApplyInputs, ApplyOptions, new_names
+from tensorae.cli.options import OutputOptions, number_or_auto, with_options
 from tensorae.exceptions import InvalidParameterError
 
 if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
 
-    from tensorae.data import Preparation, PreparedTable
-
-__all__ = [
-    "ApplyInputs",
-    "ApplyOptions",
-    "Result",
-    "denoise",
-    "predict",
-    "read_inputs",
-    "report",
-    "transform",
-    "write_result",
-]
+__all__ = ["Result", "denoise", "predict", "read_inputs", "report", "transform", "write_result"]
 
 FittedOn = StrEnum("FittedOn", ["noisy", "clean"])  # whether the rows of the fit had the noise, too
-
-
-@dataclass(frozen=True)
-class ApplyOptions:
-    """Which model to apply to which data."""
-
-    model_file: MODEL_FILE
-    data: DATA
-    reading: ReadingOptions
-    messages: Messages
-    drop_missing: Annotated[
-        bool, typer.Option("--drop-missing", hidden=True)  # always so; for commands of old
-    ] = False
-
-    def refuse_replacing(self, output: Path, *, folder: bool = False) -> None:
-        """Refuse to write over what is read."""
-        refuse_replacing(output, self.data, self.reading, self.model_file, folder=folder)
-
-    def read(self) -> ApplyInputs:
-        """Load the model, read the table and make it ready."""
-        from tensorae import load
-        from tensorae.data import Preparation, read_table
-        from tensorae.storage import read_header
-
-        preparation = Preparation.of_header(read_header(self.model_file), str(self.model_file))
-        if preparation.foreign:
-            self.messages.note(
-                "the model file tells of a preparation that is not the command line's own, so "
-                "columns are taken as they are; tensorae info --json shows it."
-            )
-        model = load(self.model_file)
-        table = read_table(self.data, self.reading.as_read_options())
-        rows = preparation.prepare(table, drop_missing=True)
-        for note in rows.notes:
-            self.messages.note(note)
-        return ApplyInputs(model, preparation, rows, self.messages)
-
-
-@dataclass(frozen=True, eq=False)
-class ApplyInputs:
-    """A fitted model, and a table that is ready for it."""
-
-    model: Any
-    preparation: Preparation
-    rows: PreparedTable
-    messages: Messages
-
-    @property
-    def is_detector(self) -> bool:
-        """Whether the model is one that finds outliers."""
-        return hasattr(self.model, "offset_")
-
-    def ask(self, method: str, *arguments: Any, **options: Any) -> NDArray[Any]:
-        """What a method of the model says about the rows."""
-        with self.messages.warnings_as_notes():
-            answer: NDArray[Any] = getattr(self.model, method)(self.rows.X, *arguments, **options)
-        return answer
-
-    def cluster_column(self, labels: NDArray[Any]) -> NDArray[Any]:
-        """Names of clusters (n,) where they have names, else their numbers."""
-        import numpy as np
-
-        names = self.preparation.names
-        return np.array(names, dtype=object)[labels] if names else labels
-
-    def sizes(self, labels: NDArray[Any]) -> list[dict[str, Any]]:
-        """How many rows each cluster has, for scripts."""
-        import numpy as np
-
-        counts = np.bincount(labels, minlength=len(self.model.cluster_centers_))
-        return size_entries(counts.tolist(), self.preparation)
-
-    def kept(self, keep: Keep) -> tuple[str, ...]:
-        """Columns of the input that come along, in their order."""
-        from tensorae.data import text_columns
-
-        table = self.rows.table
-        if keep is Keep.text:
-            return text_columns(table)
-        return {Keep.all: tuple(table.columns), Keep.unused: self.rows.unused, Keep.none: ()}[keep]
-
-    def shaped(self, X: NDArray[Any]) -> NDArray[Any]:
-        """Rows (n, d) as images where the input was."""
-        shape = self.preparation.shape or self.rows.table.shape
-        return X if shape is None else X.reshape(-1, *shape)
 
 
 @dataclass(frozen=True, eq=False)
@@ -200,6 +93,8 @@ def denoise(
     Beside the originals clean columns are called …_denoised, without them (--keep) as they were.
     Images go to a .npy file, or to a folder: -o cleaned/
     """
+    import numpy as np
+
     inputs = read_inputs(options, output, folders=True)
     clean = _denoised(inputs, noise, fitted_on)
     values = inputs.preparation.undo(clean)
@@ -209,7 +104,8 @@ def denoise(
         f"{name}_denoised" if name in beside else name: values[:, j] for j, name in enumerate(names)
     }
     images = inputs.shaped(values)
-    facts = {"mean_change": float(((clean - inputs.rows.X) ** 2).mean()) ** 0.5}
+    changes = (clean - inputs.rows.X)[~np.isnan(inputs.rows.X)]
+    facts = {"mean_change": float((changes**2).mean()) ** 0.5}
     write_result(inputs, output, Result(columns, images, facts, images=images.ndim > 2))
 
 
@@ -268,7 +164,8 @@ def _denoised(inputs: ApplyInputs, noise: str | None, fitted_on: FittedOn) -> ND
             ) from None
     amount = number_or_auto(noise or "auto", "--noise")
     clean = inputs.ask("denoise", amount, fitted_on=fitted_on.value)
-    if amount == "auto" and (clean == inputs.rows.X).all():
+    X = inputs.rows.X
+    if amount == "auto" and ((clean == X) | (X != X)).all():  # gaps (NaN) are filled in any case
         inputs.messages.note(
             "no noise was found, so nothing changed; say how much there is by --noise."
         )
@@ -286,15 +183,7 @@ def read_inputs(
     detectors: bool = False,
 ) -> ApplyInputs:
     """Refuse what cannot or must not be written before the work is done, and read."""
-    from tensorae._files import check_writable
-    from tensorae.data import output_format
-
-    if output.path is not None:
-        folder = folders and output.is_folder
-        options.refuse_replacing(output.path, folder=folder)
-        if not folder:
-            output_format(output.path)
-            check_writable(output.path)
+    options.check_output(output, folders=folders)
     inputs = options.read()
     if inputs.is_detector and not detectors:
         raise InvalidParameterError(
@@ -355,28 +244,4 @@ def _joined(inputs: ApplyInputs, output: OutputOptions, result: Result) -> Any:
         along = along.take(rows.numbers[result.chosen]) if names else along
         new = {name: arrow().array(values) for name, values in result.columns.items()}
     columns = [*along.columns, *new.values()]
-    return arrow().table(columns, names=_new_names(names, tuple(new), output, inputs.messages))
-
-
-def _new_names(
-    names: Sequence[str], new: Sequence[str], output: OutputOptions, messages: Messages
-) -> list[str]:
-    """Names of columns that come along, and of new ones; no two columns share one."""
-    from tensorae.data import safe_text
-
-    taken = {*names, *new}
-    result = []
-    for name in names:
-        other = name
-        while other in new or (other != name and other in taken):
-            other = f"{other}_input"
-        taken.add(other)
-        result.append(other)
-    result += new
-    if output.safe and output.is_text:
-        result = [safe_text(name) for name in result]
-    pairs = zip([*names, *new], result, strict=True)
-    changed = [f"{old} is {now}" for old, now in pairs if old != now]
-    if changed:
-        messages.note(f"columns have another name in the output: {', '.join(changed)}.")
-    return result
+    return arrow().table(columns, names=new_names(names, tuple(new), output, inputs.messages))

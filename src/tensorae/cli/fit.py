@@ -72,7 +72,7 @@ def fit(
     if int(os.environ.get("RANK", "0")) > 0:
         messages.mute()  # the first process speaks
     if streaming.stream or one_of_many:
-        inputs = _streamed(data, columns, reading, messages)
+        inputs = _streamed(data, columns, reading, model, messages)
     else:
         inputs = _in_memory(data, columns, reading, model, messages)
     # Slow to import, and not needed to tell people what is wrong with a table.
@@ -84,7 +84,7 @@ def fit(
         if processes.rank == 0:
             fitted.save(output, preprocessing=inputs.preparation.as_header())
         if messages.json or not messages.quiet:
-            commands = _next_commands(output, data, reading, streamed=inputs.streamed)
+            commands = _next_commands(output, data, reading, inputs)
             _summarise(fitted, inputs, messages, processes.size, output, commands)
         processes.wait()
 
@@ -106,7 +106,11 @@ def _check_output(output: Path) -> None:
 
 
 def _streamed(
-    data: Sequence[str], options: ColumnOptions, reading: ReadingOptions, messages: Messages
+    data: Sequence[str],
+    options: ColumnOptions,
+    reading: ReadingOptions,
+    model: ModelOptions,
+    messages: Messages,
 ) -> FitInputs:
     """Rows that stay in their files, prepared as the options say."""
     from tensorae.data import prepare_stream
@@ -123,6 +127,7 @@ def _streamed(
         ignore=options.ignore or (),
         scale=options.scale.value,
         drop_missing=options.drop_missing,
+        gaps=not model.is_network,
     )
     _refuse_names(options, named=stream.preparation.columns is not None)
     for note in stream.notes:
@@ -164,6 +169,7 @@ def _in_memory(
         labels=options.labels,
         scale=options.scale.value,
         drop_missing=options.drop_missing,
+        gaps=not model.is_network,
     )
     for note in rows.notes:
         messages.note(note)
@@ -287,13 +293,18 @@ def _clusters(
 
 
 def _next_commands(
-    output: Path, data: Sequence[str], reading: ReadingOptions, *, streamed: bool
+    output: Path, data: Sequence[str], reading: ReadingOptions, inputs: FitInputs
 ) -> list[str]:
+    import numpy as np
+
     model = shlex.quote(str(output))
-    if streamed:  # the others would read all of it into memory
+    if inputs.values is None:  # the others would read all of it into memory
         return [f"tensorae info {model}"]
     table = shlex.join([*(data if "-" not in data else ["DATA"]), *reading.as_flags()])
-    return [
+    commands = [
         f"tensorae predict {model} {table} -o clusters.csv",
         f"tensorae report {model} {table} -o report.html",
     ]
+    if np.isnan(inputs.values).any():
+        commands.append(f"tensorae impute {model} {table} -o filled.csv")
+    return commands

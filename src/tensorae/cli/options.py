@@ -22,6 +22,7 @@ __all__ = [
     "DATA",
     "MODEL_FILE",
     "ColumnOptions",
+    "FileOptions",
     "Keep",
     "OutputOptions",
     "ReadingOptions",
@@ -113,8 +114,8 @@ class ReadingOptions:
 
 
 @dataclass(frozen=True)
-class OutputOptions:
-    """Where results go, and what goes with them."""
+class FileOptions:
+    """Where results go."""
 
     output: Annotated[
         str | None,
@@ -124,9 +125,6 @@ class OutputOptions:
             help="File .csv, .tsv, .parquet, .arrow or .npy; CSV on standard output without it.",
         ),
     ] = None
-    keep: Annotated[Keep, typer.Option("--keep", help="Columns of the input that come along.")] = (
-        Keep.all
-    )
     safe: Annotated[
         bool,
         typer.Option(
@@ -151,6 +149,15 @@ class OutputOptions:
     def is_folder(self) -> bool:
         """Whether it is a folder, or to become one."""
         return self.path is not None and (str(self.output).endswith("/") or self.path.is_dir())
+
+
+@dataclass(frozen=True)
+class OutputOptions(FileOptions):
+    """Where results go, and what goes with them."""
+
+    keep: Annotated[Keep, typer.Option("--keep", help="Columns of the input that come along.")] = (
+        Keep.all
+    )
 
 
 def refuse_replacing(
@@ -188,7 +195,11 @@ class ColumnOptions:
     """What to take from the table."""
 
     drop_missing: Annotated[
-        bool, in_columns("--drop-missing", help="Leave out rows with gaps.")
+        bool,
+        in_columns(
+            "--drop-missing",
+            help="Leave out rows with gaps; linear-tae can do with them, networks cannot.",
+        ),
     ] = False
     columns: Annotated[list[str] | None, in_columns("--columns", help="Fit just these: a,b,c.")] = (
         None

@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from tensorae.cli.apply import ApplyInputs, write_result
+from tensorae.cli.apply import write_result
+from tensorae.cli.inputs import ApplyInputs
 from tensorae.cli.messages import Messages
 from tensorae.cli.options import (
     DATA,
@@ -116,6 +117,7 @@ def _read(
         labels=None,
         scale="none",
         drop_missing=True,
+        gaps=True,
     )
     for note in rows.notes:
         messages.note(note)

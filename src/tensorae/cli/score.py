@@ -9,7 +9,8 @@ from typing import Annotated, Any
 
 import typer
 
-from tensorae.cli.apply import ApplyInputs, ApplyOptions, Result, read_inputs, write_result
+from tensorae.cli.apply import Result, read_inputs, write_result
+from tensorae.cli.inputs import ApplyInputs, ApplyOptions
 from tensorae.cli.options import OutputOptions, with_options
 
 __all__ = ["detected", "score"]

@@ -27,8 +27,10 @@ from tensorae.data.columns import (
     choose_columns,
     cluster_names,
     complete_rows,
+    count_missing,
     find_columns,
     known_labels,
+    number_columns,
     split_names,
     text_columns,
 )
@@ -44,6 +46,7 @@ from tensorae.data.files import (
     output_format,
 )
 from tensorae.data.images import image_paths, read_images, write_images
+from tensorae.data.kinds import shown
 from tensorae.data.preparation import Preparation, PreparedTable
 from tensorae.data.scaling import SCALES, Extent, Scaling
 from tensorae.data.survey import PreparedStream, prepare_stream
@@ -75,6 +78,7 @@ __all__ = [
     "choose_columns",
     "cluster_names",
     "complete_rows",
+    "count_missing",
     "counted",
     "find_columns",
     "find_files",
@@ -82,11 +86,13 @@ __all__ = [
     "image_paths",
     "known_labels",
     "listed",
+    "number_columns",
     "output_format",
     "prepare_stream",
     "read_images",
     "read_table",
     "safe_text",
+    "shown",
     "split_names",
     "stream_to_file",
     "text_columns",

@@ -14,9 +14,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from tensorae.data.files import listed, nearest
+from tensorae.data.files import arrow, listed, nearest
 from tensorae.data.frames import layout_of, to_matrix
-from tensorae.data.kinds import Gaps, Kind, is_number, kind_of, shown
+from tensorae.data.kinds import TEXTS, Gaps, Kind, is_number, kind_of, shown
 from tensorae.data.parts import Array, float_type
 from tensorae.data.table import Table
 from tensorae.exceptions import InvalidInputError
@@ -28,6 +28,7 @@ __all__ = [
     "choose_columns",
     "cluster_names",
     "complete_rows",
+    "count_missing",
     "find_columns",
     "known_labels",
     "missing_column",
@@ -128,13 +129,18 @@ def number_columns(table: Table) -> tuple[str, ...]:
 
 
 def check_numbers(
-    table: Table, columns: Sequence[str], *, kind: Callable[..., Kind] = kind_of
+    table: Table,
+    columns: Sequence[str],
+    *,
+    kind: Callable[..., Kind] = kind_of,
+    empty: bool = False,
 ) -> None:
-    """Refuse columns that are missing or hold no numbers."""
+    """Refuse columns that are missing or hold no numbers; those may be ``empty`` that have gaps."""
     find_columns(table, columns, "--columns")
     kinds = {name: kind(table, name, counters=False) for name in columns}
     _refuse_disguised(table, kinds, ignorable=False)
-    wrong = [_with_kind(name, kind) for name, kind in kinds.items() if kind.name != "number"]
+    right = ("number", "empty") if empty else ("number",)
+    wrong = [_with_kind(name, kind) for name, kind in kinds.items() if kind.name not in right]
     if wrong:
         raise InvalidInputError(
             f"columns must hold numbers, got {listed(wrong)} in {table.name!r}; encode them as "
@@ -225,7 +231,7 @@ def as_matrix(table: Table, columns: Sequence[str] | None) -> Array:
     ----------
     table : Table
     columns : sequence of str or None
-        Columns of numbers; None for the samples of arrays and images.
+        Columns of numbers, or of nothing; None for the samples of arrays and images.
 
     Returns
     -------
@@ -233,7 +239,12 @@ def as_matrix(table: Table, columns: Sequence[str] | None) -> Array:
         In single precision where that holds all numbers, else in double. What is missing is NaN.
     """
     if columns is not None:
-        return to_matrix(table.frame, columns)
+        frame = table.select(columns)
+        for place, field in enumerate(frame.schema):
+            if str(field.type) in TEXTS:  # words for what is missing, or none at all
+                nothing = arrow().nulls(table.n_rows, arrow().float64())
+                frame = frame.set_column(place, field.name, nothing)
+        return to_matrix(frame, columns)
     assert table.samples is not None
     rows = table.samples.reshape(table.n_rows, -1)
     return rows.astype(float_type([rows.dtype]), copy=False)
@@ -246,8 +257,11 @@ def complete_rows(
     *,
     drop: bool,
     fitting: bool = True,
+    gaps: bool = False,
 ) -> NDArray[np.bool_]:
     """Mark the rows in which nothing is missing; refuse the others unless they may be dropped.
+
+    Where a model takes ``gaps``, only infinite values count.
 
     Parameters
     ----------
@@ -258,16 +272,34 @@ def complete_rows(
         Whether rows may be left out.
     fitting : bool
         Whether it is still open which columns are taken.
+    gaps : bool
+        Whether missing values may stay.
 
     Returns
     -------
     ndarray of shape (n,)
     """
-    finite = np.isfinite(matrix)
-    whole = np.asarray(finite.all(1))
+    usable = ~np.isinf(matrix) if gaps else np.isfinite(matrix)
+    whole = np.asarray(usable.all(1))
     if not whole.all() and not (drop and whole.any()):
-        Gaps.of(matrix).refuse(table, columns, fitting=fitting)
+        Gaps.of(matrix, known=gaps).refuse(table, columns, fitting=fitting)
     return whole
+
+
+def count_missing(table: Table, columns: Sequence[str]) -> dict[str, int]:
+    """How many cells say nothing, for each of some columns of any kind that has such cells."""
+    compute, found = arrow("compute"), {}
+    for name in columns:
+        column = table.frame[name]
+        count = column.null_count
+        if str(column.type) in TEXTS:
+            words = arrow().array(sorted(table.missing | {""}), column.type)
+            count += compute.sum(compute.is_in(compute.utf8_trim_whitespace(column), words)).as_py()
+        elif arrow().types.is_floating(column.type):
+            count += compute.sum(compute.is_nan(column)).as_py() or 0
+        if count:
+            found[name] = count
+    return found
 
 
 def note_on_header(table: Table) -> str:

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import functools
 import re
+import shlex
 from collections import Counter
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -39,6 +40,8 @@ __all__ = [
 
 # Fewer rows than this that go 1, 2, 3 can be a measurement.
 SHORTEST_COUNTER = 10
+# Columns with gaps that a note names.
+MOST_NAMED = 8
 TEXTS = ("string", "large_string", "string_view")
 PLURAL = {
     "text": "texts",
@@ -108,7 +111,7 @@ def kind_of(table: Table, name: str, *, counters: bool = True) -> Kind:
     column = table.frame[name]
     kind = column.type.value_type if types.is_dictionary(column.type) else column.type
     there = table.n_rows - column.null_count
-    if not there:
+    if not there or (types.is_floating(column.type) and _all_nan(column)):
         return Kind("empty", table.n_rows)
     if str(kind) in TEXTS:
         return _text_kind(column, table.missing, Marks(table.decimal))
@@ -119,6 +122,11 @@ def kind_of(table: Table, name: str, *, counters: bool = True) -> Kind:
         return Kind("other", there)
     counts = name in table.index or (types.is_integer(kind) and _counts_rows(column))
     return Kind("counter", there) if counters and counts else Kind("number", there)
+
+
+def _all_nan(column: Any) -> bool:
+    """Whether no number of a column is one, as in tables that write NaN for what is missing."""
+    return bool(arrow("compute").all(arrow("compute").is_nan(column)).as_py())
 
 
 def _text_kind(column: Any, missing: Collection[str], marks: Marks) -> Kind:
@@ -180,12 +188,17 @@ class Gaps:
     n_rows: int
     missing: NDArray[Any]
     infinite: NDArray[Any]
+    n_empty: int = 0  # rows in which all is missing
 
     @classmethod
-    def of(cls, matrix: Array) -> Gaps:
-        """Those of rows (n, d)."""
-        rows = int((~np.isfinite(matrix)).any(1).sum())
-        return cls(rows, np.isnan(matrix).sum(0), np.isinf(matrix).sum(0))
+    def of(cls, matrix: Array, *, known: bool = False) -> Gaps:
+        """Those of rows (n, d); what is missing is no gap where one ``known`` can stay."""
+        missing, infinite = np.isnan(matrix), np.isinf(matrix)
+        n_empty = int(missing.all(1).sum())
+        if known:
+            missing = np.zeros_like(missing)
+        rows = int((missing | infinite).any(1).sum())
+        return cls(rows, missing.sum(0), infinite.sum(0), n_empty)
 
     @property
     def kinds(self) -> str:
@@ -199,11 +212,43 @@ class Gaps:
         rows = counted(self.n_rows, "row")
         return f"{what}, because of {self.kinds} values: {rows}."
 
+    def notes_on_kept(self, columns: Sequence[str] | None, n_rows: int, what: str) -> list[str]:
+        """What to say where rows with gaps stay, of all rows, and ``what`` becomes of them."""
+        total = int(self.missing.sum())
+        if not total:
+            return []
+        verb = "values are" if total > 1 else "value is"
+        notes = [
+            f"{total} {verb} missing, in {self.n_rows} of {counted(n_rows, 'row')}: "
+            f"{listed(_counts_by_name(self.missing, columns), MOST_NAMED)}; {what}."
+        ]
+        if self.n_empty:
+            lack = "rows have" if self.n_empty > 1 else "row has"
+            notes.append(
+                f"{self.n_empty} {lack} no value at all in the columns of the model and can only "
+                "be taken for the most frequent cluster."
+            )
+        return notes
+
+    def refuse_columns_without_values(
+        self, table: Table, columns: Sequence[str] | None, n_rows: int
+    ) -> None:
+        """Name columns of which a fit could learn nothing."""
+        without = np.where(self.missing == n_rows, self.missing, 0)
+        if without.any():
+            places = np.flatnonzero(without).tolist()
+            remedy = "cut them off"
+            if columns is not None:
+                names = ",".join(columns[place] for place in places)
+                remedy = f"--ignore {shlex.quote(names)} leaves them out"
+            raise InvalidInputError(
+                f"columns to fit must have a value at least, got none in "
+                f"{listed(_counts_by_name(without, columns))} of {table.name!r}; {remedy}."
+            )
+
     def refuse(self, table: Table, columns: Sequence[str] | None, *, fitting: bool) -> NoReturn:
         """Say where they are and what to do."""
-        counts = (self.missing + self.infinite).tolist()
-        names = [f"column {j}" for j in range(len(counts))] if columns is None else columns
-        details = [f"{shown(n)} ({count})" for n, count in zip(names, counts, strict=True) if count]
+        details = _counts_by_name(self.missing + self.infinite, columns)
         remedy = "fill them first"
         if self.n_rows < table.n_rows:
             remedy = "--drop-missing leaves these rows out" + ", --ignore a column" * fitting
@@ -213,6 +258,13 @@ class Gaps:
             f"values are {self.kinds} in {self.n_rows} of {table.n_rows} rows of {table.name!r}: "
             f"{listed(details)}; {remedy}."
         )
+
+
+def _counts_by_name(counts: NDArray[Any], columns: Sequence[str] | None) -> list[str]:
+    """Columns with a count of their own, as in ``mass (3)``; others are passed over."""
+    names = [f"column {j}" for j in range(len(counts))] if columns is None else columns
+    pairs = zip(names, counts.tolist(), strict=True)
+    return [f"{shown(name)} ({count})" for name, count in pairs if count]
 
 
 def shown(name: str) -> str:

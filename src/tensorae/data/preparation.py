@@ -31,9 +31,12 @@ from tensorae.data.scaling import SCALES, Extent, Scaling
 from tensorae.data.table import Table
 from tensorae.exceptions import InvalidInputError, ModelFileError
 
-__all__ = ["Preparation", "PreparedTable"]
+__all__ = ["KEPT_FITTED", "Preparation", "PreparedTable"]
 
 VERSION = 1
+# What becomes of rows with gaps.
+KEPT_FITTED = "the fit goes by what is there and no row is left out (--drop-missing would)"
+KEPT_APPLIED = "rows with gaps get results by what is there"
 
 
 @dataclass(frozen=True, eq=False)
@@ -44,7 +47,7 @@ class PreparedTable:
     ----------
     X : ndarray of shape (m, d)
         On the scale of the model; images are flat. Of the n rows of the table, those that lack
-        nothing.
+        nothing, or for models that take gaps those that have nothing infinite.
     values : ndarray of shape (m, d)
         The same in the units of the table.
     table : Table
@@ -130,6 +133,7 @@ class Preparation:
         labels: str | None = None,
         scale: str = "none",
         drop_missing: bool = False,
+        gaps: bool = False,
     ) -> tuple[Preparation, PreparedTable]:
         """Choose columns, leave out gaps, learn the scaling and read the known labels.
 
@@ -145,17 +149,22 @@ class Preparation:
             "auto" leaves arrays and images as they are: their numbers are of one kind.
         drop_missing : bool, default=False
             Leave out rows in which something is missing; otherwise that is an error.
+        gaps : bool, default=False
+            Let missing values stay, as NaN, for models that take them.
 
         Returns
         -------
         Preparation, PreparedTable
         """
+        gaps = gaps and not drop_missing
         chosen, notes = None, []  # type: tuple[str, ...] | None, list[str]
         if table.samples is None:
             choice = choose_columns(table, columns=columns, ignore=ignore, labels=labels)
             chosen, notes = choice.columns, [note_on_header(table), choice.note]
         matrix = as_matrix(table, chosen)
-        whole = complete_rows(table, matrix, chosen, drop=drop_missing)
+        whole = complete_rows(table, matrix, chosen, drop=drop_missing, gaps=gaps)
+        if gaps:
+            Gaps.of(matrix).refuse_columns_without_values(table, chosen, len(matrix))
         known, names = None, ()  # type: Array | None, tuple[str, ...]
         if labels is not None:
             known, names = known_labels(table.take(whole), labels, n_clusters)
@@ -225,7 +234,9 @@ class Preparation:
             "labels": self.labels,
         }
 
-    def prepare(self, table: Table, *, drop_missing: bool = False) -> PreparedTable:
+    def prepare(
+        self, table: Table, *, drop_missing: bool = False, gaps: bool = False
+    ) -> PreparedTable:
         """Find the model's columns in a table, put them in order and scale them.
 
         Parameters
@@ -233,12 +244,15 @@ class Preparation:
         table : Table
         drop_missing : bool, default=False
             Leave out rows in which something is missing; otherwise that is an error.
+        gaps : bool, default=False
+            Let missing values stay, as NaN, for models that take them; what is said above is then
+            said of infinite values.
 
         Returns
         -------
         PreparedTable
         """
-        columns = None if table.samples is not None else self._columns_of(table)
+        columns = None if table.samples is not None else self._columns_of(table, gaps=gaps)
         matrix = as_matrix(table, columns)
         if matrix.shape[1] != self.n_features:
             raise InvalidInputError(
@@ -246,8 +260,8 @@ class Preparation:
                 f"{table.name!r}; give data like that of the fit."
             )
         self._check_shape(table)
-        whole = complete_rows(table, matrix, columns, drop=drop_missing, fitting=False)
-        rows = self._scaled(table, matrix, columns, whole, "left without a result")
+        whole = complete_rows(table, matrix, columns, drop=drop_missing, fitting=False, gaps=gaps)
+        rows = self._scaled(table, matrix, columns, whole, "left without a result", KEPT_APPLIED)
         return replace(rows, notes=tuple(filter(None, [note_on_header(table), *rows.notes])))
 
     def _scaled(
@@ -257,22 +271,26 @@ class Preparation:
         columns: Sequence[str] | None,
         whole: NDArray[np.bool_],
         what: str = "left out",
+        kept: str = KEPT_FITTED,
     ) -> PreparedTable:
-        """Scale numbers (n, d) that were taken from a table, but for the rows with gaps."""
-        notes: tuple[str, ...] = ()
+        """Scale numbers (n, d) that were taken from a table, but for the rows left out."""
+        notes = []
         if not whole.all():
-            notes = (Gaps.of(matrix).note(what),)
+            # Where rows with gaps stay, what is infinite is the only reason.
+            infinite = bool(np.isnan(matrix[whole]).any())
+            notes.append(Gaps.of(matrix, known=infinite).note(what))
             matrix = matrix[whole]
+        notes += Gaps.of(matrix).notes_on_kept(columns, len(matrix), kept)
         numbers = np.flatnonzero(whole)
         unused = tuple(name for name in table.columns if name not in set(columns or ()))
         X = self.scaling.apply(matrix)
-        return PreparedTable(X, matrix, table, unused, numbers, notes=notes)
+        return PreparedTable(X, matrix, table, unused, numbers, notes=tuple(notes))
 
     def undo(self, X: Array) -> Array:
         """Samples (n, d) of the model in the units of the table."""
         return self.scaling.undo(X)
 
-    def _columns_of(self, table: Table) -> tuple[str, ...]:
+    def _columns_of(self, table: Table, *, gaps: bool) -> tuple[str, ...]:
         if self.columns is None:
             found = number_columns(table)
             if len(found) != self.n_features:
@@ -288,7 +306,7 @@ class Preparation:
                 f"the model needs columns that {table.name!r} does not have: {listed(details)}; "
                 "add or rename them."
             )
-        check_numbers(table, self.columns)
+        check_numbers(table, self.columns, empty=gaps)
         return self.columns
 
     def _check_shape(self, table: Table) -> None:

@@ -36,14 +36,14 @@ class Extent:
 
     Attributes
     ----------
-    n : int
-        Rows seen.
+    n : ndarray of shape (d,)
+        Values seen of each column; what is missing (NaN) is passed over.
     mean, deviation, low, high : ndarray of shape (d,)
     rounding : float
         Of the numbers, as a share of the largest.
     """
 
-    n: int
+    n: Array
     mean: Array
     deviation: Array
     low: Array
@@ -59,19 +59,23 @@ class Extent:
 
     @classmethod
     def _of_block(cls, X: Array) -> Extent:
-        low, high = X.min(0).astype(np.float64), X.max(0).astype(np.float64)
+        there = ~np.isnan(X)
+        n = there.sum(0)
+        low = X.min(0, where=there, initial=np.inf).astype(np.float64)
+        high = X.max(0, where=there, initial=-np.inf).astype(np.float64)
         # In units of the largest entry no square is too large or too small for its type.
         unit = np.maximum(np.abs(low), np.abs(high))
-        unit = np.where(unit > 0, unit, 1.0)
-        parts = X / unit
-        mean = parts.mean(0)
-        deviation = np.sqrt(np.mean((parts - mean) ** 2, 0))
+        unit = np.where((n > 0) & (unit > 0), unit, 1.0)
+        parts = np.where(there, X / unit, 0.0)
+        mean = parts.sum(0) / np.maximum(n, 1)
+        squares = np.where(there, (parts - mean) ** 2, 0.0).sum(0)
+        deviation = np.sqrt(squares / np.maximum(n, 1))
         rounding = 10 * float(np.finfo(X.dtype).eps)
-        return cls(len(X), mean * unit, deviation * unit, low, high, rounding)
+        return cls(n, mean * unit, deviation * unit, low, high, rounding)
 
     def __add__(self, other: Extent) -> Extent:
         n = self.n + other.n
-        own, others = self.n / n, other.n / n
+        own, others = self.n / np.maximum(n, 1), other.n / np.maximum(n, 1)
         inside = np.hypot(own**0.5 * self.deviation, others**0.5 * other.deviation)
         return Extent(
             n,
@@ -86,7 +90,8 @@ class Extent:
         """Of some of the columns."""
         own = list(places)
         mean, deviation = self.mean[own], self.deviation[own]
-        return Extent(self.n, mean, deviation, self.low[own], self.high[own], self.rounding)
+        low, high = self.low[own], self.high[own]
+        return Extent(self.n[own], mean, deviation, low, high, self.rounding)
 
     @property
     def uneven(self) -> tuple[int, int] | None:
@@ -152,8 +157,9 @@ class Scaling:
         """Learn a scaling from rows (n, d), or from what was seen of them.
 
         "standard" gives every column mean 0 and variance 1, "max" divides it by its largest
-        absolute value. A column that never changes, or is zero, keeps its unit. "auto" is
-        "standard" where columns seem to be of different units, and otherwise "none".
+        absolute value, both by the values that are there (not NaN). A column that never changes,
+        or is zero, keeps its unit. "auto" is "standard" where columns seem to be of different
+        units, and otherwise "none".
         """
         if name not in ("auto", *SCALES):
             raise unknown_choice("scale", name, ("auto", *SCALES))
@@ -165,6 +171,7 @@ class Scaling:
             return cls.none(d)
         if name == "max":
             largest = np.maximum(np.abs(seen.low), np.abs(seen.high))
+            largest = np.where(seen.n > 0, largest, 0.0)
             return cls(name, np.zeros(d), np.where(largest > 0, largest, 1.0))
         # What rounding makes of a column that never changes is no spread.
         varies = seen.deviation > seen.rounding * np.abs(seen.mean)

@@ -20,7 +20,7 @@ from tensorae.data.files import TEXT, FilePart, ReadOptions, arrow
 from tensorae.data.frames import index_columns, layout_of
 from tensorae.data.kinds import SHORTEST_COUNTER, Gaps, Kind, kind_of, shown
 from tensorae.data.parts import Array, CompletePart, Part, float_type, named_errors
-from tensorae.data.preparation import Preparation
+from tensorae.data.preparation import KEPT_FITTED, Preparation
 from tensorae.data.scaling import Extent, Scaling
 from tensorae.data.sources import (
     ask_all,
@@ -61,6 +61,7 @@ def prepare_stream(
     ignore: Sequence[str] = (),
     scale: str = "none",
     drop_missing: bool = False,
+    gaps: bool = False,
 ) -> PreparedStream:
     r"""Choose columns, leave out gaps and learn the scaling; rows stay in their files.
 
@@ -74,6 +75,8 @@ def prepare_stream(
     scale : {"none", "standard", "max", "auto"}, default="none"
     drop_missing : bool, default=False
         Leave out rows in which something is missing; otherwise that is an error.
+    gaps : bool, default=False
+        Let missing values stay, as NaN, for models that take them.
 
     Returns
     -------
@@ -95,9 +98,15 @@ def prepare_stream(
     options = options or ReadOptions()
     parts = find_parts(list(paths), options)
     chosen, survey, notes = _choose(parts, _head(parts, options), columns, ignore)
-    parts, left_out = _without_gaps(parts, chosen, survey, drop=drop_missing)
-    batches = _batches(parts, chosen)
-    extent = survey.extent or _Survey.of(batches).extent
+    gaps = gaps and not drop_missing
+    left_out: list[str] = []
+    if gaps:
+        left_out = _with_gaps(parts, chosen, survey)
+    elif not survey.complete:
+        parts, left_out = _without_gaps(parts, chosen, survey, drop=drop_missing)
+        survey = _Survey.of(_batches(parts, chosen))
+    batches = _batches(parts, chosen).with_gaps() if gaps else _batches(parts, chosen)
+    extent = survey.extent
     assert extent is not None
     if scale == "auto" and chosen is not None:
         notes.append(extent.note([shown(name) for name in chosen]))
@@ -105,7 +114,7 @@ def prepare_stream(
     if scaling.name != "none":
         batches = batches.scaled(scaling)
     preparation = Preparation(chosen, scaling, shape=batches.sample_shape)
-    return PreparedStream(batches, preparation, tuple(filter(None, [*notes, left_out])))
+    return PreparedStream(batches, preparation, tuple(filter(None, [*notes, *left_out])))
 
 
 def _choose(
@@ -127,22 +136,33 @@ def _choose(
     kind = partial(_by_all_rows, n_rows=survey.n_rows, seen=seen)
     choice = choose_columns(head, ignore=ignore, kind=kind)
     survey = survey.select([chosen.index(name) for name in choice.columns])
+    if len(choice.columns) < len(chosen) and not survey.complete:
+        survey = _Survey.of(_batches(parts, choice.columns))  # rows lack less than it seemed
     return choice.columns, survey, [note_on_header(head), choice.note]
+
+
+def _with_gaps(parts: list[Part], columns: Sequence[str] | None, survey: _Survey) -> list[str]:
+    """Notes on values that are missing; an error where some are infinite, or all of a column."""
+    table = Table(_name(parts), survey.n_rows, None)
+    if survey.infinite.any():
+        known = np.zeros_like(survey.missing)
+        Gaps(survey.n_infinite, known, survey.infinite).refuse(table, columns, fitting=True)
+    gaps = Gaps(survey.n_lacking, survey.missing, survey.infinite, survey.n_empty)
+    gaps.refuse_columns_without_values(table, columns, survey.n_rows)
+    return gaps.notes_on_kept(columns, survey.n_rows, KEPT_FITTED)
 
 
 def _without_gaps(
     parts: list[Part], columns: Sequence[str] | None, survey: _Survey, *, drop: bool
-) -> tuple[list[Part], str]:
+) -> tuple[list[Part], list[str]]:
     """Parts without the rows that lack something, and a note on these; or an error."""
-    if not survey.missing.any() and not survey.infinite.any():
-        return parts, ""
     dtype = _batches(parts, columns).dtype
     whole: list[Part] = [CompletePart(part, columns, dtype) for part in parts]
     lacking = survey.n_rows - sum(ask_all(whole, lambda part: part.count()))
     gaps = Gaps(lacking, survey.missing, survey.infinite)
     if not drop or lacking == survey.n_rows:
         gaps.refuse(Table(_name(parts), survey.n_rows, None), columns, fitting=True)
-    return whole, gaps.note()
+    return whole, [gaps.note()]
 
 
 def _batches(parts: Sequence[Part], columns: Sequence[str] | None) -> Batches:
@@ -235,7 +255,15 @@ class _Survey:
     missing: NDArray[Any]  # cells, (d,)
     infinite: NDArray[Any]
     counts: NDArray[np.bool_]
-    extent: Extent | None  # None where something is missing
+    extent: Extent | None  # of what is there; None where something is infinite
+    n_lacking: int = 0  # rows with something missing, with something infinite, with nothing at all
+    n_infinite: int = 0
+    n_empty: int = 0
+
+    @property
+    def complete(self) -> bool:
+        """Whether nothing is missing or infinite."""
+        return not self.missing.any() and not self.infinite.any()
 
     @classmethod
     def of(cls, batches: Batches) -> _Survey:
@@ -260,17 +288,20 @@ class _Survey:
             counted[list(places)] for counted in (self.missing, self.infinite, self.counts)
         )
         extent = None if self.extent is None else self.extent.select(places)
-        return _Survey(self.n_rows, missing, infinite, counts, extent)
+        return replace(self, missing=missing, infinite=infinite, counts=counts, extent=extent)
 
     def _after(self, batch: Array, first: Array) -> _Survey:
         """The same and m rows more."""
         n = self.n_rows + len(batch)
-        missing = self.missing + np.isnan(batch).sum(0)
-        infinite = self.infinite + np.isinf(batch).sum(0)
+        holes, unbounded = np.isnan(batch), np.isinf(batch)
+        missing, infinite = self.missing + holes.sum(0), self.infinite + unbounded.sum(0)
         numbers = np.arange(self.n_rows, n)[:, None]
         counts = self.counts & np.isin(first, (0, 1)) & (batch == first + numbers).all(0)
         extent = None
-        if not missing.any() and not infinite.any():
+        if not infinite.any():
             own = Extent.of(batch)
             extent = own if self.extent is None else self.extent + own
-        return _Survey(n, missing, infinite, counts, extent)
+        rows = (holes.any(1), unbounded.any(1), holes.all(1))
+        before = (self.n_lacking, self.n_infinite, self.n_empty)
+        seen = (old + int(new.sum()) for old, new in zip(before, rows, strict=True))
+        return _Survey(n, missing, infinite, counts, extent, *seen)

@@ -19,6 +19,7 @@ from tensorae.estimators.check_parameters import check_auto, check_number
 from tensorae.estimators.filling import FillsGaps
 from tensorae.exceptions import InvalidInputError, InvalidParameterError, unknown_choice
 from tensorae.linear.denoising import Denoiser
+from tensorae.linear.gap_predictor import GapPredictor
 from tensorae.linear.incremental import in_order_of
 from tensorae.linear.moments import Moments
 from tensorae.linear.problem import Solution
@@ -85,8 +86,11 @@ class KeepsSums(FillsGaps):
         variance = _noise_variance(noise, denoiser, clean=clean)
         on_device = functools.cache(denoiser.to)
 
-        def shrink(predictor: Predictor, x: Tensor) -> Tensor:  # noqa: ARG001
-            return on_device(x.device).denoise(x, variance, fitted_on_noisy=not clean)
+        def shrink(predictor: Predictor, x: Tensor) -> Tensor:
+            points = on_device(x.device).denoise(x, variance, fitted_on_noisy=not clean)
+            if isinstance(predictor, GapPredictor) and bool(points.isnan().any()):
+                return predictor.filled(points)  # no noise was found, and gaps are still open
+            return points
 
         return self._map(X, shrink)
 

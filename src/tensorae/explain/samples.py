@@ -6,8 +6,8 @@ Shapes: n samples, k clusters, d features, h latent.
 from __future__ import annotations
 
 import difflib
-from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any, Protocol
 
@@ -17,6 +17,16 @@ from numpy.typing import NDArray
 from tensorae import exceptions
 from tensorae.data.scaling import Scaling
 from tensorae.exceptions import InvalidParameterError
+from tensorae.explain.arrays import (
+    as_array,
+    as_floats,
+    as_rows,
+    evenly_spaced,
+    in_chunks,
+    in_units,
+    moments,
+    rounding,
+)
 
 __all__ = [
     "ClusteredSamples",
@@ -42,8 +52,6 @@ __all__ = [
 
 Array = NDArray[Any]
 
-CHUNK_ROWS = 8192
-
 
 class FittedModel(Protocol):
     """What is asked of a fitted model; ``LinearTAE`` and ``TAE`` offer it.
@@ -51,7 +59,8 @@ class FittedModel(Protocol):
     Looked for and used where it is there: ``components_`` with ``explained_variance_``,
     ``explained_variance_ratio_`` and ``noise_variance_``, ``spread_`` with ``latent_dims_``,
     ``latent_penalty_``, ``comparison_`` with ``reason_``, ``feature_names_in_``,
-    ``input_shape_``, and the course of the fit as ``loss_path_`` or ``history_``.
+    ``input_shape_``, ``impute`` with ``impute_std`` for samples with gaps, and the course of the
+    fit as ``loss_path_`` or ``history_``.
     """
 
     n_features_in_: int
@@ -115,12 +124,15 @@ class ClusteredSamples:
     given : object
         The samples in the form, and on the scale, that the model takes without a warning.
     values : ndarray of shape (n, d)
-        The same as floating-point numbers in the units of the features.
+        The same as floating-point numbers in the units of the features, with gaps filled by
+        ``impute``.
     names : tuple of str
         Of the features.
     labels : ndarray of shape (n,)
     scaling : Scaling
         From the units of the features to the scale of the model.
+    gaps : ndarray of shape (n, d) or None
+        Where values were missing (NaN) and are filled; None where nothing was.
     """
 
     model: FittedModel
@@ -129,6 +141,7 @@ class ClusteredSamples:
     names: tuple[str, ...]
     labels: Array
     scaling: Scaling
+    gaps: Array | None = field(default=None, kw_only=True)
 
     @classmethod
     def of(
@@ -140,7 +153,8 @@ class ClusteredSamples:
     ) -> ClusteredSamples:
         """Check a fitted model and samples for it; errors about them are the model's own.
 
-        With a scaler, X is in the units of the features, otherwise as the model takes it.
+        With a scaler, X is in the units of the features, otherwise as the model takes it. Gaps
+        (NaN) are filled in the values; the model is asked about the samples as they are.
         """
         if isinstance(X, ClusteredSamples):
             return X
@@ -151,7 +165,12 @@ class ClusteredSamples:
         given = _as_taken(model, X if scaler is None else _scaled(X, scaler))
         labels = np.asarray(model.predict(given))
         values = as_floats(given if scaler is None else X)
-        return cls(model, given, values, model_names(model, feature_names), labels, scaling)
+        gaps = np.isnan(values)
+        if gaps.any():
+            values = np.where(gaps, scaling.undo(as_floats(_filled(model, given))), values)
+        names = model_names(model, feature_names)
+        known = gaps if gaps.any() else None
+        return cls(model, given, values, names, labels, scaling, gaps=known)
 
     @cached_property
     def scaled(self) -> ClusteredSamples:
@@ -160,7 +179,11 @@ class ClusteredSamples:
             return self
         plain = Scaling.none(self.d)
         values = as_floats(self.given)
-        return ClusteredSamples(self.model, self.given, values, self.names, self.labels, plain)
+        if self.gaps is not None:
+            values = np.where(self.gaps, self.scaling.apply(self.values), values)
+        return ClusteredSamples(
+            self.model, self.given, values, self.names, self.labels, plain, gaps=self.gaps
+        )
 
     @property
     def k(self) -> int:
@@ -228,9 +251,12 @@ class ClusteredSamples:
         """What makes samples fit badly (m, d + h): squared errors, then squared codes.
 
         Codes are weighted by λ, so that the sum is the cost. Where spreads are own all is in
-        units of the cluster's own variances: the sum is the squared Mahalanobis distance.
+        units of the cluster's own variances: the sum is the squared Mahalanobis distance. What
+        is missing of a sample has no part in it.
         """
         missed = self.scaled.values[rows] - self.scaled.reconstructions[rows]
+        if self.gaps is not None:
+            missed = np.where(self.gaps[rows], 0, missed)
         codes = self.codes[rows].reshape(len(rows), -1)
         squares = np.concatenate([missed, codes], axis=1, dtype=np.float64) ** 2
         if has_own_spreads(self.model):
@@ -272,40 +298,6 @@ class ClusteredSamples:
     @cached_property
     def _moments(self) -> tuple[Array, Array, Array]:
         return moments(self.values)
-
-
-def moments(values: Array) -> tuple[Array, Array, Array]:
-    """Mean, standard deviation and largest size (d,) of the columns.
-
-    The deviation is 0 where rounding is all that varies; the size is 1 where it would be 0.
-    """
-    largest = np.maximum(values.max(0), -values.min(0)).astype(np.float64)
-    unit = np.where(largest > 0, largest, 1)
-    # In units of the largest entry no square can overflow.
-    mean = sum((part / unit).sum(0) for part in in_chunks(values)) / len(values)
-    squares = sum((((part / unit) - mean) ** 2).sum(0) for part in in_chunks(values))
-    spread = np.sqrt(squares / len(values))
-    return mean * unit, np.where(spread > rounding(values), spread, 0) * unit, unit
-
-
-def rounding(values: Array) -> float:
-    """What sums of numbers of this precision lose, as a share of the largest."""
-    return 8 * float(np.finfo(values.dtype).eps)
-
-
-def in_units(values: Array, units: Array) -> Array:
-    """Values over the unit of their feature, such as its spread; 0 where that is 0."""
-    return np.where(units > 0, values / np.where(units > 0, units, 1), 0)
-
-
-def in_chunks(rows: Array) -> Iterator[Array]:
-    """Rows in parts, so that what is computed from them takes little memory."""
-    return (rows[start : start + CHUNK_ROWS] for start in range(0, len(rows), CHUNK_ROWS))
-
-
-def evenly_spaced(n: int, most: int) -> NDArray[np.intp]:
-    """All of n row numbers, or so many of them at even distances."""
-    return np.unique(np.linspace(0, n - 1, min(n, most)).round().astype(np.intp))
 
 
 def model_names(model: FittedModel, feature_names: Sequence[str] | None = None) -> tuple[str, ...]:
@@ -359,26 +351,6 @@ def check_whole(name: str, value: Any, low: int, high: int | None = None, *, rem
         )
 
 
-def as_array(values: Any) -> Array:
-    """Any array-like as an array, from a GPU too."""
-    if hasattr(values, "detach"):
-        values = values.detach().cpu()
-    array: Array = np.asarray(values)
-    return array
-
-
-def as_rows(samples: Any) -> Array:
-    """Samples or images of any shape as rows (n, d)."""
-    array = np.asarray(samples)
-    return array.reshape(len(array), -1)
-
-
-def as_floats(samples: Any) -> Array:
-    """The same as floating-point numbers."""
-    rows = as_rows(as_array(samples))
-    return rows if rows.dtype.kind == "f" else rows.astype(np.float64)
-
-
 def _is_table(X: Any) -> bool:
     return hasattr(X, "columns") and not hasattr(X, "collect")
 
@@ -387,6 +359,11 @@ def _as_taken(model: FittedModel, X: Any) -> Any:
     # A model fitted without names would warn about those of a table.
     unnamed = _is_table(X) and not hasattr(model, "feature_names_in_")
     return as_array(X) if unnamed or hasattr(X, "detach") else X
+
+
+def _filled(model: Any, given: Any) -> Any:
+    """Samples as a model takes them, which has accepted their gaps, with these filled."""
+    return model.impute(given)
 
 
 def _scaled(X: Any, scaler: Any) -> Any:

@@ -82,7 +82,13 @@ class Findings(ClusteredSamples):
     @cached_property
     def errors(self) -> Array:
         """Root mean square (d,) of what the reconstructions miss in each feature."""
-        return root_mean_square(self.values - self.reconstructions)
+        missed = self.values - self.reconstructions
+        if self.gaps is None:
+            return root_mean_square(missed)
+        # What was filled in is near what is given back, and would flatter the model.
+        shares = np.maximum(1 - self.gaps.mean(0), 1 / self.n)
+        errors: Array = root_mean_square(np.where(self.gaps, 0, missed)) / np.sqrt(shares)
+        return errors
 
     @property
     def explained(self) -> float | None:

@@ -23,6 +23,7 @@ from tensorae.plotting.style import cluster_styles
 from tensorae.report.cards import cards_of, n_pictures
 from tensorae.report.choice import SettingsView
 from tensorae.report.findings import Findings
+from tensorae.report.gaps import GapsView
 from tensorae.report.odd_rows import outlier_view
 from tensorae.report.pictures import Painter
 from tensorae.report.points import Points
@@ -126,7 +127,9 @@ def _render(
     painter = Painter.of(findings, n_images)
     reversals = Reversals.of(findings)
     summary = Summary.of(findings)
-    points = Points.of(findings, reversals, painter, max_points)
+    gaps = GapsView.of(findings)
+    named = () if gaps is None else [one.row for one in gaps.rows]
+    points = Points.of(findings, reversals, painter, max_points, named)
     script = "\n".join(_text(name) for name in SCRIPTS)
     style = _text("style.css") + environment.get_template("colors.css").render(
         styles=cluster_styles(findings.k)
@@ -137,6 +140,7 @@ def _render(
         findings=findings,
         summary=summary,
         settings=SettingsView.of(findings.model),
+        gaps=gaps,
         own_spreads=has_own_spreads(findings.model),
         points=points,
         cards=cards_of(findings, painter),

@@ -6,7 +6,7 @@ Shapes: n samples, m points, d features, h latent.
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
 
@@ -54,10 +54,18 @@ class Points:
 
     @classmethod
     def of(
-        cls, findings: Findings, reversals: Reversals, painter: Painter | None, max_points: int
+        cls,
+        findings: Findings,
+        reversals: Reversals,
+        painter: Painter | None,
+        max_points: int,
+        named: Sequence[int] = (),
     ) -> Points:
-        """Collect the columns of some rows, the most telling first, as long as there is room."""
-        rows = _shown_rows(findings, max_points)
+        """Collect the columns of some rows, the most telling first, as long as there is room.
+
+        Rows that are ``named`` elsewhere are among them, beside those that the findings name.
+        """
+        rows = _shown_rows(findings, max_points, named)
         directions = overall_directions(findings, MOST_DIRECTIONS)
         lines = [
             *cluster_axes(findings, findings.description),
@@ -185,13 +193,16 @@ class _Columns:
         return fits
 
 
-def _shown_rows(findings: Findings, max_points: int) -> NDArray[np.intp]:
+def _shown_rows(findings: Findings, max_points: int, named: Sequence[int]) -> NDArray[np.intp]:
     """All rows, or a sample of each cluster; rows that the page names are always among them."""
     n = findings.n
     if n <= max_points:
         return np.arange(n)
     rng = np.random.RandomState(SEED)
-    members = [(*cluster.typical, *cluster.worst) for cluster in findings.description]
+    members: list[Sequence[int]] = [
+        (*cluster.typical, *cluster.worst) for cluster in findings.description
+    ]
+    members.append(named)
     chosen = [findings.anomalies, *(np.array(rows, dtype=np.intp) for rows in members)]
     for label in range(findings.k):
         own = np.flatnonzero(findings.labels == label)
