@@ -127,7 +127,8 @@ class Comparison:
         )
         self.fits: dict[int, list[Fitted]] = {}
         self.n_starts, self.first_k = 1, 0
-        self.why = "the best evidence (ICL, neighbours)"
+        # Neighbours of rows with gaps are guesses, and so are the entropies of ICL.
+        self.why = f"the best evidence ({'BIC' if rows.gapped else 'ICL, neighbours'})"
         self._fit_all()
         self.chosen = self._choose()
         self.latent_dims = self.chosen.run.parameters.latent_dims[0].tolist()
