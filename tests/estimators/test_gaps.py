@@ -10,7 +10,7 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 from sklearn.utils import get_tags
 
-from tensorae import TAE, Batches, LinearTAE, load
+from tensorae import TAE, Batches, ImputerTAE, LinearTAE, load
 from tensorae.exceptions import InvalidInputError
 
 IRIS = load_iris().data
@@ -204,3 +204,25 @@ def test_networks_refuse_gaps_and_name_what_takes_them():
     with pytest.raises(InvalidInputError, match="contains NaN in column 0") as caught:
         TAE(3, 1, max_epochs=1).fit(GAPPED)
     assert "LinearTAE" in str(caught.value)
+
+
+# ImputerTAE ---------------------------------------------------------------------------------------
+
+
+def test_gaps_made_by_the_seed_of_the_imputer_are_as_good_as_others():
+    """What is hidden to choose by is drawn from what is there, not from all with the same luck."""
+    errors = []
+    for seed in (0, 1):
+        gone = np.random.RandomState(seed).random_sample(IRIS.shape) < 0.2
+        gone[gone.all(axis=1)] = False
+        imputer = ImputerTAE(n_clusters=(1, 3), random_state=0)
+        filled = imputer.fit_transform(np.where(gone, np.nan, IRIS))
+        errors.append(np.abs(filled - IRIS)[gone].mean())
+    assert errors[0] < 1.5 * errors[1]
+
+
+def test_a_table_too_small_to_hide_a_tenth_of_is_filled():
+    X = np.array([[0.0, 0.0], [1.0, 1.1], [2.0, np.nan], [np.nan, 3.0]])
+    filled = ImputerTAE(n_clusters=(1, 2), random_state=0).fit_transform(X)
+    assert np.isfinite(filled).all()
+    assert ((filled >= -1) & (filled <= 4)).all()

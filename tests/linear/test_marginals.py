@@ -129,3 +129,13 @@ def test_first_values_count_a_row_of_weight_two_twice():
     there = ~np.isnan(x).all(axis=1)  # an empty row gets the mean of the column, weighted or not
     np.testing.assert_allclose(np.repeat(once[there], copies[there], axis=0),
                                often[np.repeat(there, copies)], atol=1e-12)  # fmt: skip
+
+
+def test_a_column_that_no_donor_shows_keeps_its_mean():
+    """One value among many rows, which the donors are but some of."""
+    x = np.random.RandomState(0).randn(1500, 3)
+    x[:, 2] = np.nan
+    x[7, 2] = 4.0
+    found = filled(x)
+    assert np.isfinite(found).all()
+    assert (found[:, 2] == 4).all()

@@ -43,6 +43,8 @@ def filled_by_neighbors(rows: Rows, direction: Tensor) -> Rows:
         for column in lacking.any(0).nonzero().squeeze(1).tolist():
             of = lacking[:, column].nonzero().squeeze(1)
             giving = (~gaps[:, column]).nonzero().squeeze(1)
+            if not len(giving):
+                continue  # none of the donors shows it
             near, values = distances[of][:, giving], donors[giving, column]
             found = _nearest_mean(near, values, share[giving], NEIGHBORS * one)
             points[of, column] = torch.where(found.isnan(), points[of, column], found)
