@@ -33,6 +33,8 @@ def model(estimator, X):
 def test_not_finite_names_the_first_column_and_row(
     estimator, fit, assert_refused, altered, kinds_of_table, kind, value, word
 ):
+    if estimator is LinearTAE and np.isnan(value):
+        pytest.skip("a missing value: see test_gaps")
     data = kinds_of_table(altered(value, (7, 2), (9, 2), (3, 3)))[kind]
     column = "'c'" if kind in ("pandas", "polars") else "2"
     assert_refused(
@@ -40,7 +42,7 @@ def test_not_finite_names_the_first_column_and_row(
         InvalidInputError,
         f"X contains {word}",
         f"in column {column} (2 rows, the first is row 7)",
-        "dropped or imputed",
+        "replace inf by NaN" if estimator is LinearTAE else "dropped or imputed",
     )
 
 
@@ -61,15 +63,15 @@ def test_values_whose_squares_would_overflow_are_refused(
     assert_refused(call, InvalidInputError, "X must stay below", "divide it by a constant")
 
 
-def test_missing_values_of_frames_are_nan(estimator, fit, assert_refused, X):
+def test_missing_values_of_frames_are_nan(fit, assert_refused, X):
     pd, pl = pytest.importorskip("pandas"), pytest.importorskip("polars")
     frame = pd.DataFrame(X, columns=list("abcd")).astype({"c": "Float64"})
     frame.loc[5, "c"] = pd.NA
     message = "NaN in column 'c' (1 row, the first is row 5)"
-    assert_refused(fit(estimator, frame), InvalidInputError, message)
+    assert_refused(fit(TAE, frame), InvalidInputError, message)
     nulls = pl.DataFrame({"a": X[:, 0].tolist(), "b": [None, *X[1:, 1].tolist()]})
     message = "NaN in column 'b' (1 row, the first is row 0)"
-    assert_refused(fit(estimator, nulls), InvalidInputError, message)
+    assert_refused(fit(TAE, nulls), InvalidInputError, message)
 
 
 TEXT = [["short", 1.0], ["long", 2.0], ["x", 3.0]]
@@ -436,8 +438,10 @@ def test_the_error_of_a_model_that_is_not_fitted_is_one_of_the_family(estimator,
 
 @pytest.mark.parametrize("method", OF_ROWS)
 def test_not_finite_is_refused_after_the_fit_too(model, assert_refused, altered, method):
-    call = call_of(model, method, altered(np.nan, (0, 1)))
-    assert_refused(call, InvalidInputError, "X contains NaN in column 1")
+    linear = isinstance(model, LinearTAE)
+    call = call_of(model, method, altered(np.inf if linear else np.nan, (0, 1)))
+    word = "infinity (inf)" if linear else "NaN"
+    assert_refused(call, InvalidInputError, f"X contains {word} in column 1")
 
 
 @pytest.mark.parametrize("method", OF_ROWS)
@@ -510,7 +514,7 @@ def test_bad_parameters_are_refused_by_fit_and_not_by_the_constructor(estimator)
 @pytest.mark.parametrize(
     "arguments",
     [
-        {"data": [[np.nan, 1.0], [1.0, 2.0]]},
+        {"data": [[np.inf, 1.0], [1.0, 2.0]]},
         {"data": np.ones(4)},
         {"data": np.ones((0, 4))},
         {"n_clusters": 21},
@@ -520,7 +524,7 @@ def test_bad_parameters_are_refused_by_fit_and_not_by_the_constructor(estimator)
         {"labels": np.full(20, 5)},
         {"sample_weight": -np.ones(20)},
     ],
-    ids=["nan", "1-D", "no rows", "clusters", "latent", "penalty", "rule", "labels", "weights"],
+    ids=["inf", "1-D", "no rows", "clusters", "latent", "penalty", "rule", "labels", "weights"],
 )
 def test_messages_are_one_line_that_ends_like_a_sentence(estimator, fit, arguments):
     with pytest.raises(TensoraeError) as caught:

@@ -15,6 +15,8 @@ from tensorae.exceptions import InvalidParameterError, ModelFileError
 from tensorae.storage.checkpoints import Checkpoint
 
 IRIS = load_iris().data
+GAPPED = np.where(np.random.RandomState(0).rand(150, 4) < 0.2, np.nan, IRIS)
+GAPPED[:, 0] = IRIS[:, 0]
 KILLS = {"linear": 8, "linear, in memory": 3, "deep": 5, "deep, in memory": 4}
 
 
@@ -148,11 +150,12 @@ KINDS = [
 
 @pytest.mark.parametrize(("assignment", "kind"), KINDS)
 @pytest.mark.parametrize("after", [1, 3])
-def test_a_linear_fit_goes_on_from_any_step(assignment, kind, after, tmp_path, monkeypatch):
+@pytest.mark.parametrize("X", [IRIS, GAPPED], ids=["whole", "gaps"])
+def test_a_linear_fit_goes_on_from_any_step(X, assignment, kind, after, tmp_path, monkeypatch):
     file = tmp_path / "run.ckpt"
     start = IRIS[[0, 1, 2]] if "spread" in kind else IRIS[[0, 60, 120]]
     model = LinearTAE(3, 1, init=start, assignment=assignment, **kind)
-    whole = clone(model).fit(IRIS)
+    whole = clone(model).fit(X)
     observe, steps = Checkpoint.__call__, []
 
     def observe_and_die(self, state):
@@ -164,8 +167,8 @@ def test_a_linear_fit_goes_on_from_any_step(assignment, kind, after, tmp_path, m
     with monkeypatch.context() as patch:
         patch.setattr(Checkpoint, "__call__", observe_and_die)
         with pytest.raises(KilledError):
-            clone(model).fit(IRIS, checkpoint=file, checkpoint_every=0)
-    again = clone(model).fit(IRIS, checkpoint=file, checkpoint_every=0)
+            clone(model).fit(X, checkpoint=file, checkpoint_every=0)
+    again = clone(model).fit(X, checkpoint=file, checkpoint_every=0)
     assert list(tmp_path.iterdir()) == []
     assert again.n_iter_ == whole.n_iter_
     np.testing.assert_array_equal(again.components_, whole.components_)

@@ -457,7 +457,8 @@ def _has_gaps(
             remedy = (
                 "replace inf by NaN, which counts as missing, or drop these rows"
                 if allowed
-                else "NaN and inf must be dropped or imputed first"
+                else "NaN and inf must be dropped or imputed first: LinearTAE takes NaN, and its "
+                "impute fills it in"
             )
             raise InvalidInputError(
                 f"{name} contains {value} in column {column_label(columns, column)} ({len(bad)} "

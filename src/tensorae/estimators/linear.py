@@ -63,6 +63,9 @@ class LinearTAE(KeepsSums):
     them (section 5 in full, a mixture of probabilistic PCAs): no component is a mixture of
     spheres, d-1 of them are one of full Gaussians.
 
+    NaN in X is a missing value: clusters are fitted to what is there, by EM with the conditional
+    means and covariances of the rest, and ``impute`` fills it in. Nothing is filled before.
+
     Parameters
     ----------
     n_clusters : int, "auto" or sequence of int, default=8
@@ -150,13 +153,15 @@ class LinearTAE(KeepsSums):
     reason_ : str
         Why these settings were chosen, in one sentence.
     loss_ : float
-        Sum of the costs of all samples (by weight) in their clusters.
+        Sum of the costs of all samples (by weight) in their clusters. Of a sample with missing
+        values the cost is what is to be expected of the whole sample.
     loss_path_ : ndarray
         Loss along the best start, after every iteration. It never rises for a given λ and hard
         labels.
     objective_path_ : ndarray
         What the fit minimises and never rises: the loss, or minus the log-likelihood of the
-        model of section 5 where ``assignment="em"`` or ``latent_penalty="auto"``.
+        model of section 5 where ``assignment="em"`` or ``latent_penalty="auto"``. Where values
+        are missing, always minus the log-likelihood of what is there.
     entropy_path_ : ndarray
         Mean entropy of an assignment after every iteration; empty for hard assignments.
     n_iter_ : int
@@ -234,8 +239,8 @@ class LinearTAE(KeepsSums):
         Parameters
         ----------
         X : array-like, Tensor or Batches of shape (n, d)
-            Batches are read pass by pass; in a process group each process reads its share, and
-            ``labels_`` are of that share.
+            NaN is a missing value. Batches are read pass by pass; in a process group each process
+            reads its share, and ``labels_`` are of that share.
         y : ignored
             Here for scikit-learn's pipelines.
         sample_weight : array-like of shape (n,), optional

@@ -93,11 +93,11 @@ class Fit:
         self.in_memory = rows.collected(2 * size)
         whole = self.in_memory.n <= 2 * size and not self.in_memory.streamed
         if rows.gapped and whole:
-            self.in_memory = filled_by_neighbors(self.in_memory)
+            self.in_memory = filled_by_neighbors(self.in_memory, direction)
         self.rows = rows if rows.streamed else self.in_memory
         self.sample = self.in_memory.sample(direction, size, rng.uniform())
         if rows.gapped and not whole:
-            self.sample = filled_by_neighbors(self.sample)
+            self.sample = filled_by_neighbors(self.sample, direction)
         self.n_features, self.n_evidence = n_features, rows.evidence()
         self._within: dict[int, Tensor] = {}
         self.estimation = self._estimation()

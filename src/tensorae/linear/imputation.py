@@ -9,6 +9,7 @@ Shapes: n samples, d features, q hidden values, m members.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
@@ -174,11 +175,15 @@ def _hide(rows: Rows, share: float, rng: np.random.RandomState) -> tuple[Rows, T
     """Rows with more gaps, and which values (n, d) they hide; all rows and columns keep some."""
     assert rows.holes is not None  # of rows that are filled
     there = ~rows.holes
-    drawn = torch.as_tensor(rng.uniform(size=tuple(there.shape)) < share)
-    hidden = there & drawn
+    # Among what is there: gaps that were made by the same seed would be drawn again otherwise.
+    places = there.flatten().nonzero().squeeze(1).cpu()
+    order = torch.as_tensor(rng.permutation(len(places)))
+    chosen = places[order[: math.ceil(share * len(places))]].to(there.device)
+    hidden = torch.zeros_like(there).flatten().index_fill_(0, chosen, value=True).view_as(there)
     hidden &= (there & ~hidden).any(1, keepdim=True) & (there & ~hidden).any(0)
-    if not bool(hidden.any()):
-        hidden = there & (there.sum(1, keepdim=True) > 1) & (there.sum(0) > 1)
+    if not bool(hidden.any()):  # the first that leaves its row and its column another one
+        spare = there & (there.sum(1, keepdim=True) > 1) & (there.sum(0) > 1)
+        hidden = spare & (spare.flatten().cumsum(0).view_as(spare) == 1)
     blinded = Rows(rows.data.masked_fill(rows.holes | hidden, torch.nan), rows.weights, gapped=True)
     return blinded.filled(blinded.observed_means()[0]), hidden
 

@@ -141,7 +141,9 @@ class Alternation:
         sweep = self._sweep(1)
         sweep.load_state_dict(state["sweep"])
         parameters = Parameters.of_state_dict(state["parameters"], state["n_features"])
-        reached = float(parameters.objective) if self.rule.hard else None
+        # A likelihood of what is observed is that of the parameters before.
+        known = self.rule.hard and not self.rows.gapped
+        reached = float(parameters.objective) if known else None
         if reached and abs(state["course"]["objective"][-1] - reached) > 1e-6 * abs(reached):
             raise MisfitError(f"the path of the objective must end at {reached}")
         return State(
@@ -170,6 +172,7 @@ class Alternation:
             dtype=self.rows.dtype,
             soft=soft,
             own=self.estimation.own,
+            gapped=self.rows.gapped,
             total=self.rows.total,
         )
         penalty, given = self.estimation.latent_penalty, state["parameters"]["latent_penalty"]

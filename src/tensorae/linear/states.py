@@ -71,13 +71,14 @@ def check_state(
     dtype: torch.dtype,
     soft: bool,
     own: bool,
+    gapped: bool,
     total: float,
 ) -> None:
     """Refuse a ``state_dict`` of a single start that is not one of this fit.
 
     ``sizes`` are those of its letters: m, k, d and h. Rows are of type ``dtype`` and weigh
     ``total``; members are kept for them as labels, or as S where it is soft. Spreads are ``own`` or
-    shared.
+    shared. Rows that are ``gapped`` have no loss before the first step.
     """
     known = {**sizes, "r": 1, "w": 2}
     check_fields(state["parameters"], PARAMETERS | SPREADS if own else PARAMETERS, known)
@@ -88,7 +89,7 @@ def check_state(
         if "lower" in state["sweep"]:
             check_fields(state["sweep"], BOUNDS, known)
     _check_sums(state["moments"], state["parameters"], total)
-    _check_course(state, float(state["parameters"]["loss"]), soft=soft)
+    _check_course(state, float(state["parameters"]["loss"]), soft=soft, gapped=gapped)
 
 
 def _check_members(members: Any, known: dict[str, int], dtype: torch.dtype, *, soft: bool) -> None:
@@ -122,13 +123,12 @@ def _check_sums(
             raise MisfitError(f"the {name} do not follow from the sums")
 
 
-def _check_course(state: Mapping[str, Any], loss: float, *, soft: bool) -> None:
+def _check_course(state: Mapping[str, Any], loss: float, *, soft: bool, gapped: bool) -> None:
     """Refuse paths that are not as long as steps were done, or that do not end at the loss."""
     step, course = state["step"], state["course"]
-    # Hard labels have a loss before the first step, and no entropy.
-    wanted = {"loss": step, "objective": step, "entropy": step}
-    if not soft:
-        wanted = {"loss": step + 1, "objective": step + 1, "entropy": 0}
+    # Hard labels have no entropy and, of whole rows, a loss before the first step.
+    length = step if soft or gapped else step + 1
+    wanted = {"loss": length, "objective": length, "entropy": step if soft else 0}
     for name, length in wanted.items():
         path = course[name]
         if len(path) != length or not all(map(_is_finite, path)):
