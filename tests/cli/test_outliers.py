@@ -64,3 +64,15 @@ def test_bad_options_get_one_sentence(run, odd_csv, tmp_path):
     assert "must not replace" in run("outliers", odd_csv, "-o", odd_csv).err
     wrong = run("outliers", odd_csv, "--contamination", "0.9")
     assert "contamination must be a number in (0, 0.5], got 0.9" in wrong.err
+
+
+def test_rows_with_gaps_are_scored_unless_they_are_dropped(ran, odd_csv, tmp_path):
+    frame = pd.read_csv(odd_csv)
+    frame.loc[[7, 8], "bill_length_mm"] = None
+    frame.to_csv(tmp_path / "gappy.csv", index=False)
+    asked = (tmp_path / "gappy.csv", "-o", tmp_path / "scored.csv", "--columns", COLUMNS)
+    outcome = ran("outliers", *asked)
+    assert "2 values are missing" in outcome.err
+    assert pd.read_csv(tmp_path / "scored.csv")["score"].notna().all()
+    ran("outliers", *asked, "--drop-missing")
+    assert pd.read_csv(tmp_path / "scored.csv")["score"].isna().sum() == 2

@@ -38,6 +38,9 @@ class LookedAt:
     ignore: Annotated[
         list[str] | None, in_columns("--ignore", help="Look at all but these: id,name.")
     ] = None
+    drop_missing: Annotated[
+        bool, typer.Option("--drop-missing", help="Leave out rows with gaps.")
+    ] = False
 
     def __post_init__(self) -> None:
         if self.columns and self.ignore:
@@ -116,7 +119,7 @@ def _read(
         ignore=options.ignore or (),
         labels=None,
         scale="none",
-        drop_missing=True,
+        drop_missing=options.drop_missing,
         gaps=True,
     )
     for note in rows.notes:
