@@ -5,7 +5,7 @@ import pytest
 import torch
 from scipy.stats import multivariate_normal, ortho_group
 
-from tensorae.linear import marginals
+from tensorae.linear import patterns
 from tensorae.linear.first_fill import filled_by_neighbors
 from tensorae.linear.marginals import ByCode, ByGaps, BySeen, Marginals
 from tensorae.rows import Rows
@@ -52,7 +52,7 @@ def test_every_form_equals_conditioning(monkeypatch, form, alike, h):
     d, n = 7, 30
     asked, x = clusters(d, h), rows_with_gaps(n, d, alike=alike)
     monkeypatch.setattr(Marginals, "_form", lambda _self, _gaps: form)
-    monkeypatch.setattr(marginals, "SHARED_PAIRS", 1)
+    monkeypatch.setattr(patterns, "SHARED_PAIRS", 1)
     if not alike:
         monkeypatch.setattr(marginals, "_patterns", lambda _holes, rows, _k: [(rows, False)])
     weights = np.random.RandomState(2).rand(N_CLUSTERS, n)

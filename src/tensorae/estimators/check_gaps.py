@@ -10,7 +10,7 @@ from typing import Any
 
 import torch
 
-from tensorae.estimators.check_data import column_label, nothing_observed
+from tensorae.estimators.check_values import column_label, nothing_observed
 from tensorae.exceptions import InvalidInputError
 from tensorae.rows import Rows
 

@@ -22,10 +22,9 @@ from tensorae.estimators.check_data import (
     check_fitted,
     check_rows,
     check_sample_weight,
-    column_label,
-    nothing_observed,
 )
 from tensorae.estimators.check_parameters import check_auto, check_integer, check_number, check_seed
+from tensorae.estimators.check_values import column_label, nothing_observed
 from tensorae.estimators.linear import LinearTAE
 from tensorae.estimators.outlier_fits import Plan, Pool, fit_judges, new_reference
 from tensorae.exceptions import InvalidInputError

@@ -20,43 +20,20 @@ from __future__ import annotations
 import math
 from abc import ABC, abstractmethod
 from collections.abc import Iterator
-from dataclasses import dataclass
 from functools import cached_property
 
 import torch
 from torch import Tensor
 
 from tensorae.linear.model import LinearModel
+from tensorae.linear.patterns import Gaps, grouped
 from tensorae.rows.rows import ACCURATE
 
 __all__ = ["Marginals"]
 
-# Numbers of a batch of small matrices that are worked on at a time.
-BATCH_ENTRIES = 1_000_000
-# Rows and clusters for each pattern from which on patterns are solved one by one.
-SHARED_PAIRS = 2000
 # What a factorisation adds to a diagonal that rounding has made too small, as a share of it.
 JITTERS = (1e-13, 1e-11, 1e-9, 1e-6)
 LOG_2PI = math.log(2 * math.pi)
-
-
-@dataclass(frozen=True)
-class Gaps:
-    """Rows that have as many gaps as each other.
-
-    Attributes
-    ----------
-    rows : Tensor of shape (b,)
-        Where they are in their chunk.
-    lacking : Tensor of shape (p, gaps)
-        Columns without a value.
-    seen : Tensor of shape (p, d - gaps)
-        The others.
-    """
-
-    rows: Tensor
-    lacking: Tensor
-    seen: Tensor
 
 
 class Form(ABC):
@@ -303,7 +280,7 @@ class Marginals:
     def solved(self, x: Tensor) -> Iterator[tuple[Tensor, Form]]:
         """Solve rows (m, d) a few at a time: where they are (b,), and what there is to know."""
         holes = x.isnan()
-        for gaps in self._groups(holes):
+        for gaps in grouped(holes, len(self.centers)):
             part = holes[gaps.rows]
             seen = x[gaps.rows].to(ACCURATE).unsqueeze(0) - self.centers.unsqueeze(1)
             yield gaps.rows, self._form(gaps)(self, gaps, seen.masked_fill_(part, 0), part)
@@ -333,22 +310,6 @@ class Marginals:
             return ByCode
         return ByGaps if c <= o else BySeen
 
-    def _groups(self, holes: Tensor) -> Iterator[Gaps]:
-        """Rows with equal numbers of gaps, or with the same gaps where that pays."""
-        n_clusters, d = self.centers.shape
-        counts = holes.sum(1)
-        # Columns with gaps first, each part in its own order.
-        order = holes.to(torch.int8).argsort(dim=1, descending=True, stable=True)
-        for count, alike in _same(counts):
-            for rows, shared in _patterns(holes, alike, n_clusters):
-                columns = order[rows[:1]] if shared else order[rows]
-                size = max(count, d - count) ** 2 if not shared else 0
-                most = max(1, BATCH_ENTRIES // (n_clusters * max(min(size, d * d // 4), d)))
-                for start in range(0, len(rows), most):
-                    part = slice(start, start + most)
-                    own = columns if shared else columns[part]
-                    yield Gaps(rows[part], own[:, :count], own[:, count:])
-
 
 def spread(model: LinearModel) -> tuple[Tensor, Tensor]:
     """Variances off (..., k) and along (..., k, h) the components of every cluster."""
@@ -358,33 +319,6 @@ def spread(model: LinearModel) -> tuple[Tensor, Tensor]:
     noise = torch.ones_like(model.latent_penalty) if model.noise is None else model.noise
     along = (noise / model.latent_penalty)[..., None, None].expand(shape)
     return noise.unsqueeze(-1).expand(shape[:-1]), along
-
-
-def _same(keys: Tensor) -> Iterator[tuple[int, Tensor]]:
-    """Every key that occurs, and where."""
-    order = keys.argsort(stable=True)
-    values, counts = torch.unique_consecutive(keys[order], return_counts=True)
-    yield from zip(values.tolist(), order.split(counts.tolist()), strict=True)
-
-
-def _patterns(holes: Tensor, rows: Tensor, n_clusters: int) -> Iterator[tuple[Tensor, bool]]:
-    """Split rows (b,) by their gaps (m, d) where few patterns are shared by many; whether so."""
-    part = holes[rows]
-    if bool((part == part[:1]).all()):
-        yield rows, True
-        return
-    if len(rows) * n_clusters < 2 * SHARED_PAIRS:
-        yield rows, False
-        return
-    # A random number for each column tells patterns apart far faster than sorting rows does.
-    generator = torch.Generator().manual_seed(0)
-    codes = torch.randint(1 << 48, (holes.shape[1],), generator=generator).to(part.device)
-    keys = (part * codes).sum(1)
-    if len(keys.unique()) * SHARED_PAIRS > len(rows) * n_clusters:
-        yield rows, False
-        return
-    for _, places in _same(keys):
-        yield rows[places], bool((part[places] == part[places[:1]]).all())
 
 
 def cholesky(matrices: Tensor) -> Tensor:
