@@ -54,7 +54,7 @@ def test_every_form_equals_conditioning(monkeypatch, form, alike, h):
     monkeypatch.setattr(Marginals, "_form", lambda _self, _gaps: form)
     monkeypatch.setattr(patterns, "SHARED_PAIRS", 1)
     if not alike:
-        monkeypatch.setattr(marginals, "_patterns", lambda _holes, rows, _k: [(rows, False)])
+        monkeypatch.setattr(patterns, "_patterns", lambda _holes, rows, _k: [(rows, False)])
     weights = np.random.RandomState(2).rand(N_CLUSTERS, n)
     spreads, shared = torch.zeros(N_CLUSTERS, d, d, dtype=torch.float64), set()
     want = [
