@@ -145,9 +145,9 @@ def hidden(X: Array, mechanism: str, seed: int) -> Array:
 
 def wanted(sets: dict[str, Array], n_masks: int) -> Iterator[tuple[str, str, int, str]]:
     """Set, mechanism, seed and method of all cells."""
-    for name, X in sets.items():
-        for mechanism in MECHANISMS:
-            for seed in range(n_masks):
+    for seed in range(n_masks):
+        for name, X in sets.items():
+            for mechanism in MECHANISMS:
                 for method in METHODS:
                     if method != FOREST or seed == 0 or X.size <= FOREST_NUMBERS:
                         yield name, mechanism, seed, method

@@ -41,7 +41,8 @@ class ImputerTAE(TransformerMixin, BaseEstimator):
     values are hidden from them at first: how well a mixture fills those decides what it counts
     for. A gap then gets the weighted mean of what the mixtures expect.
 
-    Columns are brought to one scale inside; results are in their own units.
+    Columns are brought to one scale inside; results are in their own units. What is filled in stays
+    within the values that a column showed in ``fit``; draws may go beyond.
 
     Parameters
     ----------
@@ -164,6 +165,7 @@ class ImputerTAE(TransformerMixin, BaseEstimator):
         data = rows.data
         self._empty = data.isnan().all(0).cpu().numpy()
         self._whole = _whole_numbers(data)
+        self._range = _ranges(data)
         self._indicator = MissingIndicator(error_on_new=False).fit(_as_array(data))
         kept = Rows(data[:, self._kept(data)], rows.weights, gapped=True)
         self._members: list[Member] = []
@@ -194,7 +196,7 @@ class ImputerTAE(TransformerMixin, BaseEstimator):
             Columns without any value in ``fit`` are left out, unless ``keep_empty_features``;
             indicators come behind, with ``add_indicator``.
         """
-        return self._filled(X, lambda z: self._mixed(z)[0])
+        return self._filled(X, lambda z: self._mixed(z)[0], within=True)
 
     def impute(self, X: Any, *, n_draws: int | None = None, random_state: Any = None) -> Any:
         """Fill gaps, or draw what may be in them, as ``LinearTAE.impute`` does.
@@ -213,7 +215,7 @@ class ImputerTAE(TransformerMixin, BaseEstimator):
         ndarray or Tensor of shape (n, n_features_out), or (n_draws, n, n_features_out)
         """
         if n_draws is None:
-            return self._filled(X, lambda z: self._mixed(z)[0])
+            return self._filled(X, lambda z: self._mixed(z)[0], within=True)
         count = check_integer("n_draws", n_draws, low=1)
         rng = check_seed(self.random_state if random_state is None else random_state)
         copies = [self._filled(X, lambda z: self._drawn(z, rng)) for _ in range(count)]
@@ -365,8 +367,12 @@ class ImputerTAE(TransformerMixin, BaseEstimator):
         return drawn
 
     @own_settings()
-    def _filled(self, X: Any, fill: Any) -> Any:
-        """X with its gaps filled by what ``fill`` makes of rows on one scale."""
+    def _filled(self, X: Any, fill: Any, *, within: bool = False) -> Any:
+        """X with its gaps filled by what ``fill`` makes of rows on one scale.
+
+        Expected values stay ``within`` what was seen: a single odd value must not carry others
+        away. Draws may go beyond.
+        """
         check_fitted(self)
         rows = self._check_rows(X, reset=False)
         data, kept = rows.data, self._kept(rows.data)
@@ -375,6 +381,9 @@ class ImputerTAE(TransformerMixin, BaseEstimator):
             if self._members and bool(data[:, kept].isnan().any()):
                 found = fill(self._standardised(data[:, kept]))
                 points[:, kept] = found * self._scale.to(data.device) + self._mean.to(data.device)
+                if within:
+                    low, high = (torch.as_tensor(end, device=data.device) for end in self._range)
+                    points[:, kept] = points[:, kept].clamp(low[kept], high[kept])
             if self.round_integers:
                 whole = torch.as_tensor(self._whole, device=data.device)
                 points = torch.where(whole, points.round(), points)
@@ -398,3 +407,10 @@ def _whole_numbers(data: Tensor) -> np.ndarray:
     """Which columns (d,) hold whole numbers only."""
     whole = (data == data.round()) | data.isnan()
     return _as_array(whole.all(0) & ~data.isnan().all(0))
+
+
+def _ranges(data: Tensor) -> tuple[np.ndarray, np.ndarray]:
+    """Smallest and largest value (d,) of each column; those of an empty one mean nothing."""
+    x = data.to(ACCURATE)
+    low, high = x.nan_to_num(torch.inf).amin(0), x.nan_to_num(-torch.inf).amax(0)
+    return _as_array(low), _as_array(high)
