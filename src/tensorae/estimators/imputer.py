@@ -5,6 +5,7 @@ Shapes: n samples, d features, e features with any value, m members.
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Iterable
 from typing import Any, Self
 
@@ -24,6 +25,7 @@ from tensorae.estimators.check_parameters import (
     check_number,
     check_seed,
 )
+from tensorae.estimators.check_values import column_label
 from tensorae.exceptions import InvalidInputError, InvalidParameterError
 from tensorae.linear.gap_predictor import GapPredictor
 from tensorae.linear.imputation import Candidate, Limits, Member, candidates_for, fit_members
@@ -164,6 +166,7 @@ class ImputerTAE(TransformerMixin, BaseEstimator):
             rows = rows.weighted(check_sample_weight(sample_weight, rows, 1))
         data = rows.data
         self._empty = data.isnan().all(0).cpu().numpy()
+        self._warn_of_empty()
         self._whole = _whole_numbers(data)
         self._range = _ranges(data)
         self._indicator = MissingIndicator(error_on_new=False).fit(_as_array(data))
@@ -281,6 +284,20 @@ class ImputerTAE(TransformerMixin, BaseEstimator):
             )
         return rows
 
+    def _warn_of_empty(self) -> None:
+        """Say which columns are left out, as ``SimpleImputer`` does."""
+        names = getattr(self, "feature_names_in_", None)
+        if self._empty.any() and not self.keep_empty_features:
+            columns = ", ".join(
+                column_label(names, j) for j in np.flatnonzero(self._empty).tolist()
+            )
+            warnings.warn(
+                f"X has no value at all in these columns, which are left out: {columns}; drop "
+                "them, or set keep_empty_features=True, which fills them with zero.",
+                UserWarning,
+                stacklevel=4,
+            )
+
     def _candidates(self, n: int, d: int) -> list[Candidate]:
         """Mixtures to try, as asked for."""
         numbers: list[int] | None = None
@@ -302,8 +319,8 @@ class ImputerTAE(TransformerMixin, BaseEstimator):
         )
         if h is not None and h >= d:
             raise InvalidParameterError(
-                f"latent_dim must be smaller than the {d} features of X that have values, got {h}; "
-                "lower latent_dim."
+                f"latent_dim must be smaller than n_features={d}, the features of X that have values, "
+                f"got {h}; lower latent_dim."
             )
         pooling = None if self._is_auto("pooling") else check_number("pooling", self.pooling, low=0)
         return candidates_for(n, d, numbers, h, pooling)
