@@ -319,8 +319,8 @@ class ImputerTAE(TransformerMixin, BaseEstimator):
         )
         if h is not None and h >= d:
             raise InvalidParameterError(
-                f"latent_dim must be smaller than n_features={d}, the features of X that have values, "
-                f"got {h}; lower latent_dim."
+                f"latent_dim must be smaller than n_features={d}, those of X that have values, got "
+                f"{h}; lower latent_dim."
             )
         pooling = None if self._is_auto("pooling") else check_number("pooling", self.pooling, low=0)
         return candidates_for(n, d, numbers, h, pooling)

@@ -14,7 +14,6 @@ from numpy.typing import NDArray
 
 from tensorae.data.scaling import Scaling
 from tensorae.explain.samples import as_floats, check_fitted, check_whole, model_names
-from tensorae.outliers.residuals import conditional_residuals
 
 __all__ = ["OddFeature", "OddRow", "OutlierModel", "Outliers", "outliers"]
 
@@ -144,6 +143,8 @@ def outliers(
     >>> found[0].row, sorted(feature.name for feature in found[0].features)
     (7, ['x0', 'x1'])
     """
+    from tensorae.outliers.residuals import conditional_residuals  # torch: a fast start
+
     check_fitted(model)  # type: ignore[arg-type]
     if n_rows is not None:
         check_whole("n_rows", n_rows, 1, remedy="give None for all rows.")
