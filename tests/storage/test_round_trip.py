@@ -298,7 +298,7 @@ def test_a_class_of_ones_own_is_not_saved_as_another(linear, tmp_path):
 
     mine = Mine()
     mine.__dict__ = vars(linear)
-    with pytest.raises(InvalidParameterError, match="a LinearTAE or a TAE, got Mine"):
+    with pytest.raises(InvalidParameterError, match="or an OutlierTAE, got Mine"):
         mine.save(tmp_path / "model.tae")
 
 
