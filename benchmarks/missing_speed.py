@@ -75,7 +75,7 @@ def in_a_process(n: int, threads: int | None, kind: str, settings: str) -> list[
 
 
 def main(arguments: argparse.Namespace) -> None:
-    n, rounds = (2000, 1) if arguments.quick else (100_000, 3)
+    n, rounds = (2000, 1) if arguments.quick else (100_000, arguments.rounds)
     lines = []
     for name, settings in (
         ("default", "{}"),
@@ -97,7 +97,7 @@ def main(arguments: argparse.Namespace) -> None:
         "missing_speed",
         "What gaps cost",
         f"LinearTAE(10) on {n:,} x 50, planted clusters, a fifth of the values missing; {rounds} "
-        "rounds in turn, each in a process of its own.",
+        "round(s) in turn, each in a process of its own.",
         table(["settings", "rows", "seconds", "/ whole rows", "MB beyond the data", "ARI"], lines),
         quick=arguments.quick,
     )
@@ -105,4 +105,6 @@ def main(arguments: argparse.Namespace) -> None:
 
 if __name__ == "__main__":
     with limited_threads(None), warnings.catch_warnings():
-        main(parser(__doc__).parse_args())
+        given = parser(__doc__)
+        given.add_argument("--rounds", type=int, default=3, help="fits of each kind, in turn")
+        main(given.parse_args())
