@@ -23,7 +23,7 @@ def run(program: str) -> str:
     return done.stdout
 
 
-@pytest.mark.parametrize("module", ["tensorae", "tensorae.exceptions"])
+@pytest.mark.parametrize("module", ["tensorae", "tensorae.exceptions", "tensorae.photos"])
 def test_import_loads_nothing_heavy(module):
     program = f"import sys, {module}; print([m for m in {HEAVY} if m in sys.modules])"
     assert run(program).strip() == "[]"

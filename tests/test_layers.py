@@ -17,6 +17,7 @@ LAYERS = [
     ["report"],
     ["plotting"],
     ["explain"],
+    ["photos"],
     ["storage"],
     ["outliers"],
     ["deep"],
@@ -24,7 +25,7 @@ LAYERS = [
     ["rows"],
     ["data"],
     ["assignment"],
-    ["_files", "_optional", "_fields", "_torch"],
+    ["_files", "_optional", "_fields", "_numbers", "_torch"],
     ["exceptions"],
 ]
 DEPTH = {room: depth for depth, layer in enumerate(LAYERS) for room in layer}
