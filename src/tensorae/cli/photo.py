@@ -100,7 +100,8 @@ def denoise(
             picture.pixels, sigma, passes=passes, quality=quality, n_jobs=options.jobs,
             progress=show,
         )  # fmt: skip
-        said = f"noise {sigma / unit:.3g}" + " (estimated)" * (noise is None)
+        scale = " of 255" * (picture.white is not None)
+        said = f"noise {sigma / unit:.3g}{scale}" + " (estimated)" * (noise is None)
         return Done(clean, said, facts)
 
     _run(options, Task("de-noising", work))

@@ -33,6 +33,7 @@ PNG_COLOURS = {1: 0, 2: 4, 3: 2, 4: 6}
 PNG_START = b"\x89PNG\r\n\x1a\n"
 PAETH = 4
 SEPARATE_PLANES = 2
+COLOURS = ("RGB", "RGBA", "RGBX", "LA")
 Opener = Callable[[], AbstractContextManager[Any]]
 
 
@@ -45,7 +46,11 @@ def deep_mode(image: Any) -> str | None:
         return None
     arguments = image.tile[0][3]
     packed = arguments if isinstance(arguments, str) else arguments[0] if arguments else None
-    return packed if isinstance(packed, str) and ";16" in packed else None
+    if isinstance(packed, str) and ";16" in packed:
+        return packed
+    # Planes that are stored one after the other are taken for 8 bits by Pillow, whatever they are.
+    bits = getattr(image, "tag_v2", {}).get(258, (8,))
+    return f"{packed}, {bits} bits" if image.mode in COLOURS and max(bits) > 8 else None
 
 
 def read_deep(opened: Opener, name: str) -> NDArray[np.uint16]:
