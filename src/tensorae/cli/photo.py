@@ -145,7 +145,7 @@ def inpaint(
         filled = photos.inpaint(picture.pixels, missing, sigma, n_jobs=options.jobs, progress=show)
         return Done(filled, f"filled {100 * share:.3g} % of the pixels", facts)
 
-    masks = [] if mask == ALPHA else [Path(mask)]
+    masks = [] if mask == ALPHA else [Path(mask), *Path(mask).rglob("*")]
     _run(options, Task("filling", work, opaque=mask == ALPHA), masks)
 
 
