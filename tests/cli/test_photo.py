@@ -137,6 +137,18 @@ def test_inpaint_fills_what_is_not_black_in_the_mask(ran, picture, asked):
     assert json.loads(told)["pictures"][0]["n_filled"] == 3
 
 
+def test_a_mask_can_grow_over_soft_edges(ran, picture, asked):
+    picture()
+    mask = np.zeros((12, 16), np.uint8)
+    mask[0, 4] = 255
+    Image.fromarray(mask).save("mask.png")
+    ran("photo", "inpaint", "a.png", "--mask", "mask.png", "-o", "b.png", "--grow", "2")
+    found = np.argwhere(asked[0].arguments[0])
+    assert found.min(0).tolist() == [0, 2]
+    assert found.max(0).tolist() == [2, 6]
+    assert len(found) == 3 * 5
+
+
 def test_transparent_pixels_can_be_what_is_missing(ran, picture, asked):
     values = picture(mode="RGBA")
     values[..., 3] = 255

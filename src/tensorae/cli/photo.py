@@ -127,6 +127,10 @@ def inpaint(
             show_default="none",
         ),
     ] = None,
+    grow: Annotated[
+        int,
+        typer.Option("--grow", min=0, help="Fill so many pixels around each missing one, too."),
+    ] = 0,
     *,
     options: PhotoOptions,
 ) -> None:
@@ -136,7 +140,7 @@ def inpaint(
     _check_noise(noise)
 
     def work(picture: Photo, job: Job, show: Show) -> Done:
-        missing = _missing(picture, job, mask)
+        missing = _grown(_missing(picture, job, mask), grow)
         count, share = int(missing.sum()), float(missing.mean())
         facts = {"n_filled": count, "share": share}
         if not count:
@@ -249,6 +253,14 @@ def _missing(picture: Photo, job: Job, mask: str) -> NDArray[Any]:
         )
     missing: NDArray[Any] = picture.alpha < picture.alpha.dtype.type(picture.white or 1)
     return missing
+
+
+def _grown(missing: NDArray[Any], pixels: int) -> NDArray[Any]:
+    """Missing pixels (H, W) and those up to so many pixels away, since damage has soft edges."""
+    from scipy.ndimage import maximum_filter
+
+    grown: NDArray[Any] = maximum_filter(missing, 2 * pixels + 1) if pixels else missing
+    return grown
 
 
 def _check_noise(noise: float | None) -> None:

@@ -45,7 +45,7 @@ def side_by_side(before: Photo, after: Photo) -> Photo:
     >>> from tensorae.photos.files import Photo
     >>> photo = Photo(np.zeros((90, 100), np.uint8))
     >>> side_by_side(photo, photo).size
-    (208, 116)
+    (208, 106)
     """
     bounds = float(after.pixels.min()), float(after.pixels.max())
     left, right = (_shown(photo, bounds) for photo in (before, after))
