@@ -222,6 +222,14 @@ def test_folders_keep_their_order_and_names(ran, picture, here, asked):
     assert len(asked) == 6
 
 
+def test_one_picture_can_go_to_a_folder_that_is_made(ran, picture, here):
+    picture("in/a.png")
+    ran("photo", "denoise", "in/a.png", "-o", "new/folder/")
+    ran("photo", "denoise", "in", "-o", "other/one")
+    assert (here / "new/folder/a.png").exists()
+    assert (here / "other/one/a.png").exists()
+
+
 def test_a_pattern_is_looked_up_where_no_shell_does_it(ran, picture, asked):
     picture("x-1.png")
     picture("x-2.png")

@@ -62,6 +62,8 @@ def test_a_file_keeps_the_picture_and_all_that_it_tells(make, tmp_path, ending, 
         turned_alpha = turned(again.alpha, again.details.orientation)
         np.testing.assert_array_equal(turned_alpha, turned(photo.alpha, 6))
     assert tags(again) == tags(photo)
+    if ending in ("png", "jpg"):  # WebP has the resolution there, too
+        assert again.details.exif == photo.details.exif
     assert again.details.profile == photo.details.profile
     assert again.details.xmp == photo.details.xmp
     np.testing.assert_allclose(again.details.dpi, photo.details.dpi, rtol=1e-4)

@@ -226,7 +226,7 @@ def _worked(options: PhotoOptions, task: Task, job: Job, doing: str) -> dict[str
     lost = losses(frame, photo_format(job.target), (width, height))
     for note in [*before.notes, *lost]:
         messages.note(f"{job.label}: {note}")
-    with messages.progress(doing) as show, messages.warnings_as_notes():
+    with messages.warnings_as_notes(), messages.progress(doing) as show:
         done = task.work(before, job, show)
     after = frame.with_pixels(done.pixels)
     make_folder(job.target.parent)

@@ -78,7 +78,7 @@ class PhotoOptions:
         jobs = [self._job(path, label, root / label if folder else root) for path, label in pairs]
         _refuse_same_targets(jobs)
         self._refuse_replacing(jobs, others)
-        _refuse_unwritable(jobs)
+        _refuse_unwritable(jobs, made=folder)
         return jobs
 
     @property
@@ -209,16 +209,17 @@ def _refuse_same_targets(jobs: Sequence[Job]) -> None:
                 )
 
 
-def _refuse_unwritable(jobs: Sequence[Job]) -> None:
-    """Refuse endings that tell no kind of file, and places that cannot be written to."""
+def _refuse_unwritable(jobs: Sequence[Job], *, made: bool) -> None:
+    """Refuse endings that tell no kind of file, and places that cannot be written to.
+
+    Folders that do not exist are no hindrance where they are made as they are needed.
+    """
     from tensorae._files import check_writable
     from tensorae.photos.files import photo_format
 
     for job in jobs:
         photo_format(job.target)
-    alone = len(jobs) == 1
     for job in jobs:
         for path in (job.target, job.comparison):
-            # Folders for several pictures are made as they are needed.
-            if path is not None and (alone or path.parent.is_dir()):
+            if path is not None and (path.parent.is_dir() or not made):
                 check_writable(path)

@@ -3,7 +3,7 @@
 images.py      a picture as planes of numbers, and back as what it was
 checks.py      arguments, or one clear sentence about what is wrong
 files.py       a photograph from a file; reading.py and writing.py: PNG, JPEG, TIFF and WebP
-details.py     what files tell beside pixels; deep_colour.py: 16 bits a colour
+details.py     what files tell beside pixels; exif.py: cameras; deep_colour.py: 16 bits a colour
 comparison.py  before and after, side by side
 """
 

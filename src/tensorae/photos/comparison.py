@@ -10,7 +10,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from tensorae.photos.details import Details, pillow
+from tensorae.photos.details import Details
+from tensorae.photos.exif import pillow
 from tensorae.photos.files import Photo, eight_bits, resized, turned
 
 __all__ = ["side_by_side"]

@@ -22,7 +22,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tensorae.exceptions import InvalidInputError
-from tensorae.photos.details import pillow
+from tensorae.photos.exif import pillow
 
 __all__ = ["deep_mode", "png_bytes", "read_deep", "tiff_bytes"]
 
@@ -180,13 +180,7 @@ def tiff_bytes(values: NDArray[Any], options: Mapping[str, Any]) -> bytes:
 
 def _told_tags(options: Mapping[str, Any]) -> dict[int, Any]:
     """Profile, resolution and EXIF as tags of a TIFF file."""
-    exif = options.get("exif", b"")
-    if isinstance(exif, bytes):
-        known = pillow().Exif()
-        known.load(exif)
-        exif = known
-    groups = (34665, 34853)
-    tags = {tag: dict(exif.get_ifd(tag)) if tag in groups else exif[tag] for tag in exif}
+    tags = dict(options.get("exif", {}))
     if options.get("icc_profile"):
         tags[34675] = options["icc_profile"]
     if "dpi" in options:

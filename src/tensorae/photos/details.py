@@ -12,27 +12,25 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
-from tensorae._optional import import_optional
+from tensorae.photos.exif import (
+    ORIENTATION,
+    checked_orientation,
+    kept_tags,
+    loaded,
+    pillow,
+    read_exif,
+    with_size,
+)
 
-__all__ = ["Details", "pillow"]
+__all__ = ["Details"]
 
-# Tags about the picture, not about how its pixels lie in a file: description, make, model,
-# orientation, software, date, artist, host, rating, copyright, Windows' title ... subject.
-KEPT = (270, 271, 272, 274, 305, 306, 315, 316, 18246, 18249, 33432, *range(40091, 40096))
-ORIENTATION, X_RESOLUTION, Y_RESOLUTION, UNIT = 274, 282, 283, 296
+X_RESOLUTION, Y_RESOLUTION, UNIT = 282, 283, 296
 INCHES, CENTIMETRES = 2, 3
-EXIF_TAGS, GPS_TAGS, INTEROPERABILITY = 34665, 34853, 40965
-WIDTH, HEIGHT = 40962, 40963  # inside the EXIF tags
 XMP = 700
 # What fits into one segment of a JPEG file, less its heading.
 LARGEST_SEGMENT = 65_000
 QUALITY = 95
 LOSSLESS_TIFF = ("tiff_lzw", "tiff_adobe_deflate", "tiff_deflate", "packbits")
-
-
-def pillow(module: str = "Image") -> Any:
-    """Import a part of Pillow, when it is needed and not before."""
-    return import_optional(f"PIL.{module}", extra="photos")
 
 
 @dataclass(frozen=True)
@@ -42,8 +40,8 @@ class Details:
     Attributes
     ----------
     exif : bytes
-        Tags that are still true of the pixels, as JPEG, PNG and WebP files hold them. The preview
-        is left out, since it shows the old picture.
+        As JPEG, PNG and WebP files hold it. The preview is left out, since it shows the old
+        picture.
     profile : bytes
         ICC colour profile.
     xmp : bytes
@@ -77,7 +75,7 @@ class Details:
     @classmethod
     def of(cls, image: Any) -> tuple[Details, list[str]]:
         """Read the details of an opened and loaded image of Pillow; and what is said about it."""
-        exif, tags, notes = _read_exif(image)
+        exif, tags, notes = read_exif(image)
         info = image.info
         found = cls(
             exif=exif,
@@ -87,7 +85,7 @@ class Details:
             texts=_read_texts(image),
             chunks=_read_chunks(info),
             comment=_bytes(info.get("comment")),
-            orientation=_orientation(tags.get(ORIENTATION)),
+            orientation=checked_orientation(tags.get(ORIENTATION)),
             lossless=image.format not in ("JPEG", "MPO"),
             compression=_compression(info.get("compression")),
         )
@@ -95,15 +93,7 @@ class Details:
 
     def resized(self, width: int, height: int) -> Details:
         """The same where the picture has another size now, which EXIF may tell, too."""
-        if not self.exif:
-            return self
-        exif = pillow().Exif()
-        exif.load(self.exif)
-        inside = exif.get_ifd(EXIF_TAGS)
-        if WIDTH not in inside and HEIGHT not in inside:
-            return self
-        inside.update({WIDTH: width, HEIGHT: height})
-        return replace(self, exif=exif.tobytes())
+        return replace(self, exif=with_size(self.exif, width, height))
 
     def save_options(self, kind: str) -> dict[str, Any]:
         """What Pillow's ``save`` is told, by the kind of file."""
@@ -152,60 +142,22 @@ class Details:
         return options | ({"lossless": True} if self.lossless else {"quality": QUALITY})
 
     def _tiff(self) -> dict[str, Any]:
-        options: dict[str, Any] = {"compression": self.compression}
+        tags = kept_tags(loaded(self.exif))
         if self.xmp:
-            exif = pillow().Exif()
-            exif.load(self.exif)
-            exif[XMP] = self.xmp
-            options["exif"] = exif
-        return options
+            tags[XMP] = self.xmp
+        return {"compression": self.compression, "exif": tags}
 
     def _exif_with_dpi(self) -> bytes:
-        if self.dpi is None:
+        tags = loaded(self.exif)
+        if self.dpi is None or X_RESOLUTION in tags:
             return self.exif
-        exif = pillow().Exif()
-        exif.load(self.exif)
-        exif[X_RESOLUTION], exif[Y_RESOLUTION] = self.dpi
-        exif[UNIT] = INCHES
-        written: bytes = exif.tobytes()
+        tags[X_RESOLUTION], tags[Y_RESOLUTION] = self.dpi
+        tags[UNIT] = INCHES
+        written: bytes = tags.tobytes()
         return written
 
 
 # Reading ------------------------------------------------------------------------------------------
-
-
-def _read_exif(image: Any) -> tuple[bytes, Mapping[int, Any], list[str]]:
-    """Tags as bytes, and as they are; and a note where they cannot be read or written."""
-    try:
-        old = image.getexif()
-        if not old:
-            return b"", {}, []
-        new = _kept_tags(old)
-        return new.tobytes(), old, []
-    except Exception:  # whatever comes to Pillow from damaged tags
-        pass
-    note = "its EXIF data is damaged, so that no more than how to turn it is kept."
-    try:
-        turned = _orientation(image.getexif().get(ORIENTATION))
-    except Exception:
-        turned = 1
-    new = pillow().Exif()
-    new[ORIENTATION] = turned
-    return new.tobytes(), {ORIENTATION: turned}, [note]
-
-
-def _kept_tags(old: Any) -> Any:
-    new = pillow().Exif()
-    for tag in KEPT:
-        if tag in old:
-            new[tag] = old[tag]
-    for group in (EXIF_TAGS, GPS_TAGS):
-        inside = dict(old.get_ifd(group))
-        if INTEROPERABILITY in inside:
-            inside[INTEROPERABILITY] = dict(old.get_ifd(INTEROPERABILITY))
-        if inside:
-            new[group] = inside
-    return new
 
 
 def _read_dpi(told: Any, tags: Mapping[int, Any]) -> tuple[float, float] | None:
@@ -246,10 +198,6 @@ def _read_chunks(info: Mapping[str, Any]) -> tuple[tuple[bytes, bytes], ...]:
 
 def _compression(told: Any) -> str:
     return told if told in LOSSLESS_TIFF else "raw"
-
-
-def _orientation(told: Any) -> int:
-    return told if isinstance(told, int) and 1 <= told <= 8 else 1
 
 
 def _bytes(value: Any) -> bytes:

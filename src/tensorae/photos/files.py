@@ -13,7 +13,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tensorae.exceptions import InvalidParameterError
-from tensorae.photos.details import Details, pillow
+from tensorae.photos.details import Details
+from tensorae.photos.exif import pillow
 
 __all__ = ["ENDINGS", "KINDS", "Photo", "eight_bits", "photo_format", "resized", "turned"]
 

@@ -18,7 +18,8 @@ from numpy.typing import NDArray
 
 from tensorae.exceptions import InvalidInputError
 from tensorae.photos.deep_colour import deep_mode, read_deep
-from tensorae.photos.details import Details, pillow
+from tensorae.photos.details import Details
+from tensorae.photos.exif import pillow
 from tensorae.photos.files import Photo, turned
 
 __all__ = ["read_mask", "read_photo"]

@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 from tensorae._files import write_atomically
 from tensorae.exceptions import InvalidInputError
 from tensorae.photos.deep_colour import png_bytes, tiff_bytes
-from tensorae.photos.details import pillow
+from tensorae.photos.exif import pillow
 from tensorae.photos.files import Photo, eight_bits, photo_format
 
 __all__ = ["encoded", "losses", "write_photo"]
