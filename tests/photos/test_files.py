@@ -328,15 +328,20 @@ def test_a_file_that_is_cut_off_is_refused(make, tmp_path, ending, dtype):
         read_photo(path)
 
 
-def test_damaged_exif_does_not_hinder(make, tmp_path):
+@pytest.mark.parametrize("cut", [0, 20, 60, 100])
+@pytest.mark.parametrize("ending", ["png", "jpg", "tif", "webp"])
+def test_damaged_exif_does_not_hinder(make, tmp_path, cut, ending):
     photo = make()
     exif = bytearray(photo.details.exif)
-    exif[-60:] = bytes([255]) * 60
+    exif[len(exif) - cut :] = bytes([255]) * (cut // 2)
     Image.fromarray(photo.pixels).save(tmp_path / "a.jpg", exif=bytes(exif))
     again = read_photo(tmp_path / "a.jpg")
     assert again.details.orientation == 6
-    write_photo(tmp_path / "b.jpg", again)
-    assert read_photo(tmp_path / "b.jpg").details.orientation == 6
+    write_photo(tmp_path / f"b.{ending}", again)
+    written = read_photo(tmp_path / f"b.{ending}")
+    # Written with losses where the input was; WebP halves colours, and these are noise.
+    off = {"jpg": 25, "webp": 99}.get(ending, 0)
+    np.testing.assert_allclose(upright(written), upright(again), atol=off)
 
 
 def test_too_many_pixels_are_refused(monkeypatch, tmp_path):

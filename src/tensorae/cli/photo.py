@@ -257,9 +257,11 @@ def _missing(picture: Photo, job: Job, mask: str) -> NDArray[Any]:
 
 def _grown(missing: NDArray[Any], pixels: int) -> NDArray[Any]:
     """Missing pixels (H, W) and those up to so many pixels away, since damage has soft edges."""
+    if not pixels:
+        return missing
     from scipy.ndimage import maximum_filter
 
-    grown: NDArray[Any] = maximum_filter(missing, 2 * pixels + 1) if pixels else missing
+    grown: NDArray[Any] = maximum_filter(missing, 2 * pixels + 1)
     return grown
 
 

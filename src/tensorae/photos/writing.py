@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import io
 import os
+import warnings
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -77,7 +78,9 @@ def encoded(photo: Photo, kind: str) -> bytes:
             pixels=eight_bits(photo.pixels),
             alpha=None if photo.alpha is None else eight_bits(photo.alpha),
         )
-    options = photo.details.save_options(kind)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # about damaged tags, which are handed on as they are
+        options = photo.details.save_options(kind)
     if kind == "WEBP" and _is_grey_profile(photo):
         options["icc_profile"] = None
     values = _stacked(photo.pixels, photo.alpha)
