@@ -112,9 +112,10 @@ def test_floats_have_units_of_their_own(ran, here, asked):
     assert "noise 0.1." in said.out
 
 
-def test_where_no_noise_is_found_nothing_changes(ran, picture, asked, monkeypatch):
+@pytest.mark.parametrize("found", [0.0, 0.2])  # the second is less than rounding
+def test_where_no_noise_is_found_nothing_changes(ran, picture, asked, monkeypatch, found):
     values = picture()
-    monkeypatch.setattr(photos, "estimate_noise", lambda image: 0.0)
+    monkeypatch.setattr(photos, "estimate_noise", lambda image: found)
     said = ran("photo", "denoise", "a.png", "-o", "b.png")
     assert "a.png: no noise was found" in said.err
     np.testing.assert_array_equal(read("b.png"), values)

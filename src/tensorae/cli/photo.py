@@ -85,6 +85,7 @@ def denoise(
 ) -> None:
     """Take noise out of pictures; all else in the files stays as it was."""
     from tensorae import photos
+    from tensorae.photos.checks import ROUNDING
 
     _check_noise(noise)
 
@@ -92,8 +93,11 @@ def denoise(
         unit = _unit(picture)
         sigma = photos.estimate_noise(picture.pixels) if noise is None else noise * unit
         facts = {"noise": sigma / unit, "estimated": noise is None}
-        if noise is None and not sigma > 0:
-            options.messages.note(f"{job.label}: no noise was found, so that nothing changed.")
+        if noise is None and not sigma > (0 if picture.white is None else ROUNDING):
+            options.messages.note(
+                f"{job.label}: no noise was found, so that nothing changed; say how much there is "
+                "by --noise."
+            )
             return Done(picture.pixels, "no noise", facts)
         quality = "fast" if fast else "best"
         clean = photos.denoise(
