@@ -357,6 +357,7 @@ def test_two_pictures_never_become_one(run, picture, here):
         (("denoise", "a.png", "-o", "b.png", "--noise", "0"), 2, "must be a number above 0"),
         (("denoise", "a.png", "-o", "b.png", "--noise", "nan"), 2, "must be a number above 0"),
         (("denoise", "a.png", "tiny.png", "-o", "b.png"), 2, "must be a folder"),
+        (("denoise", "empty/..", "-o", "b.png"), 2, "must be a folder"),
         (("denoise", "a.png"), 2, "--output"),
         (("inpaint", "a.png", "-o", "b.png"), 2, "--mask"),
         (("inpaint", "a.png", "--mask", "tiny.png", "-o", "b.png"), 1, "16 x 12, got 5 x 4"),

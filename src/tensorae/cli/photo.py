@@ -265,7 +265,7 @@ def _grown(missing: NDArray[Any], pixels: int) -> NDArray[Any]:
         return missing
     from scipy.ndimage import maximum_filter
 
-    grown: NDArray[Any] = maximum_filter(missing, 2 * pixels + 1)
+    grown: NDArray[Any] = maximum_filter(missing, 2 * min(pixels, max(missing.shape)) + 1)
     return grown
 
 

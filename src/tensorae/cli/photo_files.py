@@ -67,11 +67,11 @@ class PhotoOptions:
         ``others`` are files that are read besides, such as masks.
         """
         pairs = _found(self.files, self.is_folder, Path(self.output))
-        folder = self.is_folder or len(pairs) > 1
-        if folder and Path(self.output).suffix and not self.is_folder:
+        folder = self.is_folder or self.several or len(pairs) > 1
+        if folder and not self.is_folder:
             raise typer.BadParameter(
-                f"must be a folder where there are several pictures, got {self.output!r}; end it "
-                "with a /.",
+                "it must be a folder where several pictures or folders are given, got "
+                f"{self.output!r}; end it with a /.",
                 param_hint="--output",
             )
         root = Path(self.output)
@@ -84,9 +84,13 @@ class PhotoOptions:
     @property
     def is_folder(self) -> bool:
         """Whether results go to a folder, or to one that is to be made."""
-        inputs = len(self.files) > 1 or any(Path(entry).is_dir() for entry in self.files)
         named = self.output.endswith(("/", os.sep)) or Path(self.output).is_dir()
-        return named or (inputs and not Path(self.output).suffix)
+        return named or (self.several and not Path(self.output).suffix)
+
+    @property
+    def several(self) -> bool:
+        """Whether several pictures are named, or a folder, whatever is in it."""
+        return len(self.files) > 1 or any(Path(entry).is_dir() for entry in self.files)
 
     def _job(self, source: Path, label: str, target: Path) -> Job:
         comparison = target.with_name(f"{target.stem}-compare.png") if self.compare else None
