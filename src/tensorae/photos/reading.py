@@ -54,6 +54,21 @@ def read_photo(path: str | os.PathLike[str]) -> Photo:
     ------
     InvalidInputError
         In one sentence: it is not there, no image, damaged, or of a kind that cannot be kept.
+
+    Examples
+    --------
+    >>> import tempfile
+    >>> from pathlib import Path
+    >>> import numpy as np
+    >>> from tensorae.photos.files import Photo
+    >>> from tensorae.photos.reading import read_photo
+    >>> from tensorae.photos.writing import write_photo
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     path = Path(folder, "deep.png")
+    ...     write_photo(path, Photo(np.full((9, 9, 3), 65000, np.uint16)))
+    ...     photo = read_photo(path)
+    >>> photo.size, photo.white, int(photo.pixels.min())
+    ((9, 9), 65535, 65000)
     """
     path = Path(path)
     with _opened(path) as image:
