@@ -375,13 +375,23 @@ def test_details_that_are_too_long_for_jpeg_are_told(make, tmp_path):
     assert read_photo(tmp_path / "a.jpg").details.exif == b""
 
 
-def test_a_grey_profile_is_not_put_on_the_colours_of_webp(make, tmp_path):
-    profile = bytearray(make().details.profile)
+@pytest.mark.parametrize(
+    ("ending", "dtype", "alpha", "lost"),
+    [
+        ("webp", "uint8", False, True), ("tif", "uint16", True, True),
+        ("tif", "uint16", False, False), ("png", "uint16", True, False),
+    ],
+)  # fmt: skip
+def test_a_grey_profile_is_not_put_on_colours(make, tmp_path, ending, dtype, alpha, lost):
+    profile, path = bytearray(make().details.profile), tmp_path / f"a.{ending}"
     profile[16:20] = b"GRAY"
-    photo = make(grey=True, details=Details(profile=bytes(profile)))
-    assert losses(photo, "WEBP", photo.size) == ["WEBP has no place for its grey profile."]
-    write_photo(tmp_path / "a.webp", photo)
-    assert read_photo(tmp_path / "a.webp").details.profile == b""
+    photo = make(dtype, grey=True, alpha=alpha, details=Details(profile=bytes(profile)))
+    said = losses(photo, photo_format(path), photo.size)
+    assert any("its grey profile" in text for text in said) == lost
+    write_photo(path, photo)
+    again = read_photo(path)
+    assert (again.details.profile == b"") == lost
+    assert (again.pixels.ndim == 3) == lost
 
 
 # Turning, masks, comparisons ----------------------------------------------------------------------

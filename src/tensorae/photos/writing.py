@@ -65,7 +65,7 @@ def losses(photo: Photo, kind: str, size: tuple[int, int]) -> list[str]:
     lost = photo.details.lost_in(kind)
     if kind in LOSSY and photo.white == 65535:
         lost.append("8 of its 16 bits")
-    if kind == "WEBP" and _is_grey_profile(photo):
+    if _outgrows_profile(photo, kind):
         lost.append("its grey profile")
     return [f"{kind} has no place for {' and '.join(lost)}."] if lost else []
 
@@ -81,11 +81,11 @@ def encoded(photo: Photo, kind: str) -> bytes:
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # about damaged tags, which are handed on as they are
         options = photo.details.save_options(kind)
-    if kind == "WEBP" and _is_grey_profile(photo):
+    if _outgrows_profile(photo, kind):
         options["icc_profile"] = None
     values = _stacked(photo.pixels, photo.alpha)
-    if kind == "TIFF" and photo.white == 65535 and values.shape[2] == 2:
-        values = values[..., [0, 0, 0, 1]]  # few programs read such greys with transparency
+    if kind == "TIFF" and _is_rare_in_tiff(photo):
+        values = values[..., [0, 0, 0, 1]]
     if kind == "TIFF":
         return tiff_bytes(values, options)
     if photo.white == 65535:
@@ -102,6 +102,12 @@ def _stacked(pixels: NDArray[Any], alpha: NDArray[Any] | None) -> NDArray[Any]:
     return colours if alpha is None else np.concatenate([colours, alpha[..., None]], axis=2)
 
 
-def _is_grey_profile(photo: Photo) -> bool:
-    """Whether the colour profile is one of grey pictures; WebP knows none."""
-    return photo.details.profile[16:20] == b"GRAY"
+def _is_rare_in_tiff(photo: Photo) -> bool:
+    """Whether it is grey with transparency in 16 bits, which few programs read as such."""
+    return photo.white == 65535 and photo.alpha is not None and photo.pixels.ndim == 2
+
+
+def _outgrows_profile(photo: Photo, kind: str) -> bool:
+    """Whether the profile is one of grey pictures, and the file will have colours."""
+    grey = photo.details.profile[16:20] == b"GRAY"
+    return grey and (kind == "WEBP" or (kind == "TIFF" and _is_rare_in_tiff(photo)))
