@@ -19,6 +19,7 @@ from torch import Tensor, nn
 from tensorae.assignment import RULES, Rule
 from tensorae.deep.architectures import built_in
 from tensorae.deep.schedule import TrainingOptions
+from tensorae.deep.sharing import SHARINGS
 from tensorae.exceptions import InvalidInputError, InvalidParameterError, unknown_choice
 from tensorae.linear.problem import SolverOptions
 from tensorae.linear.wishes import Wishes
@@ -103,6 +104,7 @@ def deep_options(
         validation_fraction=_check_fraction(parameters["validation_fraction"]),
         tol=check_number("tol", parameters["tol"], low=0),
         patience=check_integer("patience", parameters["patience"], low=0),
+        sharing=_check_sharing(parameters["sharing"]),
     )
     check_callbacks(parameters["callbacks"])
     if rows.streamed:
@@ -377,6 +379,12 @@ def _check_architecture(
             "lambda: MyAutoencoder(4, 2)."
         )
     return built_in(architecture, input_shape, latent_dim)
+
+
+def _check_sharing(sharing: Any) -> str:
+    if not isinstance(sharing, str) or sharing not in SHARINGS:
+        raise unknown_choice("sharing", sharing, SHARINGS)
+    return sharing
 
 
 def _check_fraction(value: Any) -> float:
