@@ -273,7 +273,7 @@ class Assigner:
         return AssignmentContext(
             step_size=FIRST_STEP * growth / mean_cost,
             log_weights=shares.clamp(min=tiny).log(),
-            noise_variance=mean_cost / self.data.rows.d,
+            noise_variance=self.copies.noise_or(mean_cost / self.data.rows.d),
         )
 
     def _spread(self, labels: Tensor) -> float:

@@ -126,8 +126,8 @@ class Copies:
         """
         errors, codes, outputs, counts = own_sums
         variational = self.modules[0].variational
-        if variational and not self.noise_known:
-            self._set_noise(float(errors.sum()), float(counts.sum()))
+        if not self.noise_known:
+            self.set_noise(float(errors.sum()), float(counts.sum()) * self.flat_centers().shape[1])
         for module, length, code in zip(self.modules, outputs, codes, strict=True):
             if variational:
                 break
@@ -141,16 +141,15 @@ class Copies:
             estimate = min(1.0, residual / latent) if latent > 0 and d > h else 1.0
             self.share("latent_penalty", torch.tensor(estimate))
 
-    def begin_noise(self, outside: float, weight: float, latent_dim: int) -> None:
-        """Start variational autoencoders with the noise that their codes leave at the start."""
+    def set_noise(self, squares: float, weight: float) -> None:
+        """Give variational autoencoders the mean of so many squares as their noise variance."""
         if self.modules[0].variational and weight:
-            self._set_noise(outside, weight, missing=latent_dim)
+            self.share("noise_variance", torch.tensor(max(SMALLEST_NOISE, squares / weight)))
 
-    def _set_noise(self, errors: float, weight: float, *, missing: int = 0) -> None:
-        d = self.flat_centers().shape[1]
-        if weight:
-            found = max(SMALLEST_NOISE, errors / (weight * max(d - missing, 1)))
-            self.share("noise_variance", torch.tensor(found))
+    def noise_or(self, other: Tensor) -> Tensor:
+        """Noise variance of variational autoencoders in units of the data; else the other one."""
+        module = self.modules[0]
+        return module.scale.square() * module.noise_variance if module.variational else other
 
     def place(self, center_sums: Tensor) -> None:
         """Move centres to the means of sums and counts (k, d + 1); those without rows stay."""

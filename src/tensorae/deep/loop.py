@@ -271,7 +271,7 @@ class DeepLoop:
 
     def _start_networks(self, copies: Copies, assignments: Assignments) -> None:
         """Networks that can do so start from the main directions of their clusters."""
-        x, outside, total = self.data.rows.data, [], 0.0
+        x, noise, total = self.data.rows.data, 0.0, 0.0
         for members in self._assigner(copies).members(assignments, slice(0, len(x))):
             module = copies.modules[members.which]
             network: Any = module.autoencoders[members.cluster]
@@ -283,9 +283,9 @@ class DeepLoop:
                     weight = float(members.weights.sum())
                 directions = principal_directions(offsets, self.options.latent_dim, copies.chance)
                 seen = offsets / module.scale
-                outside.append(gaussian_start(network, seen, directions, weight))
+                noise += weight * gaussian_start(network, seen, directions, weight)
                 total += weight
-        copies.begin_noise(sum(map(float, outside)), total, self.options.latent_dim)
+        copies.set_noise(noise, total)
 
     def _recorded(
         self, state: State, loss: float, held_out: float, changed: float, began: float

@@ -91,19 +91,22 @@ def evidence(costs: Tensor, noise_variance: Tensor, n_features: int) -> Tensor:
     return -costs / (2 * noise_variance) - n_features / 2 * (2 * math.pi * noise_variance).log()
 
 
-def gaussian_start(network: Any, offsets: Tensor, directions: Tensor, weight: float) -> Tensor:
+def gaussian_start(network: Any, offsets: Tensor, directions: Tensor, weight: float) -> float:
     """Let a network begin as the Gaussian of its members (n, d), as it sees them, about zero.
 
     The main directions (h, d) are known. A variational one begins as probabilistic PCA by
     ``start_from_gaussian(components, variances, noise_variance)``, any other by
-    ``start_from(components)``. Returns the sum of squares outside the directions.
+    ``start_from(components)``. Returns the variance along any other direction.
+
+    It counts h more samples of the spread of all clusters, which is one: of few members the main
+    directions leave nothing, and that is not what samples that were not seen will show.
     """
+    d, h = offsets.shape[1], len(directions)
     inside = (offsets @ directions.mT).square().sum(0)
     outside = (offsets.square().sum() - inside.sum()).clamp(min=0)
+    noise = (outside / max(d - h, 1) + h) / (weight + h)
     if hasattr(network, "start_from_gaussian"):
-        d, h = offsets.shape[1], len(directions)
-        noise = (outside / (weight * max(d - h, 1))).clamp(min=SMALLEST_NOISE)
-        network.start_from_gaussian(directions, inside / weight, noise)
+        network.start_from_gaussian(directions, (inside + h) / (weight + h), noise)
     elif hasattr(network, "start_from"):
         network.start_from(directions)
-    return outside
+    return float(noise)
