@@ -14,6 +14,7 @@ from tensorae.datasets import load_digits, load_iris, parallel_lines
 from tensorae.deep.architectures import VariationalAutoencoder
 from tensorae.deep.variational import around, divergence, drawn, split_code
 from tensorae.exceptions import InvalidInputError, InvalidParameterError
+from tensorae.explain.samples import ClusteredSamples
 
 IRIS = load_iris().data
 
@@ -300,3 +301,11 @@ def test_empty_clusters_are_told(recwarn):
     model = TAE(4, 1, architecture="vae", max_epochs=4, random_state=0).fit(X)
     assert any(issubclass(one.category, ConvergenceWarning) for one in recwarn)
     assert np.isfinite(model.score_samples(X)).all()
+
+
+def test_reports_speak_of_costs(digits):
+    samples = ClusteredSamples.of(digits[0], digits[1])
+    np.testing.assert_allclose(samples.misfit, digits[0].costs(digits[1]).min(1))
+    parts = samples.misfit_parts(np.arange(20))
+    assert (parts.sum(1) <= samples.misfit[:20]).all()
+    assert (parts.sum(1) > 0.5 * samples.misfit[:20]).all()

@@ -20,14 +20,14 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import AbstractContextManager, nullcontext
-from typing import Any, Self
+from typing import Any
 
 import torch
 from torch import Tensor, nn
 
 from tensorae._torch import Chance
 from tensorae.deep.handed_over import make_autoencoders
-from tensorae.deep.sharing import own_parameters, shared_names, tie
+from tensorae.deep.sharing import TiedAutoencoders
 from tensorae.deep.variational import around, divergence, drawn, evidence, split_code
 
 __all__ = ["TensorizedAutoencoder", "costs_from_parts", "members", "tensorize"]
@@ -35,7 +35,7 @@ __all__ = ["TensorizedAutoencoder", "costs_from_parts", "members", "tensorize"]
 NOTHING = nullcontext()
 
 
-class TensorizedAutoencoder(nn.Module):
+class TensorizedAutoencoder(TiedAutoencoders):
     r"""k autoencoders with a centre each; made by :func:`tensorize`.
 
     Parameters
@@ -84,10 +84,7 @@ class TensorizedAutoencoder(nn.Module):
         latent_penalty: float = 0.1,
         shared: str | Iterable[str] | None = None,
     ) -> None:
-        super().__init__()
-        self.shared = tuple(shared_names(autoencoders, shared))
-        tie(autoencoders, self.shared)
-        self.autoencoders = nn.ModuleList(autoencoders)
+        super().__init__(autoencoders, shared)
         self.input_shape = input_shape
         k = len(autoencoders)
         # One number per cluster fits samples of any shape.
@@ -97,18 +94,9 @@ class TensorizedAutoencoder(nn.Module):
         self.register_buffer("latent_penalty", torch.tensor(float(latent_penalty)))
 
     @property
-    def n_clusters(self) -> int:
-        """Number of autoencoders, k."""
-        return len(self.autoencoders)
-
-    @property
     def variational(self) -> bool:
         """Whether codes are distributions; known from the first call on."""
         return "noise_variance" in self._buffers
-
-    def own_parameters(self, j: int) -> list[nn.Parameter]:
-        """Parameters of autoencoder j that no other has."""
-        return own_parameters(self.autoencoders[j], self.shared)
 
     def forward(self, x: Tensor) -> Tensor:
         """Same as :meth:`reconstruct`."""
@@ -314,43 +302,13 @@ class TensorizedAutoencoder(nn.Module):
             return step(0, values)
         return result
 
-    # States: shared tensors are there once, under the first autoencoder --------------------------
-
-    def _copies_of_shared(self, prefix: str) -> Iterator[tuple[str, str]]:
-        """Yield names of shared tensors in a state: in the first autoencoder, in another."""
-        for j in range(1, self.n_clusters):
-            for name in self.shared:
-                yield f"{prefix}autoencoders.0.{name}", f"{prefix}autoencoders.{j}.{name}"
-
-    def state_dict(self, *args: Any, **kwargs: Any) -> Any:
-        """Return parameters and buffers, shared ones once."""
-        state = super().state_dict(*args, **kwargs)
-        for _, copy in self._copies_of_shared(kwargs.get("prefix", "")):
-            state.pop(copy, None)
-        return state
-
     def _load_from_state_dict(self, state_dict: Any, prefix: str, *args: Any) -> None:
         saved = state_dict.get(prefix + "centers")
         if saved is not None and self.input_shape is None:
             self.centers = self.centers.new_zeros(saved.shape)
         if prefix + "noise_variance" in state_dict:
             self.become_variational()
-        for first, copy in self._copies_of_shared(prefix):
-            if first in state_dict:
-                state_dict[copy] = state_dict[first]
         super()._load_from_state_dict(state_dict, prefix, *args)
-
-    def load_state_dict(self, *args: Any, **kwargs: Any) -> Any:
-        """Take over a state; shared tensors stay shared, also with ``assign=True``."""
-        result = super().load_state_dict(*args, **kwargs)
-        tie(list(self.autoencoders), self.shared)
-        return result
-
-    def _apply(self, *args: Any, **kwargs: Any) -> Self:
-        # On another device, or in another precision, buffers are new ones.
-        super()._apply(*args, **kwargs)  # type: ignore[no-untyped-call]
-        tie(list(self.autoencoders), self.shared)
-        return self
 
 
 def costs_from_parts(errors: Tensor, codes: Tensor, scale: Tensor, code_weights: Tensor) -> Tensor:

@@ -2,23 +2,93 @@
 
 An autoencoder says by ``shared_parts()`` which of its parts can serve all clusters, as a rule the
 first layers of the encoder and the last ones of the decoder. What is shared are the tensors of
-those parts: after ``tie`` the k autoencoders hold the very same ones, so gradients of all clusters
-add up in them, and each cluster keeps a bottleneck of its own.
+those parts: the k autoencoders hold the very same ones, so gradients of all clusters add up in
+them, and each cluster keeps a bottleneck of its own.
 """
 
 from __future__ import annotations
 
 import difflib
 from collections.abc import Iterable, Iterator, Sequence
-from typing import Any
+from typing import Any, Self
 
 from torch import Tensor, nn
 
 from tensorae.exceptions import InvalidParameterError, unknown_choice
 
-__all__ = ["SHARINGS", "own_parameters", "shared_names", "tie"]
+__all__ = ["SHARINGS", "TiedAutoencoders", "shared_names"]
 
 SHARINGS = ("none", "layers")
+
+
+class TiedAutoencoders(nn.Module):
+    """Autoencoders that hold the same tensors where they share layers, and keep doing so.
+
+    A state has shared tensors once, under the first autoencoder.
+
+    Parameters
+    ----------
+    autoencoders : list of Module
+    shared : {"none", "layers"}, iterable of str or None
+        As in ``shared_names``.
+    """
+
+    def __init__(
+        self, autoencoders: list[nn.Module], shared: str | Iterable[str] | None = None
+    ) -> None:
+        super().__init__()
+        self.shared = tuple(shared_names(autoencoders, shared))
+        self.autoencoders = nn.ModuleList(autoencoders)
+        self._tie()
+
+    @property
+    def n_clusters(self) -> int:
+        """Number of autoencoders, k."""
+        return len(self.autoencoders)
+
+    def own_parameters(self, j: int) -> list[nn.Parameter]:
+        """Parameters of autoencoder j that no other has."""
+        one = self.autoencoders[j]
+        common = {id(_table(one, name)[_leaf(name)]) for name in self.shared}
+        return [p for p in one.parameters() if id(p) not in common]
+
+    def state_dict(self, *args: Any, **kwargs: Any) -> Any:
+        """Return parameters and buffers, shared ones once."""
+        state = super().state_dict(*args, **kwargs)
+        for _, copy in self._copies_of_shared(kwargs.get("prefix", "")):
+            state.pop(copy, None)
+        return state
+
+    def load_state_dict(self, *args: Any, **kwargs: Any) -> Any:
+        """Take over a state; shared tensors stay shared, also with ``assign=True``."""
+        result = super().load_state_dict(*args, **kwargs)
+        self._tie()
+        return result
+
+    def _load_from_state_dict(self, state_dict: Any, prefix: str, *args: Any) -> None:
+        for first, copy in self._copies_of_shared(prefix):
+            if first in state_dict:
+                state_dict[copy] = state_dict[first]
+        super()._load_from_state_dict(state_dict, prefix, *args)
+
+    def _apply(self, *args: Any, **kwargs: Any) -> Self:
+        # On another device, or in another precision, buffers are new ones.
+        super()._apply(*args, **kwargs)  # type: ignore[no-untyped-call]
+        self._tie()
+        return self
+
+    def _tie(self) -> None:
+        """Give all autoencoders the shared tensors of the first one."""
+        for name in self.shared:
+            tensor = _table(self.autoencoders[0], name)[_leaf(name)]
+            for other in self.autoencoders[1:]:
+                _table(other, name)[_leaf(name)] = tensor
+
+    def _copies_of_shared(self, prefix: str) -> Iterator[tuple[str, str]]:
+        """Yield names of shared tensors in a state: in the first autoencoder, in another."""
+        for j in range(1, self.n_clusters):
+            for name in self.shared:
+                yield f"{prefix}autoencoders.0.{name}", f"{prefix}autoencoders.{j}.{name}"
 
 
 def shared_names(
@@ -64,20 +134,6 @@ def shared_names(
         )
     _check_same_structure(autoencoders, names)
     return names
-
-
-def tie(autoencoders: Sequence[nn.Module], names: Iterable[str]) -> None:
-    """Give all autoencoders the named tensors of the first one."""
-    for name in names:
-        tensor = _table(autoencoders[0], name)[_leaf(name)]
-        for other in autoencoders[1:]:
-            _table(other, name)[_leaf(name)] = tensor
-
-
-def own_parameters(autoencoder: nn.Module, names: Iterable[str]) -> list[nn.Parameter]:
-    """Parameters of an autoencoder that it does not have in common with the others."""
-    common = {id(_table(autoencoder, name)[_leaf(name)]) for name in names}
-    return [p for p in autoencoder.parameters() if id(p) not in common]
 
 
 def _parts_that_it_names(autoencoder: nn.Module) -> list[str]:

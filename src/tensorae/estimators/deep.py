@@ -403,14 +403,6 @@ class TAE(GenerativeTAE):
             self._noise_variance = self.noise_variance_
 
     @property
-    def noise_variance_(self) -> float:
-        """Variance of a feature about what its code decodes to."""
-        module = self.__dict__.get("module_")
-        if module is None or not module.variational:
-            raise AttributeError("noise_variance_ is there after a fit of variational autoencoders")
-        return float(module.scale.double().square() * module.noise_variance.double())
-
-    @property
     def _n_features_out(self) -> int:
         return self._code_length
 

@@ -28,6 +28,14 @@ class GenerativeTAE(BaseTAE):
     weights_: np.ndarray
     random_state: Any
 
+    @property
+    def noise_variance_(self) -> float:
+        """Variance of a feature about what its code decodes to."""
+        module = self.__dict__.get("module_")
+        if module is None or not module.variational:
+            raise AttributeError("noise_variance_ is there after a fit of variational autoencoders")
+        return float(module.scale.double().square() * module.noise_variance.double())
+
     def score_samples(self, X: Any) -> Any:
         """How well each sample fits: a low score means that it fits no cluster.
 

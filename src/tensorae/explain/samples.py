@@ -252,16 +252,17 @@ class ClusteredSamples:
     def misfit(self) -> Array:
         """Smallest cost (n,) of each sample, or minus its log-density where spreads are own."""
         if is_variational(self.model):  # whose scores are bounds on log-densities
-            return np.asarray(self.model.costs(self.given)).min(1)
+            costs: Array = np.asarray(self.model.costs(self.given)).min(1)
+            return costs
         return -np.asarray(self.model.score_samples(self.given))
 
     def misfit_parts(self, rows: Array) -> Array:
         """What makes samples fit badly (m, d + h): squared errors, then squared codes.
 
         Codes are weighted by λ, so that the sum is the cost; those of variational autoencoders by
-        their noise, so that the sum is the cost but for what the spread of a code adds. Where spreads are own all is in
-        units of the cluster's own variances: the sum is the squared Mahalanobis distance. What
-        is missing of a sample has no part in it.
+        their noise, so that it is the cost but for what the spread of a code adds. Where spreads
+        are own all is in units of the cluster's own variances: the sum is the squared
+        Mahalanobis distance. What is missing of a sample has no part in it.
         """
         missed = self.scaled.values[rows] - self.scaled.reconstructions[rows]
         if self.gaps is not None:
