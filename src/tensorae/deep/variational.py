@@ -10,8 +10,8 @@ bound on the log-density of a sample is -C / (2 v) - d/2 log(2 π v). One noise 
 clusters, so the cluster with the best bound is the one with the lowest cost C, and C is made like
 Eq. 3: a squared error summed over features, and a penalty on the code.
 
-E|x - x̂|² is an average over a few fixed codes around the mean (``around``). It is exact for
-decoders that are linear, and the same whenever it is asked for; training draws codes at random.
+E|x - x̂|² is an average over a few fixed codes around the mean (``around``): the same whenever it
+is asked for, and exact for linear decoders of short codes. Training draws codes at random.
 
 Shapes: m rows, d features, h latent, p points of a code.
 """
