@@ -199,7 +199,7 @@ def command_line() -> argparse.Namespace:
     options = parser(__doc__, threads=1)
     options.add_argument("--sets", nargs="+", choices=SETS, metavar="SET")
     options.add_argument(
-        "--architectures", nargs="+", choices=ARCHITECTURES, default=["mlp", "vae"], metavar="NAME"
+        "--architectures", nargs="+", choices=ARCHITECTURES, default=ARCHITECTURES, metavar="NAME"
     )
     options.add_argument("--seeds", type=int, help="how many, from 0 (default 3)")
     options.add_argument("--processes", type=int, default=1, help="one thread each")

@@ -244,7 +244,9 @@ class Steps:
 
     def _noise_for_epoch(self, copies: Copies) -> _Noise | None:
         level = self.noise / (float(copies.modules[0].scale) * self.data.unit)
-        if not level and self.data.target is None and len(copies.modules) > 1:
+        # Variational ones have noise in their codes; more would keep them from learning a curve.
+        plain = self.data.target is None and not copies.modules[0].variational
+        if not level and plain and len(copies.modules) > 1:
             level = INPUT_NOISE
         if not level:
             return None
