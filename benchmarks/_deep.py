@@ -152,6 +152,14 @@ class PlainAutoencoder:
             codes = [network.encode(part.view(-1, *self.shape)) for part in x.split(2048)]
         return torch.cat(codes).numpy()
 
+    def reconstruct(self, X: Array) -> Array:
+        """Return what rows (n, d) are decoded to."""
+        codes = torch.as_tensor(self.encode(X))
+        network: Any = self.network
+        with torch.no_grad():
+            outputs = [network.decode(part).flatten(1) for part in codes.split(2048)]
+        return (torch.cat(outputs).double() * self.unit + self.mean).numpy()
+
 
 def plain_autoencoder(
     X: Array,

@@ -24,7 +24,7 @@ from _page_targets import all_targets
 
 DOCS = Path(__file__).resolve().parents[1] / "docs" / "benchmarks"
 NUMBERS = ("speed", "scaling", "time_to_loss", "fashion", "out_of_core", "processes", "cost_model")
-TEXTS = ("deep_price", "memory")
+TEXTS = ("deep_price", "deep_sharing", "memory")
 WITH_TARGETS = (
     "speed", "fashion", "memory", "deep_price", "out_of_core", "processes", "clustering_quality",
 )  # fmt: skip
@@ -242,6 +242,14 @@ def deep_part(page: Page) -> str:
     return "\n\n".join([heading, provenance(found), text])
 
 
+def sharing_part(page: Page) -> str:
+    heading = "## Shared layers, variational autoencoders"
+    found = page.results.page("deep_sharing")
+    if found is None:
+        return f"{heading}\n\n{missing('deep_sharing')}"
+    return "\n\n".join([heading, provenance(found), found.text.replace("## ", "### ")])
+
+
 def large_part(page: Page) -> str:
     heading = "## Data larger than memory, several processes"
     streamed, scaled = (page.results.numbers(name) for name in ("out_of_core", "processes"))
@@ -289,6 +297,7 @@ PARTS: tuple[Callable[[Page], str], ...] = (
     scaling_part,
     time_to_loss_part,
     deep_part,
+    sharing_part,
     large_part,
     cost_part,
 )

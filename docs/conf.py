@@ -43,6 +43,7 @@ EXAMPLES = [
     "plot_anomalies.py",
     "plot_few_labels.py",
     "plot_digits_embedding.py",
+    "plot_generated_digits.py",
     "plot_custom_architecture.py",
 ]
 sphinx_gallery_conf = {

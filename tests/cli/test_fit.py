@@ -236,10 +236,19 @@ def test_a_network_for_images_learns_their_shape(fitted, tmp_path, rng):
     assert model.input_shape_ == (1, 8, 8)
 
 
+def test_networks_can_share_layers_and_be_drawn_from(fitted, birds_csv):
+    given = ("--model", "vae", "--sharing", "layers", "--epochs", 4, "--latent", 1)
+    model, _, _ = fitted(birds_csv, *given, k=2)
+    assert (model.architecture, model.sharing) == ("vae", "layers")
+    assert model.sample(3)[0].shape == (3, model.n_features_in_)
+
+
 @pytest.mark.parametrize(
     "arguments",
     [
         ("--epochs", "3"),
+        ("--sharing", "layers"),
+        ("--model", "mlp", "--sharing", "all"),
         ("--noise", "0.1"),
         ("--shape", "2x2"),
         ("--model", "mlp", "--shape", "2x2"),

@@ -5,7 +5,7 @@ import torch
 from torch import nn
 
 from tensorae import TAE, tensorize
-from tensorae.deep.architectures import check_autoencoder, draws_numbers
+from tensorae.deep.handed_over import check_autoencoder, draws_numbers
 from tensorae.exceptions import InvalidParameterError, TensoraeError
 
 X = torch.randn(20, 4, generator=torch.Generator().manual_seed(0))
@@ -65,9 +65,17 @@ class NotANumber(Autoencoder):
         nn.init.constant_(self.second.bias, float("nan"))
 
 
-class Variational(Autoencoder):
+class ThreeCodes(Autoencoder):
+    def encode(self, x):
+        return self.first(x), self.first(x), self.first(x)
+
+
+class TwoLosses(Autoencoder):
     def encode(self, x):
         return self.first(x), self.first(x)
+
+    def loss(self, x, target):
+        return (x - target).square().sum(1)
 
 
 class Array(Autoencoder):
@@ -97,7 +105,8 @@ CASES = {
     "frozen": (Frozen, ["no parameter to train", "requires_grad"]),
     "no parameters": (Empty, ["no parameter to train", "there are none"]),
     "not a number": (NotANumber, ["decode", "NaN", "before training", "initialised"]),
-    "two codes": (Variational, ["tensor from encode", "got tuple", "the tensor alone"]),
+    "three codes": (ThreeCodes, ["tensor from encode", "got tuple", "mean and log-variance"]),
+    "two codes and a loss": (TwoLosses, ["evidence bound", "loss of its own", "leave loss out"]),
     "an array": (Array, ["tensor from decode", "got ndarray"]),
     "a mean as loss": (MeanLoss, ["loss", "(4,)", "got ()", "do not average"]),
     "images where there are rows": (TakesImages, ["encode failed", "(4, 4)", "input_shape"]),

@@ -192,6 +192,8 @@ def test_callbacks_must_be_functions(fit, assert_refused, value):
         ("architecture", "mpl", "mlp"),
         ("architecture", "Linear", "linear"),
         ("architecture", "cnov", "conv"),
+        ("architecture", "vea", "vae"),
+        ("sharing", "layer", "layers"),
         ("init", "Linear", "linear"),
     ],
 )
@@ -204,7 +206,7 @@ def test_misspelt_options_get_a_suggestion(fit, assert_refused, name, value, mea
 @pytest.mark.parametrize("value", ["zzz", None, 3])
 def test_unknown_architectures_list_the_known_ones(fit, assert_refused, value):
     call = fit(TAE, parameters={"architecture": value})
-    assert_refused(call, InvalidParameterError, "'conv', 'linear', 'mlp'", f"got {value!r}")
+    assert_refused(call, InvalidParameterError, "'conv', 'linear', 'mlp', 'vae'", f"got {value!r}")
 
 
 @pytest.mark.parametrize(

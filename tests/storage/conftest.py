@@ -71,6 +71,10 @@ def _cases(program):
             _deep(architecture="conv", input_shape=(1, 5, 7)), images.reshape(40, 35), {},
         ),
         "tae_images_in_rows": (_deep(), images, {}),
+        "tae_vae": (_deep(architecture="vae", noise=0.1), X, {}),
+        "tae_vae_shared": (_deep(architecture="vae", sharing="layers"), small, {}),
+        "tae_conv_shared": (_deep(architecture="conv", sharing="layers"), images, {}),
+        "own_shared": (_deep(architecture=program.WithBatchNorm, sharing="layers"), X, {}),
         "own": (_deep(architecture=program.WithBatchNorm, callbacks=lambda epoch: None), X, {}),
     }  # fmt: skip
     for rule in ("lloyd", "projected", "constrained", "em"):

@@ -21,6 +21,9 @@ class WithBatchNorm(nn.Module):
         )
         self.decoder = nn.Sequential(nn.Linear(2, 8), activation(), shared, nn.Linear(8, 5))
 
+    def shared_parts(self):
+        return ["encoder.0", "encoder.1", "encoder.3", "decoder.3"]
+
 
 def with_columns(X):
     return pd.DataFrame(X, columns=[f"größe {i}" for i in range(X.shape[1])])
@@ -42,8 +45,11 @@ def answers(model, X):
         given["denoise"] = model.denoise(X, 0.1)
         given["denoise_auto"] = model.denoise(X, "auto")
         given["denoise_clean"] = model.denoise(X, 0.1, fitted_on="clean")
-    elif model._blend is not None:
-        given["denoise"] = model.denoise(X)
+    else:
+        if model._blend is not None:
+            given["denoise"] = model.denoise(X)
+        if model.module_.variational:
+            given["sample"] = model.sample(7, random_state=0)[0]
     return given
 
 

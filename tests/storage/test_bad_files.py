@@ -355,6 +355,14 @@ DEEP_EDITS = {
     "architecture conv": (header_set("parameters", "architecture", value="conv"), "needs images"),
     "architecture unknown": (
         header_set("parameters", "architecture", value="os.system"), "architecture must be one of"),
+    "architecture vae": (header_set("parameters", "architecture", value="vae"), "weights of 2"),
+    "sharing": (header_set("parameters", "sharing", value="layers"), "weights of 2"),
+    "sharing unknown": (header_set("parameters", "sharing", value="all"), "sharing must be one of"),
+    "sharing of nothing": (
+        lambda h, t: h["parameters"].update(sharing="layers", architecture="linear"),
+        "none around its code"),
+    "noise of plain codes": (
+        lambda h, t: t.update({"module.noise_variance": torch.ones(())}), "weights of 2"),
     "input_shape": (header_set("details", "input_shape", value=[2, 3]), "with the product 5"),
     "input_shape gone": (lambda h, t: h["details"].pop("input_shape"), "input_shape is missing"),
     "sample_shape": (header_set("details", "sample_shape", value=[1, 5]), "does not fit image"),
@@ -403,6 +411,26 @@ def test_an_edited_model_with_own_spreads_is_refused(own, path, edit):
 def test_an_edited_deep_model_is_refused(deep, path, edit):
     change, reason = DEEP_EDITS[edit]
     rewritten(deep, path, change)
+    with pytest.raises(
+        ModelFileError, match=rf"(?s)model.tae' is damaged or was changed.*{reason}"
+    ):
+        load(path)
+
+
+VARIATIONAL_EDITS = {
+    "noise zero": (tensor_set("module.noise_variance", torch.zeros_like), "must be above zero"),
+    "noise NaN": (tensor_set("module.noise_variance", spoiled), "noise_variance contains NaN"),
+    "noise gone": (lambda h, t: t.pop("module.noise_variance"), "weights of 2 autoencoders"),
+    "not shared": (header_set("parameters", "sharing", value="none"), "weights of 2 autoencoders"),
+    "a shared layer gone": (
+        lambda h, t: t.pop("module.autoencoders.0.encoder.0.weight"), "weights of 2 autoencoders"),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("edit", VARIATIONAL_EDITS)
+def test_an_edited_variational_model_is_refused(models, path, edit):
+    change, reason = VARIATIONAL_EDITS[edit]
+    rewritten(models["tae_vae_shared"][0], path, change)
     with pytest.raises(
         ModelFileError, match=rf"(?s)model.tae' is damaged or was changed.*{reason}"
     ):

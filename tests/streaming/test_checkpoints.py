@@ -86,6 +86,9 @@ def killer(after):
         {"validation_fraction": 0.2},
         {"noise": 0.1},
         {"n_clusters": 1},
+        {"sharing": "layers"},
+        {"architecture": "vae", "sharing": "layers"},
+        {"architecture": "vae", "n_clusters": 1},
     ],
     ids=lambda options: ", ".join(f"{k}={v}" for k, v in options.items()) or "defaults",
 )

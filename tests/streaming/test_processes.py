@@ -45,15 +45,17 @@ def test_linear_fits_of_several_processes_equal_that_of_one(results, name, size)
 
 
 @pytest.mark.parametrize("size", [2, 4])
-def test_deep_fits_of_several_processes_reach_the_loss_of_one(results, size):
-    assert results[size]["deep"]["loss"] == pytest.approx(results[1]["deep"]["loss"], rel=0.01)
+@pytest.mark.parametrize("name", ["deep", "shared"])
+def test_deep_fits_of_several_processes_reach_the_loss_of_one(results, name, size):
+    assert results[size][name]["loss"] == pytest.approx(results[1][name]["loss"], rel=0.01)
     # Clusters of nearly the same size may change places.
-    labels = (results[many]["deep"]["labels"] for many in (size, 1))
+    labels = (results[many][name]["labels"] for many in (size, 1))
     assert adjusted_rand_score(*labels) > 0.95
 
 
 @pytest.mark.parametrize("size", [2, 4])
-def test_rows_that_fit_in_memory_give_the_same_model(results, size):
-    one, many = results[1]["small deep"], results[size]["small deep"]
+@pytest.mark.parametrize("name", ["small deep", "small shared"])
+def test_rows_that_fit_in_memory_give_the_same_model(results, name, size):
+    one, many = results[1][name], results[size][name]
     np.testing.assert_array_equal(many["labels"], one["labels"])
     assert many["loss"] == pytest.approx(one["loss"], rel=1e-4)

@@ -131,6 +131,11 @@ def fit_share(rank, size, folder):
     found["deep"] = {"labels": deep.labels_.tolist(), "loss": deep.loss_}
     small = TAE(3, 1, random_state=0, max_epochs=10).fit(Batches(load_iris().data))
     found["small deep"] = {"labels": small.labels_.tolist(), "loss": small.loss_}
+    options = {"architecture": "vae", "sharing": "layers", "random_state": 0}
+    shared = TAE(4, 2, max_epochs=4, **options).fit(Batches(X, batch_rows=500))
+    found["shared"] = {"labels": shared.labels_.tolist(), "loss": shared.loss_}
+    small = TAE(3, 1, max_epochs=10, **options).fit(Batches(load_iris().data))
+    found["small shared"] = {"labels": small.labels_.tolist(), "loss": small.loss_}
     Path(folder, f"{rank}.json").write_text(json.dumps(found))
     if size > 1:
         dist.destroy_process_group()

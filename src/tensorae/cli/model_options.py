@@ -17,10 +17,12 @@ __all__ = ["ModelOptions"]
 
 # LinearTAE, or TAE with one of its architectures.
 ModelName = StrEnum(
-    "ModelName", {"linear_tae": "linear-tae", "linear": "linear", "mlp": "mlp", "conv": "conv"}
+    "ModelName",
+    {"linear_tae": "linear-tae", "linear": "linear", "mlp": "mlp", "conv": "conv", "vae": "vae"},
 )
 Assignment = StrEnum("Assignment", ["auto", "lloyd", "projected", "constrained", "em"])
 Spread = StrEnum("Spread", ["auto", "shared", "own"])
+Sharing = StrEnum("Sharing", ["none", "layers"])
 
 # What networks take where nothing is said: they leave nothing to the data.
 NETWORK_LATENT, NETWORK_PENALTY, NETWORK_ASSIGNMENT = 2, 0.1, "lloyd"
@@ -65,6 +67,10 @@ class ModelOptions:
         Assignment, typer.Option("--assignment", help="How samples find their cluster.")
     ] = Assignment.auto
     seed: Annotated[int, typer.Option("--seed", min=0, help="The same seed, the same fit.")] = 0
+    sharing: Annotated[
+        Sharing | None,
+        typer.Option("--sharing", help="Layers of networks that all clusters have in common."),
+    ] = None
     epochs: Annotated[
         int | None, typer.Option("--epochs", min=1, help="Most epochs of a network.")
     ] = None
@@ -117,16 +123,17 @@ class ModelOptions:
 
     def _refuse_what_goes_with_networks(self) -> None:
         """Refuse options of networks, and options of a linear model that contradict each other."""
-        for name, value in (("--epochs", self.epochs), ("--noise", self.noise)):
-            _refuse(name, value, "goes with --model linear, mlp or conv only.")
-        given = self.penalty not in (None, "auto")
-        if given and self.spread is Spread.own:
+        given = {"--epochs": self.epochs, "--noise": self.noise, "--sharing": self.sharing}
+        for name, value in given.items():
+            _refuse(name, value, "goes with --model linear, mlp, conv or vae only.")
+        penalised = self.penalty not in (None, "auto")
+        if penalised and self.spread is Spread.own:
             raise typer.BadParameter(
                 f"own spreads have no penalty, got --penalty {self.penalty}; leave one of the two "
                 "out.",
                 param_hint="--spread",
             )
-        if given and _parsed_latent(self.latent) == 0:
+        if penalised and _parsed_latent(self.latent) == 0:
             raise typer.BadParameter(
                 f"an empty code has no penalty, got --penalty {self.penalty}; leave one of the two "
                 "out.",
@@ -160,6 +167,7 @@ class ModelOptions:
             latent_penalty=number_or_auto(self.penalty or str(NETWORK_PENALTY), "--penalty"),
             assignment=NETWORK_ASSIGNMENT if rule == "auto" else rule,
             architecture=self.model.value,
+            sharing=(self.sharing or Sharing.none).value,
             max_epochs=self.epochs,
             noise=self.noise or 0.0,
             input_shape=shape if self.model is ModelName.conv else None,

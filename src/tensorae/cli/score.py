@@ -28,8 +28,9 @@ def score(
     """Score how badly each row fits its cluster: a high score is an anomaly.
 
     The score is the cost of the row in its cluster, on the scale of the model, or minus its
-    log-density where clusters have spreads of their own. With a model that finds outliers
-    (tensorae outliers --model), the columns are those of tensorae outliers.
+    log-density where clusters have spreads of their own (a bound on it with --model vae). With a
+    model that finds outliers (tensorae outliers --model), the columns are those of tensorae
+    outliers.
     """
     inputs = read_inputs(options, output, detectors=True)
     if inputs.is_detector:

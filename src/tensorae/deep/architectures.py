@@ -1,25 +1,23 @@
-"""Autoencoders: what a user hands over, checked, and the built-in ones.
+"""The built-in autoencoders.
 
 Each built-in one has a linear path beside its layers, tied at the start: the layers begin at zero
 and add what is not linear. So a network can begin *as* the principal directions of its cluster
 (``start_from``) and is never worse than them by an unlucky start.
 
-Inputs are centred, so no output is squashed.
+Inputs are centred, so no output is squashed. ``shared_parts`` names the outer layers, which can
+serve all clusters; the linear paths and the layers next to the code never do.
 
 Shapes: n samples, d features, h latent, c channels.
 """
 
 from __future__ import annotations
 
-import copy
 import math
 from collections.abc import Callable
-from typing import Any
 
 import torch
 from torch import Tensor, nn
 
-from tensorae._torch import Chance
 from tensorae.exceptions import InvalidParameterError, unknown_choice
 
 __all__ = [
@@ -27,22 +25,18 @@ __all__ = [
     "ConvAutoencoder",
     "LinearAutoencoder",
     "MLPAutoencoder",
+    "VariationalAutoencoder",
     "built_in",
-    "check_autoencoder",
-    "draws_numbers",
-    "make_autoencoders",
 ]
 
 # Hidden units: this many per feature, up to a limit that serves images of 28 x 28.
 UNITS_PER_FEATURE = 8
 MAX_WIDTH = 256
+# A direction of the start that is hardly above the noise gets this share of it.
+SMALLEST_SIGNAL = 0.01
 # Channels of the two convolutions; each halves the image.
 CHANNELS = (8, 16)
-ARCHITECTURES = ("linear", "mlp", "conv")
-WANTED = (
-    "architecture must be a function that makes a new autoencoder at each call: a Module with "
-    "encode(x) and decode(z), a Module with encoder and decoder, or a pair of Modules"
-)
+ARCHITECTURES = ("linear", "mlp", "conv", "vae")
 
 
 class LinearAutoencoder(nn.Module):
@@ -90,6 +84,10 @@ class LinearAutoencoder(nn.Module):
         """Begin as these orthonormal directions (h, d)."""
         with torch.no_grad():
             self.weight.copy_(components)
+
+    def shared_parts(self) -> list[str]:
+        """No layer: its one matrix is what a cluster is."""
+        return []
 
 
 class _WithLinearPath(nn.Module):
@@ -153,6 +151,64 @@ class MLPAutoencoder(_WithLinearPath):
         )
         super().__init__(encoder, decoder, n_features, latent_dim)
 
+    def shared_parts(self) -> list[str]:
+        """Name the layers next to the data."""
+        return ["encoder.0", "decoder.2"]
+
+
+class VariationalAutoencoder(MLPAutoencoder):
+    """The MLP as a variational autoencoder: it encodes to a mean and a log-variance.
+
+    It can begin as the probabilistic PCA of its cluster.
+
+    Parameters
+    ----------
+    n_features, latent_dim : int
+    width : int, optional
+        Hidden units; eight per feature, at most 256, where it is not given.
+
+    Examples
+    --------
+    >>> import torch
+    >>> from tensorae.deep.architectures import VariationalAutoencoder
+    >>> mean, log_variance = VariationalAutoencoder(4, 2).encode(torch.zeros(3, 4))
+    >>> mean.shape, log_variance.shape
+    (torch.Size([3, 2]), torch.Size([3, 2]))
+    """
+
+    def __init__(self, n_features: int, latent_dim: int, width: int | None = None) -> None:
+        super().__init__(n_features, latent_dim, width)
+        self.spread = nn.Linear(_last_with_weights(self.encoder).weight.shape[1], latent_dim)
+        for parameter in self.spread.parameters():
+            nn.init.zeros_(parameter)
+
+    def encode(self, x: Tensor) -> tuple[Tensor, Tensor]:  # type: ignore[override]
+        """Means and log-variances (n, h) of codes of rows (n, d)."""
+        hidden = self.encoder[:-1](x)
+        mean = self.encoder[-1](hidden) + nn.functional.linear(x, self.encoder_path)
+        return mean, self.spread(hidden)
+
+    def start_from_gaussian(
+        self, components: Tensor, variances: Tensor, noise_variance: Tensor
+    ) -> None:
+        """Begin as probabilistic PCA.
+
+        Parameters
+        ----------
+        components : Tensor of shape (h, d)
+            Orthonormal directions.
+        variances : Tensor of shape (h,)
+            Of the rows along them.
+        noise_variance : Tensor of shape ()
+            Of the rows along any other direction.
+        """
+        signal = (variances - noise_variance).clamp(min=SMALLEST_SIGNAL * float(noise_variance))
+        along = signal + noise_variance
+        with torch.no_grad():
+            self.encoder_path.copy_(components * (signal.sqrt() / along)[:, None])
+            self.decoder_path.copy_(components * signal.sqrt()[:, None])
+            self.spread.bias.copy_((noise_variance / along).log())
+
 
 class _Crop(nn.Module):
     """Cut images to a size: doubling an odd one gives a row and a column too many."""
@@ -214,6 +270,10 @@ class ConvAutoencoder(_WithLinearPath):
         )
         super().__init__(encoder, decoder, math.prod(input_shape), latent_dim)
 
+    def shared_parts(self) -> list[str]:
+        """Name the convolutions."""
+        return ["encoder.0", "encoder.2", "decoder.3", "decoder.7"]
+
 
 def built_in(
     name: object, input_shape: tuple[int, ...], latent_dim: int
@@ -223,6 +283,8 @@ def built_in(
         return lambda: LinearAutoencoder(math.prod(input_shape), latent_dim)
     if name == "mlp":
         return lambda: MLPAutoencoder(math.prod(input_shape), latent_dim)
+    if name == "vae":
+        return lambda: VariationalAutoencoder(math.prod(input_shape), latent_dim)
     if name != "conv":
         raise unknown_choice("architecture", name, ARCHITECTURES)
     if len(input_shape) != 3:
@@ -239,171 +301,3 @@ def _last_with_weights(layers: nn.Sequential) -> nn.Linear | nn.Conv2d:
     return next(
         layer for layer in reversed(list(layers)) if isinstance(layer, nn.Linear | nn.Conv2d)
     )
-
-
-# What a user hands over ---------------------------------------------------------------------------
-
-
-class _Pair(nn.Module):
-    """An encoder and a decoder as one autoencoder."""
-
-    def __init__(self, encoder: nn.Module, decoder: nn.Module) -> None:
-        super().__init__()
-        self.encoder, self.decoder = encoder, decoder
-
-    def encode(self, x: Tensor) -> Tensor:
-        """Codes (n, h) of samples (n, ...)."""
-        codes: Tensor = self.encoder(x)
-        return codes
-
-    def decode(self, z: Tensor) -> Tensor:
-        """Samples (n, ...) of codes (n, h)."""
-        output: Tensor = self.decoder(z)
-        return output
-
-
-class _WithCoders(nn.Module):
-    """A module with ``encoder`` and ``decoder`` as an autoencoder; its own loss and start stay."""
-
-    def __init__(self, module: nn.Module) -> None:
-        super().__init__()
-        self.module = module
-        for name in ("loss", "start_from"):
-            if hasattr(module, name):
-                setattr(self, name, getattr(module, name))
-
-    def encode(self, x: Tensor) -> Tensor:
-        """Codes (n, h) of samples (n, ...)."""
-        module: Any = self.module
-        codes: Tensor = module.encoder(x)
-        return codes
-
-    def decode(self, z: Tensor) -> Tensor:
-        """Samples (n, ...) of codes (n, h)."""
-        module: Any = self.module
-        output: Tensor = module.decoder(z)
-        return output
-
-
-def make_autoencoders(factory: Callable[[], Any], n_clusters: int) -> list[nn.Module]:
-    """Call ``factory`` once per cluster and check that nothing is shared between them."""
-    if isinstance(factory, nn.Module) or not callable(factory):
-        raise InvalidParameterError(
-            f"{WANTED}; got the {type(factory).__name__} itself; "
-            "wrap what makes it in a function, such as lambda: MyAutoencoder(4, 2)."
-        )
-    autoencoders = [_as_autoencoder(_made(factory)) for _ in range(n_clusters)]
-    owners: dict[int, int] = {}
-    for j, autoencoder in enumerate(autoencoders):
-        for parameter in autoencoder.parameters():
-            if owners.setdefault(id(parameter), j) != j:
-                raise InvalidParameterError(
-                    "architecture must make a new autoencoder at each call, but those of clusters "
-                    f"{owners[id(parameter)]} and {j} share parameters; build the layers inside "
-                    "the function."
-                )
-    return autoencoders
-
-
-def check_autoencoder(autoencoder: nn.Module, sample: Tensor, latent_dim: int) -> None:
-    """Try an autoencoder on a few centred samples (n, ...) before hours are spent on it."""
-    module: Any = autoencoder
-    if not any(parameter.requires_grad for parameter in module.parameters()):
-        raise InvalidParameterError(
-            "architecture has no parameter to train: all are frozen or there are none; "
-            "set requires_grad on those that should be trained."
-        )
-    was_training = module.training
-    module.eval()
-    with torch.no_grad():
-        codes = _tried("encode", module.encode, sample)
-        _check_shape("encode", codes, sample, (sample.shape[0], latent_dim), "change latent_dim")
-        output = _tried("decode", module.decode, codes)
-        _check_shape("decode", output, codes, tuple(sample.shape), "change the last layer")
-        if hasattr(module, "loss"):
-            losses = _tried("loss", module.loss, sample, sample)
-            _check_shape("loss", losses, sample, (sample.shape[0],), "do not average over samples")
-    module.train(was_training)
-
-
-def draws_numbers(autoencoder: nn.Module, sample: Tensor) -> bool:
-    """Tell whether an autoencoder draws random numbers while it trains, as dropout does."""
-    try:
-        module: Any = copy.deepcopy(autoencoder).train()
-    except Exception:  # of the user's own: what cannot be tried without a trace may draw
-        return True
-    trial = Chance(0)
-    two = sample if len(sample) > 1 else torch.cat([sample, sample])
-    with torch.no_grad(), trial.drawn_from():
-        module.decode(module.encode(two))
-        if hasattr(module, "loss"):
-            module.loss(two, two)
-    return trial.drawn
-
-
-def _made(factory: Callable[[], Any]) -> Any:
-    try:
-        return factory()
-    except TypeError as error:
-        if "argument" not in str(error):
-            raise
-        raise InvalidParameterError(
-            f"{WANTED}, without arguments; the call failed: {error}; "
-            "wrap it, such as lambda: MyAutoencoder(4, 2)."
-        ) from error
-
-
-def _as_autoencoder(made: Any) -> nn.Module:
-    if isinstance(made, tuple | list) and len(made) == 2:
-        encoder, decoder = made
-        if isinstance(encoder, nn.Module) and isinstance(decoder, nn.Module):
-            return _Pair(encoder, decoder)
-    if isinstance(made, nn.Module):
-        if _has(made, "encode", "decode"):
-            return made
-        if _has(made, "encoder", "decoder"):
-            return _WithCoders(made)
-        missing = [name for name in ("encode", "decode") if not _has(made, name)]
-        raise InvalidParameterError(
-            f"{WANTED}; got a {type(made).__name__} without {' and '.join(missing)}; "
-            "add the missing method."
-        )
-    raise InvalidParameterError(
-        f"{WANTED}; got one that returns {type(made).__name__}; return a Module."
-    )
-
-
-def _has(module: nn.Module, *names: str) -> bool:
-    return all(callable(getattr(module, name, None)) for name in names)
-
-
-def _tried(name: str, method: Callable[..., Any], *arguments: Tensor) -> Any:
-    shape = tuple(arguments[0].shape)
-    try:
-        return method(*arguments)
-    except Exception as error:
-        raise InvalidParameterError(
-            f"architecture does not fit the data: {name} failed on input of shape {shape} "
-            f"({type(error).__name__}: {str(error).splitlines()[0][:200]}); change its layers, or "
-            "give X or input_shape in the form that it takes."
-        ) from error
-
-
-def _check_shape(
-    name: str, result: Any, given: Tensor, wanted: tuple[int, ...], remedy: str
-) -> None:
-    if not isinstance(result, Tensor):
-        raise InvalidParameterError(
-            f"architecture must return a tensor from {name}, got {type(result).__name__}; "
-            "return the tensor alone."
-        )
-    if tuple(result.shape) != wanted:
-        raise InvalidParameterError(
-            f"{name} of the architecture must return shape {wanted} for input of shape "
-            f"{tuple(given.shape)}, got {tuple(result.shape)}; {remedy}."
-        )
-    if not bool(torch.isfinite(result).all()):
-        raise InvalidParameterError(
-            f"{name} of the architecture returns NaN or infinity before training has begun; "
-            "check how its parameters are initialised."
-        )

@@ -16,7 +16,7 @@ import torch
 from torch import Tensor, nn
 
 from tensorae.assignment import AssignmentContext
-from tensorae.deep.cross_fit import Copies
+from tensorae.deep.cross_fit import OWN_SUMS, Copies
 from tensorae.deep.schedule import TrainingOptions
 from tensorae.deep.start import Start, principal_directions
 from tensorae.rows import Rows
@@ -253,7 +253,7 @@ class Assigner:
         """Zeros for the sums of ``_center_sums`` and of ``Copies.own_sums``."""
         k, rows = self.options.n_clusters, self.data.rows
         centers = torch.zeros(k, rows.d + 1, dtype=torch.float64, device=rows.device)
-        return centers, centers.new_zeros(3, len(self.copies.modules), k)
+        return centers, centers.new_zeros(OWN_SUMS, len(self.copies.modules), k)
 
     def _candidates(self, now: Assignments, place: slice, *, everyone: bool) -> Tensor:
         # Soft rules need all costs; for a label the nearest clusters are enough.
@@ -273,7 +273,7 @@ class Assigner:
         return AssignmentContext(
             step_size=FIRST_STEP * growth / mean_cost,
             log_weights=shares.clamp(min=tiny).log(),
-            noise_variance=mean_cost / self.data.rows.d,
+            noise_variance=self.copies.noise_or(mean_cost / self.data.rows.d),
         )
 
     def _spread(self, labels: Tensor) -> float:

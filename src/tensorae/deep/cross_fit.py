@@ -19,12 +19,15 @@ from torch import Tensor
 from tensorae._torch import Chance
 from tensorae.deep.module import TensorizedAutoencoder, costs_from_parts
 from tensorae.deep.schedule import TrainingOptions
+from tensorae.deep.variational import SMALLEST_NOISE
 
-__all__ = ["Copies", "CostParts", "chunk_rows"]
+__all__ = ["OWN_SUMS", "Copies", "CostParts", "chunk_rows"]
 
 # Numbers of input that are scored at a time.
 CHUNK_ENTRIES = 1 << 21
 CHUNK_ROWS = (64, 4096)
+# What is summed over rows, by copy and cluster: errors, codes, outputs, weights.
+OWN_SUMS = 4
 
 
 @dataclass(frozen=True)
@@ -42,6 +45,8 @@ class Copies:
 
     modules: tuple[TensorizedAutoencoder, ...]
     folds: Tensor | None = None  # (n,) which copy trains on a row; None where there is one only
+    # Whether noise was measured by copies that are gone, on rows that they had not seen.
+    noise_known: bool = False
 
     @classmethod
     def of(cls, module: TensorizedAutoencoder, n: int, generator: torch.Generator) -> Copies:
@@ -50,6 +55,10 @@ class Copies:
         folds = torch.empty_like(order)
         folds[order] = torch.arange(n, device=order.device) % 2
         return cls((module, copy.deepcopy(module)), folds)
+
+    def first(self) -> Copies:
+        """The first copy, alone from now on."""
+        return Copies(self.modules[:1], noise_known=self.folds is not None or self.noise_known)
 
     @property
     def chance(self) -> Chance | None:
@@ -83,20 +92,19 @@ class Copies:
 
     def costs(self, parts: CostParts, candidates: Tensor) -> Tensor:
         """Costs (n, m) from their parts, with the present scales and λ."""
-        scales = torch.stack([module.code_scales for module in self.modules])
-        module, scorers = self.modules[0], self._scorers(len(candidates))
+        weights = torch.stack([module.code_weights() for module in self.modules])
+        scorers = self._scorers(len(candidates))
         return costs_from_parts(
             parts.errors,
             parts.codes,
-            module.scale,
-            scales[scorers[:, None], candidates],
-            module.latent_penalty,
+            self.modules[0].scale,
+            weights[scorers[:, None], candidates],
         )
 
     def own_sums(
         self, parts: CostParts, candidates: Tensor, labels: Tensor, weights: Tensor
     ) -> Tensor:
-        """Sums (3, c, k) of errors, codes and outputs of the rows under their own autoencoders."""
+        """Sums (4, c, k) over rows under their own autoencoders: errors, codes, outputs, one."""
         k = len(self.modules[0].autoencoders)
         size = len(self.modules) * k
         own = candidates == labels[:, None]
@@ -105,18 +113,24 @@ class Copies:
             torch.zeros(size, dtype=torch.float64, device=labels.device).index_add(
                 0, keys, (weights[:, None] * squares)[own].double()
             )
-            for squares in (parts.errors, parts.codes, parts.outputs)
+            for squares in (parts.errors, parts.codes, parts.outputs, torch.ones_like(parts.errors))
         ]
-        return torch.stack(sums).view(3, -1, k)
+        return torch.stack(sums).view(OWN_SUMS, -1, k)
 
     def measure(self, own_sums: Tensor, options: TrainingOptions) -> None:
         """Set the units of codes, by cluster, and λ where it is estimated.
 
         Codes become as long as what they decode to. λ becomes the share of the variance along
-        a direction outside the code in that along one inside.
+        a direction outside the code in that along one inside. Variational autoencoders have codes
+        of unit variance by their prior; it is their noise that is estimated.
         """
-        errors, codes, outputs = own_sums
+        errors, codes, outputs, counts = own_sums
+        variational = self.modules[0].variational
+        if not self.noise_known:
+            self.set_noise(float(errors.sum()), float(counts.sum()) * self.flat_centers().shape[1])
         for module, length, code in zip(self.modules, outputs, codes, strict=True):
+            if variational:
+                break
             scales = module.scale * (length / code).sqrt().to(module.scale.dtype)
             known = (length > 0) & (code > 0)
             module.code_scales = torch.where(known, scales, module.code_scales)
@@ -126,6 +140,16 @@ class Copies:
             residual = float(errors.sum()) / max(d - h, 1)
             estimate = min(1.0, residual / latent) if latent > 0 and d > h else 1.0
             self.share("latent_penalty", torch.tensor(estimate))
+
+    def set_noise(self, squares: float, weight: float) -> None:
+        """Give variational autoencoders the mean of so many squares as their noise variance."""
+        if self.modules[0].variational and weight:
+            self.share("noise_variance", torch.tensor(max(SMALLEST_NOISE, squares / weight)))
+
+    def noise_or(self, other: Tensor) -> Tensor:
+        """Noise variance of variational autoencoders in units of the data; else the other one."""
+        module = self.modules[0]
+        return module.scale.square() * module.noise_variance if module.variational else other
 
     def place(self, center_sums: Tensor) -> None:
         """Move centres to the means of sums and counts (k, d + 1); those without rows stay."""

@@ -37,6 +37,7 @@ from tensorae.deep.schedule import Schedule, TrainingOptions
 from tensorae.deep.start import Start, principal_directions
 from tensorae.deep.states import HARDENED, check_state
 from tensorae.deep.steps import DivergedError, Steps
+from tensorae.deep.variational import gaussian_start
 
 __all__ = ["DeepLoop", "State", "run"]
 
@@ -187,7 +188,7 @@ class DeepLoop:
         assignments, held_out, refreshed = state.assignments, math.nan, False
         last = self.schedule.learning_epochs
         if number in (state.due, last):
-            refreshed = self.options.n_clusters > 1
+            refreshed = self.options.n_clusters > 1 or state.copies.modules[0].variational
             if refreshed:
                 assignments, held_out = self._refreshed(state.copies, assignments)
             if self.data.held_out is not None:
@@ -210,7 +211,7 @@ class DeepLoop:
         if self.denoising:
             noise = self.options.noise / self.data.unit
             blend = fit_blend(self.data, state.copies, noise, self.generator)
-        copies = Copies(state.copies.modules[:1])
+        copies = state.copies.first()
         assignments = replace(self._assigner(copies).hardened(best.assignments), changed=0.0)
         more = state.ended_by in ("budget", "patience") and self.schedule.closing_epochs > 0
         return replace(
@@ -265,20 +266,26 @@ class DeepLoop:
             for module in copies.modules:
                 network = module.autoencoders[child]
                 network.load_state_dict(module.autoencoders[parent].state_dict())
-                self.steps.forget(network)
+                self.steps.forget(module.own_parameters(child))
         return found.assignments, math.nan if self.data.rows.streamed else found.loss
 
     def _start_networks(self, copies: Copies, assignments: Assignments) -> None:
         """Networks that can do so start from the main directions of their clusters."""
-        x = self.data.rows.data
+        x, noise, total = self.data.rows.data, 0.0, 0.0
         for members in self._assigner(copies).members(assignments, slice(0, len(x))):
-            network: Any = copies.modules[members.which].autoencoders[members.cluster]
-            if hasattr(network, "start_from"):
+            module = copies.modules[members.which]
+            network: Any = module.autoencoders[members.cluster]
+            if hasattr(network, "start_from") or module.variational:
                 offsets = x[members.rows] - copies.flat_centers()[members.cluster]
+                weight = float(len(offsets))
                 if members.weights is not None:
                     offsets = offsets * members.weights.sqrt()[:, None]
+                    weight = float(members.weights.sum())
                 directions = principal_directions(offsets, self.options.latent_dim, copies.chance)
-                network.start_from(directions)
+                seen = offsets / module.scale
+                noise += weight * gaussian_start(network, seen, directions, weight)
+                total += weight
+        copies.set_noise(noise, total)
 
     def _recorded(
         self, state: State, loss: float, held_out: float, changed: float, began: float
@@ -317,7 +324,7 @@ class DeepLoop:
         rows, modules = self.data.rows, self.copies.modules
         sizes = {"m": rows.n, "k": self.options.n_clusters, "d": rows.d}
         check_state(kept, sizes, modules, self.steps.optimizers)
-        copies = Copies(modules[:1]) if kept["phase"] in HARDENED else self.copies
+        copies = self.copies.first() if kept["phase"] in HARDENED else self.copies
         _load(copies, kept["networks"])
         for optimizer, remembered in zip(self.steps.optimizers, kept["optimizers"], strict=True):
             optimizer.load_state_dict(remembered)

@@ -9,30 +9,33 @@ Autoencoder j sees u = (x - C_j) / scale and answers with a code z and an output
 ``scale`` brings data of any unit to the size that networks start with. ``code_scales`` measures
 codes in units of the data, so that a small encoder with a large decoder cannot escape λ.
 
+Where ``encode`` gives a pair, mean and log-variance, the autoencoders are variational, and the cost
+is minus the evidence bound in units of squared data (``deep/variational.py``). Where layers are
+shared, the autoencoders hold the same tensors (``deep/sharing.py``); a state has them once.
+
 Shapes: n samples, k clusters, d features, h latent, m rows of a chunk.
 """
 
 from __future__ import annotations
 
-import copy
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import AbstractContextManager, nullcontext
-from dataclasses import dataclass
 from typing import Any
 
 import torch
 from torch import Tensor, nn
 
 from tensorae._torch import Chance
-from tensorae.assignment import posterior
-from tensorae.deep.architectures import make_autoencoders
+from tensorae.deep.handed_over import make_autoencoders
+from tensorae.deep.sharing import TiedAutoencoders
+from tensorae.deep.variational import around, divergence, drawn, evidence, split_code
 
-__all__ = ["DeepPredictor", "TensorizedAutoencoder", "costs_from_parts", "members", "tensorize"]
+__all__ = ["TensorizedAutoencoder", "costs_from_parts", "members", "tensorize"]
 
 NOTHING = nullcontext()
 
 
-class TensorizedAutoencoder(nn.Module):
+class TensorizedAutoencoder(TiedAutoencoders):
     r"""k autoencoders with a centre each; made by :func:`tensorize`.
 
     Parameters
@@ -44,6 +47,8 @@ class TensorizedAutoencoder(nn.Module):
         None takes samples as they come.
     latent_penalty : float, default=0.1
         λ.
+    shared : {"none", "layers"}, iterable of str or None, default=None
+        Parts that all of them have in common, as in :func:`tensorize`.
 
     Attributes
     ----------
@@ -56,12 +61,18 @@ class TensorizedAutoencoder(nn.Module):
         Buffer: what a code of one is in units of the data.
     latent_penalty : Tensor of shape ()
         Buffer: λ.
+    noise_variance : Tensor of shape ()
+        Buffer of variational autoencoders only: what their outputs leave of a feature, in units of
+        ``scale`` squared. The evidence bound depends on it; a fit estimates it.
+    shared : tuple of str
+        Tensors of an autoencoder, by name, that are the same in all of them.
     """
 
     centers: Tensor
     scale: Tensor
     code_scales: Tensor
     latent_penalty: Tensor
+    noise_variance: Tensor
     # The random numbers of the fit that it is in; None where torch's own are to be drawn.
     chance: Chance | None = None
 
@@ -71,9 +82,9 @@ class TensorizedAutoencoder(nn.Module):
         *,
         input_shape: tuple[int, ...] | None = None,
         latent_penalty: float = 0.1,
+        shared: str | Iterable[str] | None = None,
     ) -> None:
-        super().__init__()
-        self.autoencoders = nn.ModuleList(autoencoders)
+        super().__init__(autoencoders, shared)
         self.input_shape = input_shape
         k = len(autoencoders)
         # One number per cluster fits samples of any shape.
@@ -83,9 +94,9 @@ class TensorizedAutoencoder(nn.Module):
         self.register_buffer("latent_penalty", torch.tensor(float(latent_penalty)))
 
     @property
-    def n_clusters(self) -> int:
-        """Number of autoencoders, k."""
-        return len(self.autoencoders)
+    def variational(self) -> bool:
+        """Whether codes are distributions; known from the first call on."""
+        return "noise_variance" in self._buffers
 
     def forward(self, x: Tensor) -> Tensor:
         """Same as :meth:`reconstruct`."""
@@ -93,6 +104,9 @@ class TensorizedAutoencoder(nn.Module):
 
     def costs(self, x: Tensor, target: Tensor | None = None) -> Tensor:
         """Cost of every sample under every autoencoder (Eq. 3).
+
+        Under variational ones it is the expected squared error plus ``2 v KL``, with
+        ``v = scale² noise_variance``.
 
         Parameters
         ----------
@@ -109,19 +123,52 @@ class TensorizedAutoencoder(nn.Module):
     def costs_of(self, j: int, x: Tensor, target: Tensor | None = None) -> Tensor:
         """Cost (m,) of rows under autoencoder j alone."""
         errors, codes, _ = self.parts_of(j, x, target)
-        return costs_from_parts(errors, codes, self.scale, self.code_scales[j], self.latent_penalty)
+        return costs_from_parts(errors, codes, self.scale, self.code_weights()[j])
+
+    def evidence(self, x: Tensor) -> Tensor:
+        """Bounds (n, k) on the log-density of samples under each variational autoencoder.
+
+        Parameters
+        ----------
+        x : Tensor of shape (n, ...)
+
+        Returns
+        -------
+        Tensor of shape (n, k)
+        """
+        costs = self.costs(x)
+        if not self.variational:
+            raise TypeError(
+                "evidence needs autoencoders whose encode gives mean and log-variance, got plain "
+                "codes; use costs."
+            )
+        return evidence(costs, self.scale.square() * self.noise_variance, x[0].numel())
+
+    def code_weights(self) -> Tensor:
+        """What the square of a code counts in costs, by cluster (k,)."""
+        if self.variational:
+            return (self.scale.square() * self.noise_variance).expand(self.n_clusters)
+        return self.latent_penalty * self.code_scales.square()
 
     def parts_of(
         self, j: int, x: Tensor, target: Tensor | None = None
     ) -> tuple[Tensor, Tensor, Tensor]:
-        """What costs are made of, as seen by j: ``|r-u|²``, ``|z|²`` and ``|r|²``, each (m,)."""
+        """What costs are made of, as seen by j: ``|r-u|²``, ``|z|²`` and ``|r|²``, each (m,).
+
+        Of variational ones the first is an expectation, and the second twice the divergence.
+        """
         self._take_shape(x)
         u = self._seen_by(j, x)
         t = u if target is None else self._seen_by(j, target)
         autoencoder: Any = self.autoencoders[j]
         own_loss = getattr(autoencoder, "loss", None)
         with self._drawing():
-            codes: Tensor = autoencoder.encode(u)
+            codes, log_variance = self._encoded(autoencoder, u)
+            if log_variance is not None:
+                outputs = autoencoder.decode(around(codes, log_variance).flatten(0, 1))
+                outputs = outputs.unflatten(0, (-1, len(codes)))
+                errors = (outputs - t).flatten(2).square().sum(2).mean(0)
+                return errors, divergence(codes, log_variance), _squares(outputs.mean(0))
             output: Tensor = autoencoder.decode(codes)
             errors = own_loss(u, t) if own_loss else _squares(output - t)
         return errors, _squares(codes), _squares(output)
@@ -132,7 +179,8 @@ class TensorizedAutoencoder(nn.Module):
         In the linear model a code is as long as what it decodes to: ``|U(x-C)| = |x̂-C|``. Here
         the penalty is on ``|x̂-C|²``, which no scaling of encoder and decoder changes. Summed over a
         cluster it is the penalty of the costs, because that is how ``code_scales`` are set.
-        Inputs u and targets t (m, ...) are as the autoencoder sees them, about C_j.
+        Inputs u and targets t (m, ...) are as the autoencoder sees them, about C_j. Variational
+        ones minimise minus the evidence bound in those units, at codes that are drawn.
         """
         autoencoder: Any = self.autoencoders[j]
         own_loss = getattr(autoencoder, "loss", None)
@@ -140,19 +188,24 @@ class TensorizedAutoencoder(nn.Module):
             if own_loss and not latent_penalty:
                 own: Tensor = own_loss(u, t)
                 return own
-            output = autoencoder.decode(autoencoder.encode(u))
+            codes, log_variance = self._encoded(autoencoder, u)
+            if log_variance is not None:
+                output = autoencoder.decode(drawn(codes, log_variance, self.chance))
+                penalty = self.noise_variance * divergence(codes, log_variance)
+                return _squares(output - t) + penalty
+            output = autoencoder.decode(codes)
             errors: Tensor = own_loss(u, t) if own_loss else _squares(output - t)
         # A plain autoencoder is not asked to compute a term of weight zero.
         return errors + latent_penalty * _squares(output) if latent_penalty else errors
 
     def encode(self, x: Tensor, labels: Tensor) -> Tensor:
-        """Codes (n, h) of samples (n, ...) under the named autoencoders (n,)."""
+        """Codes (n, h) of samples (n, ...) under the named autoencoders (n,); means of them."""
         self._take_shape(x)
 
         def codes(j: int, rows: Tensor) -> Tensor:
             autoencoder: Any = self.autoencoders[j]
             with self._drawing():
-                part: Tensor = autoencoder.encode(self._seen_by(j, rows))
+                part, _ = self._encoded(autoencoder, self._seen_by(j, rows))
             return self.code_scales[j] * part
 
         return self._by_label(x, labels, codes)
@@ -193,13 +246,26 @@ class TensorizedAutoencoder(nn.Module):
         """Go over to data of which this module has seen (x - origin) / unit."""
         self.set_centers(origin + unit * self.centers.flatten(1).to(origin.dtype))
         self.scale = self.scale * unit
-        self.code_scales = self.code_scales * unit
+        if not self.variational:  # whose codes are measured by their prior
+            self.code_scales = self.code_scales * unit
 
     def reorder(self, order: list[int]) -> None:
         """Number the clusters anew: cluster ``order[j]`` becomes j."""
         self.autoencoders = nn.ModuleList(self.autoencoders[j] for j in order)
         self.centers = self.centers[order]
         self.code_scales = self.code_scales[order]
+
+    def become_variational(self) -> None:
+        """Keep a noise variance, one until it is estimated."""
+        if "noise_variance" not in self._buffers:
+            self.register_buffer("noise_variance", torch.ones_like(self.scale))
+
+    def _encoded(self, autoencoder: Any, u: Tensor) -> tuple[Tensor, Tensor | None]:
+        """Codes (m, h) of what an autoencoder sees, and their log-variances, if it has them."""
+        codes, log_variance = split_code(autoencoder.encode(u))
+        if log_variance is not None:
+            self.become_variational()
+        return codes, log_variance
 
     def _drawing(self) -> AbstractContextManager[None]:
         """Context of calls to the autoencoders, which may draw random numbers."""
@@ -240,68 +306,14 @@ class TensorizedAutoencoder(nn.Module):
         saved = state_dict.get(prefix + "centers")
         if saved is not None and self.input_shape is None:
             self.centers = self.centers.new_zeros(saved.shape)
+        if prefix + "noise_variance" in state_dict:
+            self.become_variational()
         super()._load_from_state_dict(state_dict, prefix, *args)
 
 
-@dataclass(frozen=True, eq=False)
-class DeepPredictor:
-    """A trained module at work on chunks of rows, in their precision and on their device."""
-
-    module: TensorizedAutoencoder
-    log_weights: Tensor  # (k,) of the model of section 5
-    noise_variance: Tensor  # s² of that model
-    chunk_rows: int  # rows to take at a time
-
-    @classmethod
-    def of_published(
-        cls,
-        module: TensorizedAutoencoder,
-        dtype: torch.dtype,
-        device: torch.device,
-        *,
-        centers: Any,
-        weights: Any,
-        noise_variance: float,
-        chunk_rows: int,
-    ) -> DeepPredictor:
-        """Set up from the published module and arrays."""
-        if module.scale.dtype != dtype or module.scale.device != device:
-            module = copy.deepcopy(module).to(device, dtype)
-            # Data far from the origin needs centres as exact as itself.
-            module.set_centers(torch.as_tensor(centers))
-        shares = torch.as_tensor(weights, dtype=dtype, device=device)
-        log_weights = shares.clamp(min=torch.finfo(dtype).tiny).log()
-        variance = torch.tensor(noise_variance, dtype=dtype, device=device)
-        return cls(module.eval(), log_weights, variance, chunk_rows)
-
-    def costs(self, x: Tensor) -> Tensor:
-        """Costs (m, k) of rows (m, d)."""
-        return self.module.costs(x)
-
-    def cheapest(self, x: Tensor) -> tuple[Tensor, Tensor]:
-        """Label and smallest cost (m,) of rows (m, d)."""
-        best = self.module.costs(x).min(1)
-        return best.indices, best.values
-
-    def encode(self, x: Tensor, labels: Tensor) -> Tensor:
-        """Codes (m, h) of rows (m, d) under the named autoencoders."""
-        return self.module.encode(x, labels.long())
-
-    def decode(self, codes: Tensor, labels: Tensor) -> Tensor:
-        """Points (m, d) of codes (m, h) under the named autoencoders."""
-        with torch.no_grad():
-            return self.module.decode(codes.to(self.module.scale.dtype), labels.long()).flatten(1)
-
-    def posterior(self, costs: Tensor) -> Tensor:
-        """Probabilities (m, k) of the clusters, given the costs (m, k)."""
-        return posterior(costs, self.log_weights, self.noise_variance)
-
-
-def costs_from_parts(
-    errors: Tensor, codes: Tensor, scale: Tensor, code_scales: Tensor, latent_penalty: Tensor
-) -> Tensor:
+def costs_from_parts(errors: Tensor, codes: Tensor, scale: Tensor, code_weights: Tensor) -> Tensor:
     """Costs (Eq. 3) in units of the data from ``|r-u|²`` and ``|z|²`` as autoencoders see them."""
-    return scale.square() * errors + latent_penalty * code_scales.square() * codes
+    return scale.square() * errors + code_weights * codes
 
 
 def tensorize(
@@ -310,6 +322,7 @@ def tensorize(
     *,
     input_shape: tuple[int, ...] | None = None,
     latent_penalty: float = 0.1,
+    shared: str | Iterable[str] | None = None,
 ) -> TensorizedAutoencoder:
     """Make k autoencoders, one per cluster, in one plain ``nn.Module``.
 
@@ -318,12 +331,18 @@ def tensorize(
     factory : callable
         Makes a new autoencoder at each call: a Module with ``encode(x)`` and ``decode(z)``, a
         Module with ``encoder`` and ``decoder``, or a pair of Modules. If it has
-        ``loss(x, target) -> (n,)``, that takes the place of the squared error.
+        ``loss(x, target) -> (n,)``, that takes the place of the squared error. If ``encode``
+        gives a pair, mean and log-variance (n, h), it is a variational one, and costs are made
+        of the evidence bound.
     n_clusters : int
     input_shape : tuple of int, optional
         Shape of one sample; flat rows are put into it.
     latent_penalty : float, default=0.1
         λ, the weight of the squared code.
+    shared : {"none", "layers"}, iterable of str or None, default=None
+        Parts that are common to all clusters: none; those that the autoencoder names by
+        ``shared_parts()``; or these submodules and parameters, by name. Each cluster keeps all
+        other parts for itself.
 
     Returns
     -------
@@ -345,11 +364,18 @@ def tensorize(
     >>> optimizer.step()
     >>> module.costs(x).shape, module.reconstruct(x).shape
     (torch.Size([20, 3]), torch.Size([20, 4]))
+
+    With a common decoder:
+
+    >>> common = tensorize(lambda: (nn.Linear(4, 2), nn.Linear(2, 4)), 3, shared=["decoder"])
+    >>> sum(p.numel() for p in common.parameters())  # 3 encoders of 10 numbers, one decoder of 12
+    42
     """
     return TensorizedAutoencoder(
         make_autoencoders(factory, n_clusters),
         input_shape=input_shape,
         latent_penalty=latent_penalty,
+        shared=shared,
     )
 
 

@@ -56,6 +56,7 @@ class TrainingOptions:
     validation_fraction: float  # share of the rows that is held out
     tol: float  # relative fall of the held-out loss that counts as progress
     patience: int  # measurements of it without progress before learning ends
+    sharing: str = "none"  # or "layers": parts that all autoencoders have in common
 
 
 @dataclass(frozen=True)

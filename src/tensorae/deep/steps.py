@@ -5,6 +5,9 @@ processes take every step together: each brings the gradients of its own rows, w
 and all take the step of their sum. How many steps a buffer gives, and how many rows each has,
 follows from counts over all processes, so that none waits for a step that another does not take.
 
+Where layers are shared, a step takes a batch of every cluster, each with its share of the rows: the
+common layers follow the mean over all of them, at the price of one pass over the data.
+
 Shapes: n rows of this process, k clusters, d features, m rows of a buffer.
 """
 
@@ -12,7 +15,8 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from typing import Any
 
 import torch
 from torch import Tensor, nn
@@ -55,12 +59,13 @@ class _Noise:
 class _Batches:
     """Random batches of one network in a buffer.
 
-    ``parts`` are positions among its members, ``sizes`` their lengths over all processes.
+    ``parts`` are positions among its members. ``sizes`` are what their losses are divided by: their
+    lengths over all processes, or their weights; with shared layers those of all clusters.
     """
 
     members: Members
     parts: tuple[Tensor, ...]
-    sizes: list[int]
+    sizes: list[Any]
 
 
 class DivergedError(Exception):
@@ -84,6 +89,7 @@ class Steps:
         self.data, self.noise, self.batch_size = data, options.noise, batch_size
         self.generator = generator
         self.groups = _groups(copies)
+        self.together = bool(copies.modules[0].shared)
         self.optimizers = [_optimizer(list(group.values()), options.lr) for group in self.groups]
         wanted = max(
             BUFFER_ENTRIES // data.rows.d, BUFFER_BATCHES * options.n_clusters * batch_size
@@ -125,10 +131,10 @@ class Steps:
         unit = (float(copies.modules[0].scale) * self.data.unit) ** 2
         return unit * float(losses[:-1].sum() / losses[-1])
 
-    def forget(self, network: nn.Module) -> None:
+    def forget(self, parameters: list[nn.Parameter]) -> None:
         """Let a network that starts again do so without the momentum of its old weights."""
         for optimizer in self.optimizers:
-            for parameter in network.parameters():
+            for parameter in parameters:
                 optimizer.state.pop(parameter, None)
 
     def _train_on(
@@ -141,8 +147,8 @@ class Steps:
     ) -> None:
         """Gradient steps on one buffer x (m, d), a few networks side by side.
 
-        Their losses have nothing in common, so one backward pass and one step of the optimizer
-        serve all; a network that has no batch left is not touched.
+        Their losses have nothing in common but shared layers, so one backward pass and one step of
+        the optimizer serve all; a network that has no batch left is not touched.
         """
         by_network = {(one.which, one.cluster): one for one in members}
         for group, optimizer in zip(self.groups, self.optimizers, strict=True):
@@ -187,7 +193,8 @@ class Steps:
             share = n / batches.sizes[step]  # of the batch of all processes
             return (mean if share == 1 else mean * share), mean.detach() * n
         weighted = (members.weights[batch] * losses).sum()
-        return weighted / (members.weights.mean() * len(rows)), weighted.detach() * (n / len(rows))
+        repeats = len(rows) / n
+        return weighted / (batches.sizes[step] * repeats), weighted.detach() / repeats
 
     def _batches(self, members: dict[tuple[int, int], Members | None]) -> list[_Batches]:
         """Random batches, even in size: a small rest would make a noisy step.
@@ -198,13 +205,27 @@ class Steps:
         none = torch.empty(0, dtype=torch.long, device=device)
         here = {network: one or Members(*network, none, None) for network, one in members.items()}
         counts = self._over_processes([len(one.rows) for one in here.values()])
+        steps = [max(1, round(count / self.batch_size)) for count in counts]
+        if self.together:
+            clusters = max(1, sum(count > 0 for count in counts))
+            steps = [max(1, round(sum(counts) / clusters / self.batch_size))] * len(counts)
         found = []
-        for one, count in zip(here.values(), counts, strict=True):
+        for one, count, n_steps in zip(here.values(), counts, steps, strict=True):
             if count:
                 order = torch.randperm(len(one.rows), generator=self.generator, device=device)
-                parts = order.tensor_split(max(1, round(count / self.batch_size)))
-                found.append(_Batches(one, parts, self._over_processes([len(p) for p in parts])))
+                parts = order.tensor_split(n_steps)
+                found.append(_Batches(one, parts, self._sizes(one, parts)))
+        if self.together:
+            totals = [sum(sizes) for sizes in zip(*(one.sizes for one in found), strict=True)]
+            found = [replace(one, sizes=totals) for one in found]
         return found
+
+    def _sizes(self, members: Members, parts: tuple[Tensor, ...]) -> list[Any]:
+        """What the losses of batches are divided by, so that all batches of an epoch are alike."""
+        if members.weights is not None:
+            mean = members.weights.mean()
+            return [mean * len(part) for part in parts]
+        return self._over_processes([len(part) for part in parts])
 
     def _over_processes(self, counts: list[int]) -> list[int]:
         if not self.data.rows.shared:
@@ -215,7 +236,7 @@ class Steps:
 
     def _add_gradients(self, networks: list[nn.Module]) -> None:
         """Sum the gradients of networks over all processes; where there is none, it is zero."""
-        parameters = [p for net in networks for p in net.parameters() if p.requires_grad]
+        parameters = _trained(networks)
         gradients = [p.new_zeros(p.shape) if p.grad is None else p.grad for p in parameters]
         self.data.rows.add_up(*gradients)
         for parameter, gradient in zip(parameters, gradients, strict=True):
@@ -223,7 +244,9 @@ class Steps:
 
     def _noise_for_epoch(self, copies: Copies) -> _Noise | None:
         level = self.noise / (float(copies.modules[0].scale) * self.data.unit)
-        if not level and self.data.target is None and len(copies.modules) > 1:
+        # Variational ones have noise in their codes; more would keep them from learning a curve.
+        plain = self.data.target is None and not copies.modules[0].variational
+        if not level and plain and len(copies.modules) > 1:
             level = INPUT_NOISE
         if not level:
             return None
@@ -266,6 +289,9 @@ def _groups(copies: Copies) -> list[dict[tuple[int, int], nn.Module]]:
     groups: list[dict[tuple[int, int], nn.Module]] = []
     room = 0
     for which, module in enumerate(copies.modules):
+        if module.shared:  # one optimizer for what they have in common
+            groups.append({(which, j): net for j, net in enumerate(module.autoencoders)})
+            continue
         for cluster, network in enumerate(module.autoencoders):
             size = sum(parameter.numel() for parameter in network.parameters())
             if size > room or not groups:
@@ -276,8 +302,14 @@ def _groups(copies: Copies) -> list[dict[tuple[int, int], nn.Module]]:
     return groups
 
 
+def _trained(networks: list[nn.Module]) -> list[nn.Parameter]:
+    """Parameters that are trained, shared ones once."""
+    every = (p for network in networks for p in network.parameters() if p.requires_grad)
+    return list(dict.fromkeys(every))
+
+
 def _optimizer(networks: list[nn.Module], lr: float) -> torch.optim.Optimizer:
-    parameters = [p for network in networks for p in network.parameters() if p.requires_grad]
+    parameters = _trained(networks)
     # One kernel for all parameters, where torch has it.
     fused = all(p.is_floating_point() and p.device.type in ("cpu", "cuda") for p in parameters)
     return torch.optim.Adam(parameters, lr=lr, fused=fused)

@@ -19,9 +19,9 @@ import torch
 from torch import Tensor
 
 from tensorae._torch import Chance
-from tensorae.deep.architectures import check_autoencoder, draws_numbers
 from tensorae.deep.assignments import Assigner, TrainingData
 from tensorae.deep.cross_fit import chunk_rows
+from tensorae.deep.handed_over import check_autoencoder, draws_numbers
 from tensorae.deep.loop import DeepLoop, State, run
 from tensorae.deep.module import TensorizedAutoencoder, tensorize
 from tensorae.deep.schedule import Schedule, TrainingOptions
@@ -170,10 +170,13 @@ def _new_module(
     options: TrainingOptions, shape: tuple[int, ...], data: TrainingData, chance: Chance
 ) -> TensorizedAutoencoder:
     with chance.drawn_from():
-        module = tensorize(options.factory, options.n_clusters, input_shape=shape)
+        module = tensorize(
+            options.factory, options.n_clusters, input_shape=shape, shared=options.sharing
+        )
     module = module.to(data.rows.device, torch.float32)
     trial = module.shaped(data.rows.data[:TRIAL_ROWS])
-    check_autoencoder(module.autoencoders[0], trial, options.latent_dim)
+    if check_autoencoder(module.autoencoders[0], trial, options.latent_dim):
+        module.become_variational()
     chance.in_networks = draws_numbers(module.autoencoders[0], trial)
     module.chance = chance
     return module
@@ -188,7 +191,7 @@ def _loop_in_memory(
 ) -> DeepLoop:
     n, k = data.rows.n, options.n_clusters
     denoising = data.target is not None or options.noise > 0
-    cross_fit = (k > 1 or denoising) and n >= 2 * k
+    cross_fit = (k > 1 or denoising or module.variational) and n >= 2 * k
     schedule = Schedule.plan(
         n,
         k,

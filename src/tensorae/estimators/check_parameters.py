@@ -20,6 +20,7 @@ from tensorae._numbers import check_integer, check_integer_or_none, check_number
 from tensorae.assignment import RULES, Rule
 from tensorae.deep.architectures import built_in
 from tensorae.deep.schedule import TrainingOptions
+from tensorae.deep.sharing import SHARINGS, shared_names
 from tensorae.exceptions import InvalidInputError, InvalidParameterError, unknown_choice
 from tensorae.linear.problem import SolverOptions
 from tensorae.linear.wishes import Wishes
@@ -89,8 +90,11 @@ def deep_options(
     k = _check_n_clusters(parameters["n_clusters"], rows)
     h = _check_latent_dim(parameters["latent_dim"], rows.d)
     init = _check_init(parameters["init"], DEEP_STARTS, (k, rows.d), rows.device)
+    architecture = parameters["architecture"]
+    factory = _check_architecture(architecture, input_shape, h)
+    own = not isinstance(architecture, str)
     options = TrainingOptions(
-        factory=_check_architecture(parameters["architecture"], input_shape, h),
+        factory=factory,
         n_clusters=k,
         latent_dim=h,
         latent_penalty=check_penalty(parameters["latent_penalty"], zero_allowed=True),
@@ -104,6 +108,7 @@ def deep_options(
         validation_fraction=_check_fraction(parameters["validation_fraction"]),
         tol=check_number("tol", parameters["tol"], low=0),
         patience=check_integer("patience", parameters["patience"], low=0),
+        sharing=_check_sharing(parameters["sharing"], None if own else factory),
     )
     check_callbacks(parameters["callbacks"])
     if rows.streamed:
@@ -345,6 +350,16 @@ def _check_architecture(
             "lambda: MyAutoencoder(4, 2)."
         )
     return built_in(architecture, input_shape, latent_dim)
+
+
+def _check_sharing(sharing: Any, built_in_factory: Callable[[], Any] | None) -> str:
+    """Return what is shared; a built-in autoencoder is asked whether it can do so."""
+    if not isinstance(sharing, str) or sharing not in SHARINGS:
+        raise unknown_choice("sharing", sharing, SHARINGS)
+    if built_in_factory is not None and sharing != "none":
+        with torch.device("meta"):
+            shared_names([built_in_factory()], sharing)
+    return sharing
 
 
 def _check_fraction(value: Any) -> float:

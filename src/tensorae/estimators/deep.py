@@ -18,10 +18,10 @@ from tensorae._torch import own_settings
 from tensorae.deep.blending import Blend
 from tensorae.deep.cross_fit import chunk_rows
 from tensorae.deep.history import Announcer, all_of, as_columns
-from tensorae.deep.module import DeepPredictor
+from tensorae.deep.predictor import DeepPredictor
 from tensorae.deep.schedule import TrainingOptions
 from tensorae.deep.training import Trained, train
-from tensorae.estimators.base import BaseTAE, Predictor
+from tensorae.estimators.base import Predictor
 from tensorae.estimators.check_data import (
     check_fitted,
     check_known_labels,
@@ -35,6 +35,7 @@ from tensorae.estimators.check_parameters import (
     check_seed,
     deep_options,
 )
+from tensorae.estimators.generation import GenerativeTAE
 from tensorae.exceptions import InvalidParameterError
 from tensorae.rows import Rows
 from tensorae.rows.arrays import as_rows, sample_shape, with_channels
@@ -44,7 +45,7 @@ __all__ = ["TAE"]
 
 
 @register
-class TAE(BaseTAE):
+class TAE(GenerativeTAE):
     """Tensorized Autoencoder: k autoencoders, trained together with who belongs to which.
 
     Any PyTorch autoencoder, once per cluster. Given the assignments the loss decouples, so each
@@ -58,17 +59,24 @@ class TAE(BaseTAE):
         k, the number of autoencoders.
     latent_dim : int, default=2
         h, the length of a code; at most the number of features.
-    architecture : {"linear", "mlp", "conv"} or callable, default="mlp"
+    architecture : {"linear", "mlp", "conv", "vae"} or callable, default="mlp"
         A built-in autoencoder, or a function that makes one at each call: a Module with
         ``encode(x)`` and ``decode(z)``, a Module with ``encoder`` and ``decoder``, or a pair of
         Modules. Inputs are centred at their cluster and scaled to unit variance, so outputs must
         not be squashed. A Module with ``loss(x, target) -> (n,)`` has that in place of the
         squared error. One with ``start_from(components)`` begins as the main directions (h, d)
-        of its cluster.
+        of its cluster. Where ``encode`` gives a pair, mean and log-variance, as "vae" does, the
+        autoencoders are variational: costs are made of the evidence bound, ``score_samples`` is a
+        bound on the log-density, and ``sample`` draws new samples.
+    sharing : {"none", "layers"}, default="none"
+        With "layers" the outer layers of encoder and decoder are common to all clusters, and each
+        has a bottleneck of its own: fewer parameters, which pays where clusters have few samples.
+        An architecture of one's own says which layers those are by ``shared_parts()``.
     latent_penalty : float in [0, 1] or "auto", default=0.1
         λ, the weight of the squared code in the cost. Codes are measured in units of the data:
         scaled by cluster to be as long, in the mean, as what they decode to. So a network cannot
-        escape the penalty by a small encoder and a large decoder.
+        escape the penalty by a small encoder and a large decoder. Variational autoencoders have
+        their penalty from the evidence bound; with them λ is that of the linear start only.
     assignment : {"lloyd", "projected", "constrained", "em"}, default="lloyd"
         How the assignments are updated; see ``LinearTAE``.
     init : {"linear", "k-means++", "random"} or array-like of shape (k, d), default="linear"
@@ -124,6 +132,9 @@ class TAE(BaseTAE):
         Share of the samples (by weight) in each cluster.
     latent_penalty_ : float
         λ that was used.
+    noise_variance_ : float
+        Only with variational autoencoders: variance of a feature about what its code decodes to,
+        estimated on samples that the networks had not seen where there is more than one copy.
     loss_ : float
         Sum of the costs of all samples (by weight) in their clusters.
     history_ : dict of list
@@ -162,6 +173,7 @@ class TAE(BaseTAE):
         latent_dim: int = 2,
         *,
         architecture: Any = "mlp",
+        sharing: str = "none",
         latent_penalty: float | str = 0.1,
         assignment: str = "lloyd",
         init: Any = "linear",
@@ -182,6 +194,7 @@ class TAE(BaseTAE):
         self.n_clusters = n_clusters
         self.latent_dim = latent_dim
         self.architecture = architecture
+        self.sharing = sharing
         self.latent_penalty = latent_penalty
         self.assignment = assignment
         self.init = init
@@ -386,6 +399,8 @@ class TAE(BaseTAE):
         counts = self._assign_once_more(rows)
         self.weights_ = (counts / counts.sum()).cpu().numpy().astype(kind)
         self._noise_variance = self.loss_ / (float(counts.sum()) * rows.d)
+        if trained.module.variational:
+            self._noise_variance = self.noise_variance_
 
     @property
     def _n_features_out(self) -> int:

@@ -41,6 +41,7 @@ __all__ = [
     "find_feature",
     "has_components",
     "has_own_spreads",
+    "is_variational",
     "in_chunks",
     "in_units",
     "latent_dim",
@@ -97,6 +98,11 @@ def has_components(model: FittedModel) -> bool:
 def has_own_spreads(model: FittedModel) -> bool:
     """Whether costs come from a density, in which each cluster has its own variances."""
     return getattr(model, "spread_", "shared") == "own"
+
+
+def is_variational(model: FittedModel) -> bool:
+    """Whether codes are distributions, as those of ``TAE(architecture="vae")``."""
+    return hasattr(model, "noise_variance_") and not has_components(model)
 
 
 def latent_dim(model: FittedModel) -> int:
@@ -245,14 +251,18 @@ class ClusteredSamples:
     @cached_property
     def misfit(self) -> Array:
         """Smallest cost (n,) of each sample, or minus its log-density where spreads are own."""
+        if is_variational(self.model):  # whose scores are bounds on log-densities
+            costs: Array = np.asarray(self.model.costs(self.given)).min(1)
+            return costs
         return -np.asarray(self.model.score_samples(self.given))
 
     def misfit_parts(self, rows: Array) -> Array:
         """What makes samples fit badly (m, d + h): squared errors, then squared codes.
 
-        Codes are weighted by λ, so that the sum is the cost. Where spreads are own all is in
-        units of the cluster's own variances: the sum is the squared Mahalanobis distance. What
-        is missing of a sample has no part in it.
+        Codes are weighted by λ, so that the sum is the cost; those of variational autoencoders by
+        their noise, so that it is the cost but for what the spread of a code adds. Where spreads
+        are own all is in units of the cluster's own variances: the sum is the squared
+        Mahalanobis distance. What is missing of a sample has no part in it.
         """
         missed = self.scaled.values[rows] - self.scaled.reconstructions[rows]
         if self.gaps is not None:
@@ -262,7 +272,9 @@ class ClusteredSamples:
         if has_own_spreads(self.model):
             parts: Array = squares / self._variances()[self.labels[rows]]
             return parts
-        squares[:, self.d :] *= float(getattr(self.model, "latent_penalty_", 0))
+        model: Any = self.model
+        name = "noise_variance_" if is_variational(model) else "latent_penalty_"
+        squares[:, self.d :] *= float(getattr(model, name, 0))
         return squares
 
     def _variances(self) -> Array:

@@ -17,7 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tensorae import __version__
-from tensorae.explain.samples import evenly_spaced, has_own_spreads, losses_of
+from tensorae.explain.samples import evenly_spaced, has_own_spreads, is_variational, losses_of
 from tensorae.report.findings import Findings
 
 __all__ = ["Fact", "Parameter", "Summary"]
@@ -113,7 +113,10 @@ def _model_facts(model: Any) -> list[Fact]:
         Fact("Loss", float(model.loss_), "sum of the costs over the rows of the fit"),
         *_spread_facts(model),
     ]
-    if not has_own_spreads(model):
+    if is_variational(model):
+        note = "variance of a feature about what its code decodes to"
+        facts.append(Fact("Noise", float(model.noise_variance_), note))
+    elif not has_own_spreads(model):
         penalty = "estimated" if model.latent_penalty == "auto" else "as given"
         facts.append(Fact("λ", float(model.latent_penalty_), f"penalty on the code, {penalty}"))
     if hasattr(model, "converged_"):

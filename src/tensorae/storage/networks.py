@@ -16,18 +16,19 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 
 from tensorae._fields import MisfitError
 from tensorae._torch import Chance
 from tensorae.deep.architectures import built_in
 from tensorae.deep.module import TensorizedAutoencoder, tensorize
+from tensorae.deep.sharing import shared_names
 from tensorae.exceptions import InvalidParameterError, ModelFileError
 from tensorae.storage.container import part
 
 __all__ = ["module_state", "restored_module", "sample_costs"]
 
-BUFFERS = ("centers", "scale", "code_scales", "latent_penalty")
+BUFFERS = ("centers", "scale", "code_scales", "latent_penalty", "noise_variance")
 # Points on which a loaded module is tried.
 SAMPLES = 8
 # Share by which costs on another machine may differ; another activation changes them far more.
@@ -58,10 +59,11 @@ def restored_module(
     """Make the autoencoders of a TAE, of which all else is restored."""
     state, shape = part(tensors, "module"), model.input_shape_
     custom = not isinstance(model.architecture, str)
+    k, sharing = sizes["k"], model.sharing
     if custom:
-        module = _custom_module(path, model.architecture, sizes["k"], shape, state)
+        module = _custom_module(path, model.architecture, k, shape, state, sharing)
     else:
-        module = _built_in_module(model.architecture, sizes["k"], shape, sizes["h"], state)
+        module = _built_in_module(model.architecture, k, shape, sizes["h"], state, sharing)
     _check_numbers(module, custom=custom)
     if "sample_costs" in tensors:
         _check_sample_costs(path, module, tensors["sample_costs"], custom=custom)
@@ -77,6 +79,8 @@ def _check_numbers(module: TensorizedAutoencoder, *, custom: bool) -> None:
         raise MisfitError("the scales of the module must be above zero")
     if not 0 <= float(module.latent_penalty) <= 1:
         raise MisfitError("module.latent_penalty must lie between 0 and 1")
+    if module.variational and not float(module.noise_variance) > 0:
+        raise MisfitError("module.noise_variance must be above zero")
 
 
 def sample_costs(module: TensorizedAutoencoder) -> Tensor | None:
@@ -86,14 +90,22 @@ def sample_costs(module: TensorizedAutoencoder) -> Tensor | None:
 
 
 def _built_in_module(
-    name: Any, k: int, input_shape: tuple[int, ...], latent_dim: int, state: dict[str, Tensor]
+    name: Any,
+    k: int,
+    input_shape: tuple[int, ...],
+    latent_dim: int,
+    state: dict[str, Tensor],
+    sharing: Any,
 ) -> TensorizedAutoencoder:
     """Make k built-in autoencoders around the tensors of a file."""
     with torch.device("meta"):
         factory = built_in(name, input_shape, latent_dim)
-        if len(state) != k * len(factory().state_dict()) + len(BUFFERS):
+        n_buffers = len(BUFFERS) - (name != "vae")
+        if len(state) != _n_weights(factory(), k, sharing) + n_buffers:
             raise MisfitError(f"it does not hold the weights of {k} autoencoders")
-        module = tensorize(factory, k, input_shape=input_shape)
+        module = tensorize(factory, k, input_shape=input_shape, shared=sharing)
+        if name == "vae":
+            module.become_variational()
     for key, wanted in module.state_dict().items():
         if key not in state:
             raise MisfitError(f"module.{key} is missing")
@@ -107,17 +119,24 @@ def _built_in_module(
     return module.eval()
 
 
+def _n_weights(one: nn.Module, k: int, sharing: Any) -> int:
+    """How many tensors k autoencoders like this one have; k is what a file says."""
+    common = len(shared_names([one], sharing))
+    return k * (len(one.state_dict()) - common) + common
+
+
 def _custom_module(
     path: str | os.PathLike[str],
     factory: Callable[[], Any],
     k: int,
     input_shape: tuple[int, ...],
     state: dict[str, Tensor],
+    sharing: Any,
 ) -> TensorizedAutoencoder:
     """Make k autoencoders by a user's function and give them the weights of a file."""
     # First weights are drawn at random, and overwritten: nobody should notice.
     with Chance(0).drawn_from():
-        module = tensorize(factory, k, input_shape=input_shape).to(torch.float32)
+        module = tensorize(factory, k, input_shape=input_shape, shared=sharing).to(torch.float32)
     try:
         module.load_state_dict(state)
     except RuntimeError as error:

@@ -1,0 +1,96 @@
+"""A trained module at work: what an estimator asks of it, chunk by chunk.
+
+Shapes: m rows of a chunk, k clusters, d features, h latent.
+"""
+
+from __future__ import annotations
+
+import copy
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from tensorae.assignment import posterior
+from tensorae.deep.module import TensorizedAutoencoder
+
+__all__ = ["DeepPredictor"]
+
+
+@dataclass(frozen=True, eq=False)
+class DeepPredictor:
+    """A trained module at work on chunks of rows, in their precision and on their device."""
+
+    module: TensorizedAutoencoder
+    log_weights: Tensor  # (k,) of the model of section 5
+    noise_variance: Tensor  # s² of that model
+    chunk_rows: int  # rows to take at a time
+
+    @classmethod
+    def of_published(
+        cls,
+        module: TensorizedAutoencoder,
+        dtype: torch.dtype,
+        device: torch.device,
+        *,
+        centers: Any,
+        weights: Any,
+        noise_variance: float,
+        chunk_rows: int,
+    ) -> DeepPredictor:
+        """Set up from the published module and arrays."""
+        if module.scale.dtype != dtype or module.scale.device != device:
+            module = copy.deepcopy(module).to(device, dtype)
+            # Data far from the origin needs centres as exact as itself.
+            module.set_centers(torch.as_tensor(centers))
+        shares = torch.as_tensor(weights, dtype=dtype, device=device)
+        log_weights = shares.clamp(min=torch.finfo(dtype).tiny).log()
+        variance = torch.tensor(noise_variance, dtype=dtype, device=device)
+        return cls(module.eval(), log_weights, variance, chunk_rows)
+
+    def costs(self, x: Tensor) -> Tensor:
+        """Costs (m, k) of rows (m, d)."""
+        return self.module.costs(x)
+
+    def cheapest(self, x: Tensor) -> tuple[Tensor, Tensor]:
+        """Label and smallest cost (m,) of rows (m, d)."""
+        best = self.module.costs(x).min(1)
+        return best.indices, best.values
+
+    def encode(self, x: Tensor, labels: Tensor) -> Tensor:
+        """Codes (m, h) of rows (m, d) under the named autoencoders."""
+        return self.module.encode(x, labels.long())
+
+    def decode(self, codes: Tensor, labels: Tensor) -> Tensor:
+        """Points (m, d) of codes (m, h) under the named autoencoders."""
+        with torch.no_grad():
+            return self.module.decode(codes.to(self.module.scale.dtype), labels.long()).flatten(1)
+
+    def log_density_bound(self, x: Tensor) -> Tensor:
+        """Bounds (m,) on the log-density of rows (m, d) under all variational autoencoders."""
+        return (self.module.evidence(x) + self.log_weights).logsumexp(1)
+
+    def draw(
+        self, labels: Tensor, latent_dim: int, rng: np.random.RandomState, *, noise: bool
+    ) -> Tensor:
+        """Draw rows (n, d) from the named variational autoencoders (n,)."""
+        n, like = len(labels), self.module.scale
+        codes = torch.as_tensor(rng.standard_normal((n, latent_dim))).to(like)
+        points = torch.cat(
+            [
+                self.decode(some, names)
+                for some, names in zip(
+                    codes.split(self.chunk_rows), labels.split(self.chunk_rows), strict=True
+                )
+            ]
+        )
+        if not noise:
+            return points
+        normal = torch.as_tensor(rng.standard_normal(tuple(points.shape))).to(points)
+        return points + self.noise_variance.sqrt() * normal
+
+    def posterior(self, costs: Tensor) -> Tensor:
+        """Probabilities (m, k) of the clusters, given the costs (m, k)."""
+        return posterior(costs, self.log_weights, self.noise_variance)
