@@ -106,7 +106,8 @@ def expected_moments(model: LinearModel, x: Tensor, labels: Tensor) -> tuple[Mom
         members = (labels == j).nonzero().squeeze(1)
         for some, form in marginals[j : j + 1].solved(x[members]):
             rows, points = members[some], form.filled()
-            means[0, rows], variances[0, rows] = points[0] + marginals.centers[j], form.variances()[0]
+            means[0, rows] = points[0] + marginals.centers[j]
+            variances[0, rows] = form.variances()[0]
             ones = torch.ones(1, len(rows), dtype=ACCURATE, device=x.device)
             seconds = points.mT @ points + form.spread(ones)
             sums.add_to(slice(j, j + 1), ones.sum(1), points.sum(1), seconds)

@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
+from itertools import pairwise
 
 import torch
 from threadpoolctl import ThreadpoolController
@@ -23,8 +24,9 @@ CORE, MARGIN = 128, 16
 
 @dataclass(frozen=True)
 class Window:
-    """Where a tile lies, and how much each of its rows and columns counts where tiles overlap."""
+    """Where a tile lies, and how much each of its pixels counts where tiles overlap."""
 
+    number: int
     rows: slice
     columns: slice
     weights: Tensor
@@ -34,12 +36,13 @@ class Window:
         return planes[..., self.rows, self.columns]
 
 
-def windows(height: int, width: int, device: torch.device) -> list[Window]:
-    """Tiles of equal size that cover all pixels."""
-    found = []
-    for rows, down in _stretches(height, device):
-        for columns, across in _stretches(width, device):
-            found.append(Window(rows, columns, down[:, None] * across))
+def windows(planes: Tensor) -> list[Window]:
+    """Tiles of about equal size that cover all pixels of planes (c, H, W)."""
+    height, width = planes.shape[-2:]
+    found: list[Window] = []
+    for rows, down in _stretches(height, planes.device):
+        for columns, across in _stretches(width, planes.device):
+            found.append(Window(len(found), rows, columns, down[:, None] * across))
     return found
 
 
@@ -47,7 +50,7 @@ def _stretches(length: int, device: torch.device) -> Iterator[tuple[slice, Tenso
     """Parts of a line with a margin on both sides, and weights that fall towards their ends."""
     count = max(1, round(length / CORE))
     cuts = [length * i // count for i in range(count + 1)]
-    for first, last in zip(cuts, cuts[1:], strict=False):
+    for first, last in pairwise(cuts):
         start, stop = max(0, first - MARGIN), min(length, last + MARGIN)
         place = torch.arange(start, stop, device=device, dtype=torch.float32)
         weights = torch.ones_like(place)
@@ -60,7 +63,7 @@ def _stretches(length: int, device: torch.device) -> Iterator[tuple[slice, Tenso
 
 def over_tiles(
     tiles: list[Window],
-    size: tuple[int, int, int],
+    size: torch.Size,
     work: Callable[[Window], Tensor],
     n_jobs: int,
     progress: Progress,
@@ -80,8 +83,8 @@ def over_tiles(
             done(number, tile, work(tile))
     else:
         with ThreadPoolExecutor(min(n_jobs, len(tiles)), initializer=_one_thread) as pool:
-            for number, (tile, part) in enumerate(zip(tiles, pool.map(work, tiles), strict=True), 1):
-                done(number, tile, part)
+            for number, part in enumerate(pool.map(work, tiles), 1):
+                done(number, tiles[number - 1], part)
     return planes / total
 
 

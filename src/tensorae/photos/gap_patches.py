@@ -14,22 +14,22 @@ __all__ = ["SIDE", "cut", "joined", "places"]
 SIDE = 8
 
 
-def places(height: int, width: int, step: int, device: torch.device) -> Tensor:
-    """Numbers (n,) of patches whose corners lie so many pixels apart; the last ones included."""
-    rows, columns = (_every(size - SIDE + 1, step, device) for size in (height, width))
+def places(height: int, width: int, step: int, first: int, device: torch.device) -> Tensor:
+    """Numbers (n,) of patches whose corners lie so many pixels apart, and of those at the ends."""
+    rows, columns = (_every(size - SIDE + 1, step, first, device) for size in (height, width))
     return (rows[:, None] * (width - SIDE + 1) + columns).flatten()
 
 
-def _every(count: int, step: int, device: torch.device) -> Tensor:
-    """From both ends, so that a turned picture has the same ones where that is possible."""
-    chosen = torch.arange(0, count, step, device=device)
-    last = torch.tensor([count - 1], device=device)
-    return torch.cat([chosen, last]).unique()
+def _every(count: int, step: int, first: int, device: torch.device) -> Tensor:
+    chosen = torch.arange(min(first, count - 1), count, step, device=device)
+    ends = torch.tensor([0, count - 1], device=device)
+    return torch.cat([chosen, ends]).unique()
 
 
 def cut(planes: Tensor) -> Tensor:
     """All patches (c, n, d) of planes (c, H, W), row by row."""
-    return planes.unfold(1, SIDE, 1).unfold(2, SIDE, 1).flatten(1, 2).flatten(2)
+    patches: Tensor = planes.unfold(1, SIDE, 1).unfold(2, SIDE, 1)
+    return patches.flatten(1, 2).flatten(2)
 
 
 def joined(values: Tensor, weights: Tensor, at: Tensor, height: int, width: int) -> Tensor:
@@ -43,4 +43,5 @@ def joined(values: Tensor, weights: Tensor, at: Tensor, height: int, width: int)
         whole = part.new_zeros(part.shape[0], part.shape[2], n)
         whole[:, :, at] = part.mT
         sums.append(functional.fold(whole, (height, width), SIDE)[:, 0])
-    return sums[0] / sums[1]
+    found: Tensor = sums[0] / sums[1]
+    return found

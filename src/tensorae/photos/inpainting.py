@@ -20,11 +20,12 @@ from tensorae.photos.checks import (
     check_progress,
 )
 from tensorae.photos.fill_tiles import Window, over_tiles, windows
-from tensorae.photos.filling import REACH, Recipe, fill_tile, reached
+from tensorae.photos.filling import REACH, fill_tile, reached
 from tensorae.photos.first_fill import halved, smooth_fill, upsampled
 from tensorae.photos.gap_patches import SIDE
 from tensorae.photos.images import Image, Picture
 from tensorae.photos.opponents import from_opponents, to_opponents
+from tensorae.photos.patch_mixture import Recipe
 
 __all__ = ["fill_planes", "inpaint"]
 
@@ -118,8 +119,8 @@ def fill_planes(
             return tile.of(guess)
         return fill_tile(tile.of(guess), holes, recipe)
 
-    tiles = windows(*missing.shape, missing.device)
-    found = over_tiles(tiles, tuple(guess.shape), work, n_jobs, progress)
+    tiles = windows(guess)
+    found = over_tiles(tiles, guess.shape, work, n_jobs, progress)
     filled = from_opponents(found) * unit + center
     return filled if noise else torch.where(missing, filled, planes)
 
@@ -137,11 +138,11 @@ def _first_guess(planes: Tensor, missing: Tensor, recipe: Recipe, n_jobs: int) -
         return smooth
     coarse, holes = halved(planes, missing)
     guess = _first_guess(coarse, holes, recipe, n_jobs)
-    tiles = windows(*holes.shape, holes.device)
+    tiles = windows(guess)
     recipe = replace(recipe, noise=recipe.noise / 4)
     parts = over_tiles(
         tiles,
-        tuple(guess.shape),
+        guess.shape,
         lambda tile: _coarse_tile(tile, guess, holes, recipe),
         n_jobs,
         lambda done, total: None,  # noqa: ARG005

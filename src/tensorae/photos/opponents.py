@@ -25,4 +25,5 @@ def from_opponents(planes: Tensor) -> Tensor:
 
 def _turn(planes: Tensor) -> Tensor:
     axes = torch.tensor(AXES, dtype=planes.dtype, device=planes.device)
-    return axes / axes.norm(dim=1, keepdim=True)
+    turn: Tensor = axes / axes.norm(dim=1, keepdim=True)
+    return turn
