@@ -29,7 +29,8 @@ def _every(count: int, step: int, first: int, device: torch.device) -> Tensor:
 def cut(planes: Tensor) -> Tensor:
     """All patches (c, n, d) of planes (c, H, W), row by row."""
     patches: Tensor = planes.unfold(1, SIDE, 1).unfold(2, SIDE, 1)
-    return patches.flatten(1, 2).flatten(2)
+    flat: Tensor = patches.flatten(1, 2).flatten(2)
+    return flat
 
 
 def joined(values: Tensor, weights: Tensor, at: Tensor, height: int, width: int) -> Tensor:
