@@ -175,6 +175,9 @@ def every(records: dict[str, dict[str, Graded]]) -> str:
     for name in names:
         cells = []
         for known in records.values():
+            if name not in known:
+                cells.append("")
+                continue
             peer = max(grades[0] for way, grades in known[name].items() if way != OURS)
             cells.append(f"{known[name][OURS][0]:.2f} / {peer:.2f}")
         lines.append([name, *cells])
@@ -187,6 +190,8 @@ def main(arguments: argparse.Namespace) -> None:
         print("A folder of photographs is needed: --data, or TENSORAE_PHOTOS. Nothing is stored.")
         return
     pictures = read_pictures(Path(folder), whole=arguments.whole)
+    if arguments.stored:
+        pictures = {}
     if arguments.quick:
         pictures = {name: picture[:64, :64] for name, picture in list(pictures.items())[:2]}
     with limited_threads(arguments.threads):
@@ -199,5 +204,6 @@ def main(arguments: argparse.Namespace) -> None:
 if __name__ == "__main__":
     options = parser(__doc__, threads=1)
     options.add_argument("--data", help="folder of PNG files")
+    options.add_argument("--stored", action="store_true", help="tables of what is kept, no more")
     options.add_argument("--whole", action="store_true", help="do not cut pictures")
     main(options.parse_args())

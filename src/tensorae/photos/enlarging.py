@@ -37,6 +37,8 @@ from tensorae.photos.patch_mixture import Mixture, Recipe
 __all__ = ["enlarge", "enlarge_planes"]
 
 RECIPE = Recipe(per_cluster=1600, rounds=8, pooling=30.0)
+# Sides of tiles: where much is known, more of the picture tells more.
+CORES = {2: 256, 3: 128, 4: 128}
 # Deviations that the picture so far is taken to have from a better one, round by round.
 DOUBTS = (0.4, 0.26, 0.17, 0.11, 0.075, 0.05)
 
@@ -126,7 +128,7 @@ def _between(coarse: Tensor, factor: int, n_jobs: int, progress: Progress) -> Te
         examples = _examples(coarse, tile, factor)
         return fill_tile(tile.of(guess), tile.of(missing), RECIPE, examples)
 
-    tiles = windows(guess)
+    tiles = windows(guess, CORES[factor])
     found = over_tiles(tiles, guess.shape, work, n_jobs, progress)
     return torch.where(missing, found, guess)
 
@@ -143,7 +145,7 @@ def _behind_blur(
     camera = Camera(seen.shape[1], seen.shape[2], factor, blur)
     start = _spline(coarse, factor).to("cpu", torch.float64).numpy()
     fine = torch.as_tensor(camera.agreeing(start, seen), device=coarse.device)
-    tiles = windows(fine)
+    tiles = windows(fine, CORES[factor])
     mixtures: list[Mixture | None] = [None] * len(tiles)
     for turn, doubt in enumerate(DOUBTS):
         work = _Cleaning(fine, coarse, factor, turn, doubt, mixtures)

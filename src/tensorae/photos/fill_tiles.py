@@ -36,19 +36,20 @@ class Window:
         return planes[..., self.rows, self.columns]
 
 
-def windows(planes: Tensor) -> list[Window]:
-    """Tiles of about equal size that cover all pixels of planes (c, H, W)."""
+def windows(planes: Tensor, core: int | None = None) -> list[Window]:
+    """Tiles with sides of about ``core`` pixels that cover all of planes (c, H, W)."""
+    core = core or CORE
     height, width = planes.shape[-2:]
     found: list[Window] = []
-    for rows, down in _stretches(height, planes.device):
-        for columns, across in _stretches(width, planes.device):
+    for rows, down in _stretches(height, core, planes.device):
+        for columns, across in _stretches(width, core, planes.device):
             found.append(Window(len(found), rows, columns, down[:, None] * across))
     return found
 
 
-def _stretches(length: int, device: torch.device) -> Iterator[tuple[slice, Tensor]]:
+def _stretches(length: int, core: int, device: torch.device) -> Iterator[tuple[slice, Tensor]]:
     """Parts of a line with a margin on both sides, and weights that fall towards their ends."""
-    count = max(1, round(length / CORE))
+    count = max(1, round(length / core))
     cuts = [length * i // count for i in range(count + 1)]
     for first, last in pairwise(cuts):
         start, stop = max(0, first - MARGIN), min(length, last + MARGIN)

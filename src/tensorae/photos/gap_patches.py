@@ -23,7 +23,8 @@ def places(height: int, width: int, step: int, first: int, device: torch.device)
 def _every(count: int, step: int, first: int, device: torch.device) -> Tensor:
     chosen = torch.arange(min(first, count - 1), count, step, device=device)
     ends = torch.tensor([0, count - 1], device=device)
-    return torch.cat([chosen, ends]).unique()
+    found: Tensor = torch.cat([chosen, ends]).unique()
+    return found
 
 
 def cut(planes: Tensor) -> Tensor:

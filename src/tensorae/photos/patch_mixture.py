@@ -64,7 +64,7 @@ class Recipe:
     """
 
     per_cluster: int = 1000
-    rounds: int = 5
+    rounds: int = 8
     step: int = 2
     prior: float = 30.0
     pooling: float = 0.0
@@ -99,10 +99,10 @@ class Patches:
 
 @dataclass(frozen=True)
 class Mixture:
-    """Clusters of patches: a model (of one start) and a way to estimate it for each plane."""
+    """Clusters of patches: a model (of one start) for each plane."""
 
-    estimations: tuple[OwnEstimation, ...]
     models: tuple[LinearModel, ...]
+    recipe: Recipe
 
     @classmethod
     def single(cls, patches: Patches, recipe: Recipe) -> Mixture:
@@ -119,16 +119,18 @@ class Mixture:
 
     @classmethod
     def _of_labels(cls, patches: Patches, labels: Tensor, k: int, recipe: Recipe) -> Mixture:
-        estimations = tuple(_estimation(plane, recipe) for plane in patches.guesses)
-        sums = _whole_sums(patches, labels, k)
-        models = (one.first(part).model for one, part in zip(estimations, sums, strict=True))
-        return cls(estimations, tuple(models))
+        parts = zip(patches.guesses, _whole_sums(patches, labels, k), strict=True)
+        models = (_estimation(plane, recipe).first(sums).model for plane, sums in parts)
+        return cls(tuple(models), recipe)
 
-    def next(self, sums: list[Moments]) -> Mixture:
-        """Parameters from new sums of every plane."""
-        parts = zip(self.estimations, sums, self.models, strict=True)
-        models = (one.next(part, before).model for one, part, before in parts)
-        return Mixture(self.estimations, tuple(models))
+    def _next(self, sums: list[Moments], patches: Patches) -> Mixture:
+        """Parameters from new sums of every plane; the prior is what guesses are by now."""
+        parts = zip(patches.guesses, sums, self.models, strict=True)
+        models = (
+            _estimation(plane, self.recipe).next(part, before).model
+            for plane, part, before in parts
+        )
+        return Mixture(tuple(models), self.recipe)
 
     def costs(self, patches: Patches) -> Tensor:
         """Costs (n, k) of guesses under all planes together."""
@@ -138,14 +140,14 @@ class Mixture:
     def fitted_to_guesses(self, patches: Patches) -> Mixture:
         """One pass as if all were there."""
         labels = self.costs(patches).argmin(1)
-        return self.next(_whole_sums(patches, labels, self.models[0].centers.shape[1]))
+        return self._next(_whole_sums(patches, labels, self.models[0].centers.shape[1]), patches)
 
     def fitted_to_gaps(self, patches: Patches) -> tuple[Mixture, list[Said]]:
         """One pass over what is there, and what clusters said about the rest."""
         labels = self.costs(patches).argmin(1)
         parts = zip(self.models, patches.gapped, strict=True)
         found = [expected_moments(model[0], plane, labels) for model, plane in parts]
-        return self.next([sums for sums, _ in found]), [said for _, said in found]
+        return self._next([sums for sums, _ in found], patches), [said for _, said in found]
 
     def asked(self, patches: Patches, recipe: Recipe) -> list[Said]:
         """What the likeliest clusters say about the patches, without noise."""
