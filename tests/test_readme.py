@@ -19,6 +19,7 @@ PUBLIC = (
     "tensorae.exceptions",
     "tensorae.experiments",
     "tensorae.explain",
+    "tensorae.photos",
     "tensorae.plotting",
 )
 # Looked up by name, not used by themselves.

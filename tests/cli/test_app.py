@@ -15,7 +15,8 @@ from tensorae import load
 COMMAND = [sys.executable, "-m", "tensorae"]
 HEAVY = ("torch", "sklearn", "pyarrow", "matplotlib", "pandas", "scipy", "numpy", "plotly")
 COMMANDS = (
-    "fit", "predict", "transform", "denoise", "impute", "score", "info", "report", "reproduce"
+    "fit", "predict", "transform", "denoise", "impute", "score", "info", "report", "reproduce",
+    "photo", "inpaint", "enlarge",
 )  # fmt: skip
 
 
@@ -27,7 +28,8 @@ def process(*arguments):
 HELP = f"""
 import sys
 from tensorae.cli import main
-for arguments in (["--help"], ["fit", "--help"], ["score", "--help"], ["--version"]):
+for arguments in (["--help"], ["fit", "--help"], ["score", "--help"], ["photo", "--help"],
+                  ["photo", "denoise", "--help"], ["--version"]):
     try:
         main(arguments)
     except SystemExit as end:

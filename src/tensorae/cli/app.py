@@ -19,6 +19,7 @@ from tensorae.cli.impute import impute
 from tensorae.cli.info import info
 from tensorae.cli.messages import one_line
 from tensorae.cli.outliers import outliers
+from tensorae.cli.photo import photo
 from tensorae.cli.reproduce import reproduce
 from tensorae.cli.score import score
 from tensorae.exceptions import TensoraeError
@@ -67,6 +68,7 @@ for _command in (
     reproduce,
 ):
     app.command()(_command)
+app.add_typer(photo, name="photo")
 
 
 def main(arguments: Sequence[str] | None = None) -> None:

@@ -8,10 +8,12 @@ Shapes: k clusters, p directions, g strengths.
 
 from __future__ import annotations
 
+from typing import NamedTuple
+
 import torch
 from torch import Tensor
 
-__all__ = ["pooling_strengths", "unbiased_spectrum"]
+__all__ = ["Spikes", "pooling_strengths", "spikes", "unbiased_spectrum"]
 
 # Variances below this share of the largest are rounding: the data is constant there.
 CONSTANT = 1e-13
@@ -71,6 +73,57 @@ def _quadratic_inverse(values: Tensor, ratio: float, rank: int) -> Tensor:
     # Directions that the samples were too few to see share one variance.
     unseen = 1 / ((ratio - 1) * inverse.mean())
     return torch.cat([unseen.expand(p - rank), 1 / (inverse * size)])
+
+
+class Spikes(NamedTuple):
+    """What sample variances in units of the noise tell, (..., p) each.
+
+    Attributes
+    ----------
+    variances : Tensor
+        What the variance is without sampling bias; one where it cannot be told from noise.
+    gains : Tensor
+        By how much to shrink a sample along the direction that was found, to be next to the clean
+        one: zero where the direction cannot be told from noise.
+    """
+
+    variances: Tensor
+    gains: Tensor
+
+
+def spikes(values: Tensor, ratio: Tensor) -> Spikes:
+    """Variances and gains of directions that stick out of white noise of variance one.
+
+    Of p features and n samples of noise alone, no sample variance is above (1 + √(p/n))². One that
+    is belongs to a true variance ℓ along a direction with which the sample's own has the squared
+    cosine c²; both follow from the spiked model (Paul, "Asymptotics of sample eigenstructure for a
+    large dimensional spiked covariance model", Statistica Sinica 17, 2007).
+
+    Parameters
+    ----------
+    values : Tensor of shape (..., p)
+        Eigenvalues of sample covariances, in units of the noise.
+    ratio : Tensor of shape (..., 1)
+        Features for each sample.
+
+    Returns
+    -------
+    Spikes
+
+    Examples
+    --------
+    >>> import torch
+    >>> from tensorae.linear.covariances import spikes
+    >>> spikes(torch.tensor([10.0, 1.5]), torch.tensor([0.1])).variances
+    tensor([9.8882, 1.0000])
+    """
+    seen = values > (1 + ratio.sqrt()).square()
+    sums = values + 1 - ratio
+    excess = (sums + (sums.square() - 4 * values).clamp(min=0).sqrt()) / 2 - 1
+    excess = torch.where(seen, excess, 1)
+    cosines = ((1 - ratio / excess.square()) / (1 + ratio / excess)).clamp(min=0)
+    signal = excess * cosines
+    return Spikes(torch.where(seen, 1 + excess, 1), torch.where(seen, signal / (signal + 1), 0))
 
 
 def pooling_strengths(whitened: Tensor, dof: Tensor) -> Tensor:

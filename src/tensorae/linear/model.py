@@ -219,6 +219,20 @@ class FoldedModel:
             scores.addcmul_(self.scales.unsqueeze(-1), x.square().sum(-1), value=-1)
         return scores.sub_(self.offsets.unsqueeze(-1))
 
+    def packed(self) -> FoldedModel:
+        """The same without products for components that do not count, where there are many."""
+        if self.weights.ndim != 4 or self.weights.shape[0] != 1 or self.scales is None:
+            return self
+        counted = self.weights[0, 1:].any(-1)
+        if 4 * int(counted.sum()) > 3 * counted.numel():
+            return self
+        # With the longest codes first, the clusters that have an l-th component come first.
+        order = counted.sum(0).argsort(descending=True, stable=True)
+        sizes = counted.sum(1).tolist()
+        blocks = [block[order[:size]] for block, size in zip(self.weights[0, 1:], sizes, strict=True)]
+        rows = torch.cat([self.weights[0, 0, order], *blocks])
+        return PackedModel(rows, self.offsets, self.scales, tuple(sizes), order.argsort())
+
     def costs_of(self, scores: Tensor, x: Tensor) -> Tensor:
         """Costs (..., m) for scores (..., m) of rows (m, d)."""
         if self.scales is not None:
@@ -228,6 +242,33 @@ class FoldedModel:
     def costs(self, x: Tensor) -> Tensor:
         """Costs (..., n, k) of samples (n, d); see :meth:`LinearModel.costs`."""
         return self.costs_of(self.scores(x), x).mT
+
+
+@dataclass(frozen=True)
+class PackedModel(FoldedModel):
+    """Weights (w, d) of one start without the rows of components that do not count.
+
+    ``sizes`` says how many clusters have a first, a second, ... component that counts; ``places``
+    (k,) where each cluster is in the order of the weights.
+    """
+
+    sizes: tuple[int, ...] = ()
+    places: Tensor | None = None
+
+    def scores(self, x: Tensor) -> Tensor:
+        """``-costs`` (1, k, n): the largest score wins."""
+        assert self.scales is not None and self.places is not None  # of own spreads
+        x = x.to(self.weights.dtype)
+        products = self.weights @ x.mT
+        done = self.places.shape[0]
+        scores = products[:done]
+        for size in self.sizes:
+            latent = products[done : done + size]
+            scores[:size].addcmul_(latent, latent)
+            done += size
+        ordered = scores.index_select(0, self.places).unsqueeze(0)
+        ordered.addcmul_(self.scales.unsqueeze(-1), x.square().sum(-1), value=-1)
+        return ordered.sub_(self.offsets.unsqueeze(-1))
 
 
 def winners(scores: Tensor) -> tuple[Tensor, Tensor]:

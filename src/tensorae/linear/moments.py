@@ -17,10 +17,12 @@ from torch import Tensor
 from tensorae.exceptions import InvalidInputError
 from tensorae.rows.rows import ACCURATE, LARGE_WIDTH, Rows
 
-__all__ = ["Moments", "Movers", "positive"]
+__all__ = ["Moments", "Movers", "Sharers", "positive"]
 
 # Movers wait until this many numbers have gathered, then go into the sums together.
 PENDING_ENTRIES = 1 << 22
+# Shares of rows in clusters that wait likewise.
+PENDING_SHARES = 1 << 21
 # Products that take as long as adding the rows of one cluster takes at least.
 CLUSTER_WORK = 10_000_000
 # Bytes of d x d sums beyond which a fit would not end well.
@@ -323,6 +325,51 @@ class Movers:
             done += taken
             if self.size == capacity:
                 self.settle()
+
+
+class Sharers:
+    """Rows with their shares in clusters, gathered until it pays to sum them cluster by cluster.
+
+    Rows that are streamed go into the sums while their chunk is there. Shares up to ``negligible``
+    are left out.
+    """
+
+    def __init__(self, rows: Rows, moments: Moments, negligible: float) -> None:
+        self.rows, self.moments, self.negligible = rows, moments, negligible
+        self.noted: list[tuple[Tensor, Tensor, Tensor]] = []
+        self.size = 0
+
+    def note(self, place: slice, x: Tensor, shares: Tensor) -> None:
+        """Note the rows ``x`` (m, d) at ``place`` by their shares (r, m, k) in clusters."""
+        flat = shares.mT.reshape(-1, x.shape[0])
+        groups, columns = (flat > self.negligible).nonzero(as_tuple=True)
+        weights = flat[groups, columns]
+        if self.rows.streamed or groups.numel() > PENDING_SHARES:
+            self._add(groups, columns, weights, x)
+            return
+        self.noted.append((groups, columns + place.start, weights))
+        self.size += groups.numel()
+        if self.size > PENDING_SHARES:
+            self.settle()
+
+    def settle(self) -> None:
+        """Bring the sums up to date with all rows noted so far."""
+        if not self.noted:
+            return
+        groups, rows, weights = (torch.cat(parts) for parts in zip(*self.noted, strict=True))
+        self.noted, self.size = [], 0
+        order = groups.argsort(stable=True)
+        self._add(groups[order], rows[order], weights[order], None)
+
+    def _add(self, groups: Tensor, rows: Tensor, weights: Tensor, x: Tensor | None) -> None:
+        """Add rows (m,) to the clusters ``groups`` (m,), which come in their order."""
+        k = self.moments.counts.shape[1]
+        sizes = torch.bincount(groups, minlength=self.moments.counts.numel()).tolist()
+        parts = zip(rows.split(sizes), weights.split(sizes), strict=True)
+        for group, (members, share) in enumerate(parts):
+            if members.numel():
+                values = self.rows.select(members) if x is None else x.index_select(0, members)
+                self.moments.add(divmod(group, k), values, share)
 
 
 def positive(counts: Tensor) -> Tensor:

@@ -22,7 +22,7 @@ from torch import Tensor
 from tensorae.assignment import AssignmentContext, Rule, shares
 from tensorae.linear.gaps import gapped_costs
 from tensorae.linear.model import FoldedModel, LinearModel, winners
-from tensorae.linear.moments import Moments, Movers, positive
+from tensorae.linear.moments import Moments, Movers, Sharers, positive
 from tensorae.rows.rows import ACCURATE, CACHED_BYTES, Rows
 
 __all__ = [
@@ -219,9 +219,10 @@ class ChunkSweep(_WithoutMemory):
         self, model: LinearModel, assignments: Tensor, rule: Rule, context: AssignmentContext
     ) -> Assigned:
         """Update S by ``rule`` in place, where it is kept, and sum anew."""
-        folded = model.working(self.rows.dtype).fold()
+        folded = model.working(self.rows.dtype).fold().packed()
         moments = Moments.zeros(model.centers, self.rows.dtype)
-        r, kept, k = assignments.shape
+        sharers = Sharers(self.rows, moments, rule.negligible)
+        r, kept, _ = assignments.shape
         change, entropy, evidence = model.centers.new_zeros(3, r)
         for place, x in self.rows.chunks():
             costs = folded.costs(x)
@@ -236,11 +237,8 @@ class ChunkSweep(_WithoutMemory):
             evidence += log_density @ flat
             if kept:
                 assignments[:, place] = new
-            shares = new * flat.unsqueeze(-1)
-            for start in range(r):
-                for j in range(k):
-                    used = shares[start, :, j].nonzero().squeeze(1)
-                    moments.add((start, j), x[used], shares[start, used, j])
+            sharers.note(place, x, new * flat.unsqueeze(-1))
+        sharers.settle()
         self.rows.add_up(*moments.tensors(), entropy, evidence)
         return Assigned(assignments, moments, change, entropy, evidence)
 

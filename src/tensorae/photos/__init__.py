@@ -2,7 +2,9 @@
 
 images.py      a picture as planes of numbers, and back as what it was
 checks.py      arguments, or one clear sentence about what is wrong
-files.py       PNG, JPEG, TIFF and WebP with all that they tell beside the pixels
+files.py       a photograph from a file; reading.py and writing.py: PNG, JPEG, TIFF and WebP
+details.py     what files tell beside pixels; exif.py: cameras; deep_colour.py: 16 bits a colour
+comparison.py  before and after, side by side
 """
 
 from __future__ import annotations

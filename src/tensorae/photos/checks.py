@@ -21,6 +21,7 @@ from tensorae.photos.images import Picture, refuse_not_finite
 __all__ = [
     "FACTORS",
     "QUALITIES",
+    "ROUNDING",
     "Progress",
     "check_blur",
     "check_factor",

@@ -1,0 +1,1 @@
+def estimated_noise(planes): raise NotImplementedError
