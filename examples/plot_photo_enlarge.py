@@ -20,7 +20,7 @@ photo = load_sample_image("flower.jpg")[120:280, 200:400]
 
 def show(*pictures):
     """Pictures side by side, pixel by pixel."""
-    figure, axes = plt.subplots(1, len(pictures), figsize=(11, 3.4), layout="constrained")
+    _, axes = plt.subplots(1, len(pictures), figsize=(11, 3.4), layout="constrained")
     for ax, (title, picture) in zip(axes, pictures, strict=True):
         ax.imshow(picture, interpolation="nearest")
         ax.set_title(title)

@@ -1,12 +1,15 @@
 """Missing pixels: what is there stays, what is told by symmetry holds, and structure is found."""
 
+from functools import partial
+
 import numpy as np
 import pytest
 import torch
 
-from tensorae.photos import fill_tiles, inpaint
+from tensorae.photos import inpaint, inpainting
 from tensorae.photos.filling import reached
 from tensorae.photos.first_fill import smooth_fill
+from tensorae.photos.tiles import windows
 
 SIZE = 48
 
@@ -91,7 +94,7 @@ def test_a_hole_wider_than_a_patch_is_filled_from_its_rim():
 
 
 def test_threads_do_not_matter_and_all_tiles_are_told(stripes, lost, monkeypatch):
-    monkeypatch.setattr(fill_tiles, "CORE", 24)
+    monkeypatch.setattr(inpainting, "windows", partial(windows, core=24))
     heard = []
     alone = inpaint(stripes, lost, n_jobs=1, progress=lambda *said: heard.append(said))
     np.testing.assert_array_equal(inpaint(stripes, lost, n_jobs=3), alone)
@@ -100,20 +103,10 @@ def test_threads_do_not_matter_and_all_tiles_are_told(stripes, lost, monkeypatch
 
 def test_tiles_leave_no_seam(stripes, lost, monkeypatch):
     whole = inpaint(stripes, lost)
-    monkeypatch.setattr(fill_tiles, "CORE", 24)
+    monkeypatch.setattr(inpainting, "windows", partial(windows, core=24))
     tiled = inpaint(stripes, lost)
     jumps = [np.abs(np.diff(found - stripes, axis=1)) for found in (whole, tiled)]
     assert jumps[1][:, 22:26].mean() < 1.5 * max(jumps[0].mean(), jumps[1].mean())
-
-
-def test_tiles_cover_every_pixel_and_add_up():
-    planes = torch.zeros(1, 300, 170)
-    tiles = fill_tiles.windows(planes)
-    ones = fill_tiles.over_tiles(
-        tiles, planes.shape, lambda tile: torch.ones_like(tile.of(planes)), 2, lambda *_: None
-    )
-    assert len(tiles) == 2
-    torch.testing.assert_close(ones, torch.ones_like(planes))
 
 
 @pytest.mark.parametrize("dtype", [torch.float32, torch.uint8])

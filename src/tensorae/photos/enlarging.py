@@ -27,12 +27,12 @@ from tensorae.photos.checks import (
     check_jobs,
     check_progress,
 )
-from tensorae.photos.fill_tiles import Window, over_tiles, windows
 from tensorae.photos.filling import Tile, averaged, fill_tile
 from tensorae.photos.gap_patches import cut
 from tensorae.photos.images import Image, Picture
 from tensorae.photos.opponents import from_opponents, to_opponents
 from tensorae.photos.patch_mixture import Mixture, Recipe
+from tensorae.photos.tiles import Window, over_tiles, windows
 
 __all__ = ["enlarge", "enlarge_planes"]
 
@@ -128,7 +128,7 @@ def _between(coarse: Tensor, factor: int, n_jobs: int, progress: Progress) -> Te
         examples = _examples(coarse, tile, factor)
         return fill_tile(tile.of(guess), tile.of(missing), RECIPE, examples)
 
-    tiles = windows(guess, CORES[factor])
+    tiles = _tiles(guess, factor)
     found = over_tiles(tiles, guess.shape, work, n_jobs, progress)
     return torch.where(missing, found, guess)
 
@@ -145,8 +145,8 @@ def _behind_blur(
     camera = Camera(seen.shape[1], seen.shape[2], factor, blur)
     start = _spline(coarse, factor).to("cpu", torch.float64).numpy()
     fine = torch.as_tensor(camera.agreeing(start, seen), device=coarse.device)
-    tiles = windows(fine, CORES[factor])
-    mixtures: list[Mixture | None] = [None] * len(tiles)
+    tiles = _tiles(fine, factor)
+    mixtures: dict[tuple[int, int], Mixture] = {}
     for turn, doubt in enumerate(DOUBTS):
         work = _Cleaning(fine, coarse, factor, turn, doubt, mixtures)
         part = partial(_of_all, progress, turn)
@@ -154,6 +154,11 @@ def _behind_blur(
         agreeing = camera.agreeing(found.to("cpu", torch.float64).numpy(), seen)
         fine = torch.as_tensor(agreeing, device=coarse.device)
     return fine.to(coarse.dtype)
+
+
+def _tiles(planes: Tensor, factor: int) -> list[Window]:
+    height, width = planes.shape[1:]
+    return windows(height, width, planes.device, core=CORES[factor])
 
 
 def _of_all(progress: Progress, turn: int, done: int, total: int) -> None:
@@ -165,7 +170,7 @@ def _of_all(progress: Progress, turn: int, done: int, total: int) -> None:
 class _Cleaning:
     """One turn: fine planes (c, H, W) without what the clusters of a tile take for noise.
 
-    Clusters of a tile are gone on from at the next turn: ``mixtures`` has them by its number.
+    Clusters of a tile are gone on from at the next turn: ``mixtures`` has them by its corner.
     """
 
     fine: Tensor
@@ -173,19 +178,20 @@ class _Cleaning:
     factor: int
     turn: int
     doubt: float
-    mixtures: list[Mixture | None]
+    mixtures: dict[tuple[int, int], Mixture]
 
     def __call__(self, window: Window) -> Tensor:
         planes = window.of(self.fine)
         whole = torch.zeros_like(planes[0], dtype=torch.bool)
         tile = Tile.of(planes, whole, _examples(self.coarse, window, self.factor))
         patches = tile.to_fit(RECIPE.step, self.turn % RECIPE.step)
-        mixture = self.mixtures[window.number]
+        corner = (window.rows.start, window.columns.start)
+        mixture = self.mixtures.get(corner)
         if mixture is None:
             k = whole.numel() // RECIPE.per_cluster
             mixture = Mixture.of_guesses(patches, k, RECIPE)
         mixture = mixture.fitted_to_guesses(patches)
-        self.mixtures[window.number] = mixture
+        self.mixtures[corner] = mixture
         last = self.turn == len(DOUBTS) - 1
         step = 1 if last else RECIPE.step
         asked = tile.touching(~whole, step, self.turn % step)

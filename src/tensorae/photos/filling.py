@@ -16,14 +16,14 @@ from torch import Tensor
 from torch.nn import functional
 
 from tensorae.linear.guessed_gaps import Said
-from tensorae.photos.gap_patches import SIDE, cut, joined, places
+from tensorae.photos.gap_patches import cut, joined, places
 from tensorae.photos.patch_mixture import PIXELS, Mixture, Patches, Recipe
 from tensorae.rows.rows import ACCURATE
 
 __all__ = ["REACH", "Tile", "averaged", "fill_tile", "reached"]
 
 # How far from a known pixel a missing one may lie to be told by it.
-REACH = SIDE // 2
+REACH = 3
 # Fewest pixels of a patch that have to be there for it to say something about clusters.
 FEWEST = 3
 

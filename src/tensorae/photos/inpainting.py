@@ -19,13 +19,13 @@ from tensorae.photos.checks import (
     check_noise,
     check_progress,
 )
-from tensorae.photos.fill_tiles import Window, over_tiles, windows
 from tensorae.photos.filling import REACH, fill_tile, reached
 from tensorae.photos.first_fill import halved, smooth_fill, upsampled
 from tensorae.photos.gap_patches import SIDE
 from tensorae.photos.images import Image, Picture
 from tensorae.photos.opponents import from_opponents, to_opponents
 from tensorae.photos.patch_mixture import Recipe
+from tensorae.photos.tiles import Window, over_tiles, windows
 
 __all__ = ["fill_planes", "inpaint"]
 
@@ -121,7 +121,7 @@ def fill_planes(
             return tile.of(guess)
         return fill_tile(tile.of(guess), holes, recipe)
 
-    tiles = windows(guess)
+    tiles = windows(missing.shape[0], missing.shape[1], missing.device)
     found = over_tiles(tiles, guess.shape, work, n_jobs, progress)
     filled = from_opponents(found) * unit + center
     return filled if noise else torch.where(missing, filled, planes)
@@ -142,7 +142,7 @@ def _first_guess(planes: Tensor, missing: Tensor, recipe: Recipe, n_jobs: int) -
         return smooth
     coarse, holes = halved(planes, missing)
     guess = _first_guess(coarse, holes, recipe, n_jobs)
-    tiles = windows(guess)
+    tiles = windows(holes.shape[0], holes.shape[1], holes.device)
     recipe = replace(recipe, noise=recipe.noise / 4)
     parts = over_tiles(
         tiles,

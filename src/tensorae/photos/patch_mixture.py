@@ -13,6 +13,7 @@ from dataclasses import dataclass, replace
 import torch
 from torch import Tensor
 
+from tensorae.linear.covariances import spikes
 from tensorae.linear.guessed_gaps import (
     Said,
     expected_moments,
@@ -25,7 +26,7 @@ from tensorae.linear.moments import Moments
 from tensorae.linear.own_spreads import OwnEstimation, Prior
 from tensorae.linear.starts import short_k_means
 from tensorae.linear.sweeps import ChunkSweep
-from tensorae.linear.update import Directions
+from tensorae.linear.update import Directions, Parameters
 from tensorae.photos.gap_patches import SIDE
 from tensorae.rows.rows import Rows
 
@@ -35,6 +36,8 @@ __all__ = ["PIXELS", "Mixture", "Patches", "Recipe"]
 PIXELS = SIDE * SIDE
 # Rows that directions without variance are taken from.
 SAMPLE = 256
+# Smallest weight of a cluster whose logarithm is of use.
+TINY = 1e-300
 
 
 @dataclass(frozen=True)
@@ -126,10 +129,10 @@ class Mixture:
     def _next(self, sums: list[Moments], patches: Patches) -> Mixture:
         """Parameters from new sums of every plane; the prior is what guesses are by now."""
         parts = zip(patches.guesses, sums, self.models, strict=True)
-        models = (
-            _estimation(plane, self.recipe).next(part, before).model
-            for plane, part, before in parts
-        )
+        models = []
+        for plane, part, before in parts:
+            found = _estimation(plane, self.recipe).next(part, before)
+            models.append(_out_of_noise(found, self.recipe))
         return Mixture(tuple(models), self.recipe)
 
     def costs(self, patches: Patches) -> Tensor:
@@ -158,6 +161,19 @@ class Mixture:
     def with_noise(self, variance: float) -> Mixture:
         """Clusters of the same patches with white noise of such a variance added to them."""
         return replace(self, models=tuple(_noisier(model, variance) for model in self.models))
+
+
+def _out_of_noise(found: Parameters, recipe: Recipe) -> LinearModel:
+    """The model of parameters, with variances that noise alone explains made those of noise."""
+    model, spreads = found.model, found.model.spreads
+    assert spreads is not None  # own ones
+    if recipe.noise == 0:
+        return model
+    members = (found.counts + recipe.prior + recipe.pooling).unsqueeze(-1)
+    along = recipe.noise * spikes(spreads.along / recipe.noise, PIXELS / members).variances
+    off = torch.full_like(spreads.noise, recipe.noise)
+    log_weights = (found.counts / found.counts.sum()).clamp(min=TINY).log()
+    return replace(model, spreads=Spreads.of_variances(off, along, log_weights, PIXELS))
 
 
 def _noisier(model: LinearModel, variance: float) -> LinearModel:
