@@ -83,12 +83,17 @@ class Form(ABC):
         """Logarithms (J, p) of the determinants of the matrices."""
         return 2 * self.roots.diagonal(dim1=-2, dim2=-1).log().sum(-1)
 
+    @cached_property
+    def inverses(self) -> Tensor:
+        """Inverses (J, p, c, c) of the matrices: sums and variances both need them."""
+        return torch.cholesky_inverse(self.roots)
+
     def _scattered_inverses(self, columns: Tensor, weights: Tensor) -> Tensor:
         """Inverses in their columns (p, c) of (J, d, d), summed with weights (J, b)."""
         j, d = weights.shape[0], self.offsets.shape[-1]
         if self.roots.shape[1] != weights.shape[1]:
             weights = weights.sum(1, keepdim=True)
-        inverses = torch.cholesky_inverse(self.roots) * weights[..., None, None]
+        inverses = self.inverses * weights[..., None, None]
         places = columns.unsqueeze(2) * d + columns.unsqueeze(1)
         sums = inverses.new_zeros(j, d * d)
         return sums.index_add_(1, places.flatten(), inverses.reshape(j, -1)).view(j, d, d)
@@ -116,7 +121,7 @@ class ByGaps(Form):
         return self._scattered_inverses(self.gaps.lacking, weights)
 
     def variances(self) -> Tensor:
-        inverses = torch.cholesky_inverse(self.roots).diagonal(dim1=-2, dim2=-1)
+        inverses = self.inverses.diagonal(dim1=-2, dim2=-1)
         columns = self._columns()
         return torch.zeros_like(self.offsets).scatter_(-1, columns, inverses.expand(columns.shape))
 
