@@ -142,9 +142,8 @@ def shares(costs: Tensor, context: AssignmentContext) -> Shares:
     joint -= largest
     # Exponentials that vanish take ten times as long as others do, so they are not asked for.
     vanishing = math.log(torch.finfo(joint.dtype).tiny) + 1
-    relative = torch.nn.functional.threshold_(
-        joint.clamp_(min=vanishing).exp(), 2 * math.exp(vanishing), 0.0
-    )
+    relative = joint.clamp_(min=vanishing).exp()
+    relative = torch.nn.functional.threshold(relative, 2 * math.exp(vanishing), 0, inplace=True)
     total = relative.sum(-2, keepdim=True)
     logs = total.log()
     relative /= total

@@ -85,7 +85,7 @@ def denoise(
 ) -> None:
     """Take noise out of pictures; all else in the files stays as it was."""
     from tensorae import photos
-    from tensorae.photos.checks import ROUNDING
+    from tensorae.photos.images import ROUNDING
 
     _check_noise(noise)
 

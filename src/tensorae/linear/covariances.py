@@ -115,7 +115,7 @@ def spikes(values: Tensor, ratio: Tensor) -> Spikes:
     >>> import torch
     >>> from tensorae.linear.covariances import spikes
     >>> spikes(torch.tensor([10.0, 1.5]), torch.tensor([0.1])).variances
-    tensor([9.8882, 1.0000])
+    tensor([9.8887, 1.0000])
     """
     seen = values > (1 + ratio.sqrt()).square()
     sums = values + 1 - ratio

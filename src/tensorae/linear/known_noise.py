@@ -20,7 +20,8 @@ from tensorae.linear.covariances import Spikes, spikes
 from tensorae.linear.model import FoldedModel, LinearModel, Spreads
 from tensorae.linear.moments import Moments, positive
 from tensorae.linear.subspaces import Subspaces
-from tensorae.linear.update import Estimation, Means, Parameters
+from tensorae.linear.update import Directions, Estimation, Means, Parameters
+from tensorae.rows.rows import Rows
 
 __all__ = ["Cleaner", "KnownNoise"]
 
@@ -39,6 +40,12 @@ class KnownNoise(Estimation):
     """
 
     dtype: torch.dtype = torch.float32
+
+    @classmethod
+    def of(cls, rows: Rows) -> KnownNoise:
+        """Return that of rows (n, d) in units of their noise."""
+        some = Directions(rows.data[:1], rows.all_weights()[:1])  # noise is alike in all
+        return cls(rows.d - 1, rows.d, None, some, variance_floor=1.0, dtype=rows.dtype)
 
     @property
     def own(self) -> bool:
@@ -129,9 +136,7 @@ class Cleaner:
     def of(cls, parameters: Parameters) -> Cleaner:
         """Prepare the parameters of one start."""
         one = parameters[0]
-        return cls(
-            one.model, _spikes(one.variances, one.counts, one.n_features).gains, one.counts
-        )
+        return cls(one.model, _spikes(one.variances, one.counts, one.n_features).gains, one.counts)
 
     def clean(self, x: Tensor, rule: Rule) -> tuple[Tensor, Tensor]:
         """Expected clean rows, and the variance of the error of each number.
@@ -181,6 +186,6 @@ class Cleaner:
 
 
 def _spikes(scatter: Tensor, counts: Tensor, d: int) -> Spikes:
-    """What sticks out of the noise in clusters (..., k) with scatter (..., k, p) along directions."""
+    """What sticks out of the noise in clusters (..., k) with such scatter (..., k, p)."""
     members = positive(counts).unsqueeze(-1)
     return spikes(scatter / members, d / members)

@@ -229,7 +229,9 @@ class FoldedModel:
         # With the longest codes first, the clusters that have an l-th component come first.
         order = counted.sum(0).argsort(descending=True, stable=True)
         sizes = counted.sum(1).tolist()
-        blocks = [block[order[:size]] for block, size in zip(self.weights[0, 1:], sizes, strict=True)]
+        blocks = [
+            block[order[:size]] for block, size in zip(self.weights[0, 1:], sizes, strict=True)
+        ]
         rows = torch.cat([self.weights[0, 0, order], *blocks])
         return PackedModel(rows, self.offsets, self.scales, tuple(sizes), order.argsort())
 
@@ -257,7 +259,8 @@ class PackedModel(FoldedModel):
 
     def scores(self, x: Tensor) -> Tensor:
         """``-costs`` (1, k, n): the largest score wins."""
-        assert self.scales is not None and self.places is not None  # of own spreads
+        assert self.scales is not None  # of own spreads
+        assert self.places is not None
         x = x.to(self.weights.dtype)
         products = self.weights @ x.mT
         done = self.places.shape[0]

@@ -161,7 +161,8 @@ class TableSweep(_WithoutMemory):
         self, model: LinearModel, assignments: Tensor, rule: Rule, context: AssignmentContext
     ) -> Assigned:
         """Update S by ``rule`` and sum anew."""
-        new, entropies, evidence = updated(rule, model.costs(self.x), assignments, context)
+        costs, context = model.costs(self.x).to(self.x.dtype), context.to(self.x.dtype)
+        new, entropies, evidence = updated(rule, costs, assignments, context)
         weights = self.rows.all_weights().to(new.dtype)
         change = change_of(rule, new, assignments)
         entropy = entropies @ weights / self.rows.total

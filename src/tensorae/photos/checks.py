@@ -21,7 +21,6 @@ from tensorae.photos.images import Picture, refuse_not_finite
 __all__ = [
     "FACTORS",
     "QUALITIES",
-    "ROUNDING",
     "Progress",
     "check_blur",
     "check_factor",
@@ -37,8 +36,6 @@ Progress = Callable[[int, int], object]
 
 QUALITIES = ("best", "fast")
 FACTORS = (2, 3, 4)
-# Standard deviation of what rounding to whole numbers alone does to a value.
-ROUNDING = 12**-0.5
 
 
 def check_noise(noise: Any, picture: Picture) -> float | None:
@@ -154,7 +151,7 @@ def _warn_of_units(sigma: float, picture: Picture) -> None:
     """Warn of a σ that cannot be one of this picture, such as 25 where white is 1."""
     brightest = picture.brightest
     spread = float(picture.planes.max() - picture.planes.min())
-    if brightest is not None and sigma < ROUNDING:
+    if sigma < picture.rounding:
         said = f"less than what rounding to whole numbers does; of 0 to 1, multiply by {brightest}"
     elif brightest is None and 0 < spread < sigma:
         said = f"more than all the image spans, {spread:.3g}; of 0 to 255, divide by 255"

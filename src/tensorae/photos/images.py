@@ -15,11 +15,13 @@ from torch import Tensor
 
 from tensorae.exceptions import InvalidInputError
 
-__all__ = ["SMALLEST", "Image", "Picture", "refuse_not_finite"]
+__all__ = ["ROUNDING", "SMALLEST", "Image", "Picture", "refuse_not_finite"]
 
 Image: TypeAlias = NDArray[Any] | Tensor
 
 SMALLEST = 8  # a side of a patch
+# Standard deviation of what rounding to whole numbers alone does to a value.
+ROUNDING = 12**-0.5
 # Largest numbers whose squares can still be summed over many patches.
 LARGEST = 1e15
 # Brightest value by the name of a type; None where any range is allowed.
@@ -100,6 +102,11 @@ class Picture:
     def brightest(self) -> int | None:
         """Largest value of the type; None for floats, of which any range is allowed."""
         return BRIGHTEST[_type_name(self.dtype)]
+
+    @property
+    def rounding(self) -> float:
+        """Standard deviation of what rounding to whole numbers alone does to a value."""
+        return 0.0 if self.brightest is None else ROUNDING
 
     @property
     def size(self) -> tuple[int, int]:

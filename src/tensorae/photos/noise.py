@@ -46,8 +46,8 @@ def estimate_noise(image: Image) -> float:
 
     Notes
     -----
-    It takes noise to be white. That of a picture that was stored as JPEG or made smaller is not, and
-    comes out too low. Patches with pixels that are cut off (0 or 255, often) do not count.
+    It takes noise to be white. That of a picture that was stored as JPEG or made smaller is not,
+    and comes out too low. Patches with pixels that are cut off (0 or 255, often) do not count.
 
     Examples
     --------

@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
+from itertools import pairwise
 
 import torch
 from threadpoolctl import ThreadpoolController
@@ -51,7 +52,7 @@ def _stretches(
     """Parts of a line with a margin on both sides, and weights that fall towards their ends."""
     count = max(1, round(length / core))
     cuts = [length * i // count for i in range(count + 1)]
-    for first, last in zip(cuts, cuts[1:], strict=False):
+    for first, last in pairwise(cuts):
         start, stop = max(0, first - margin), min(length, last + margin)
         place = torch.arange(start, stop, device=device, dtype=torch.float32)
         weights = torch.ones_like(place)
