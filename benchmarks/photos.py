@@ -30,7 +30,7 @@ Graded = dict[str, list[float]]  # method -> PSNR, SSIM, seconds
 
 RECORDS = RESULTS / "photos_records.json"
 OURS, FAST, BLIND, BM3D = "tensorae", "tensorae, fast", "tensorae, σ estimated", "BM3D"
-LEVELS = (10, 25, 50)
+SPEED, ROUNDS = "speed", 3
 COLOURS = ("astronaut", "coffee", "chelsea", "rocket", "immunohistochemistry")
 
 
@@ -78,15 +78,16 @@ def graded(found: Array, truth: Array, seconds: float) -> list[float]:
     return [float(psnr), float(ssim), seconds]
 
 
-def grades(
-    noisy: Array, truth: Array, sigma: float, ways: dict[str, Callable[..., Array]]
-) -> Graded:
-    known: Graded = {}
+def grade_rest(
+    known: Graded, noisy: Array, truth: Array, sigma: float, ways: dict[str, Callable[..., Array]]
+) -> None:
+    """Grade the ways that are not known yet."""
     for name, way in ways.items():
+        if name in known:
+            continue
         began = time.process_time()
         found = way(noisy, sigma)
         known[name] = graded(np.asarray(found, dtype=float), truth, time.process_time() - began)
-    return known
 
 
 # Tasks ------------------------------------------------------------------------------------------
@@ -96,16 +97,17 @@ def cleaned(noisy: Array, sigma: float) -> Array:
     return denoise(noisy, sigma, n_jobs=1)
 
 
-def white_noise(picture: Array, sigma: float) -> Graded:
+def white_noise(known: Graded, picture: Array, sigma: float) -> None:
     """Known σ, and σ that has to be estimated (with the estimate as a share of σ)."""
     noisy = with_noise(picture, sigma)
     ways = {**PEERS, OURS: cleaned, BLIND: lambda y, s: denoise(y, n_jobs=1)}  # noqa: ARG005
     if sigma == 25:
         ways[FAST] = lambda y, s: denoise(y, s, quality="fast", n_jobs=1)
-    return grades(noisy, picture, sigma, ways) | {"estimate": [estimate_noise(noisy) / sigma]}
+    known["estimate"] = [estimate_noise(noisy) / sigma]
+    grade_rest(known, noisy, picture, sigma, ways)
 
 
-def other_noise(picture: Array, kind: str) -> Graded:
+def other_noise(known: Graded, picture: Array, kind: str) -> None:
     """Noise that is not white, of a size that is not told."""
     rng = np.random.RandomState(0)
     if kind == "Poisson, brightest 60":
@@ -122,14 +124,29 @@ def other_noise(picture: Array, kind: str) -> Graded:
         OURS + ", true mean σ": cleaned,
         BLIND: lambda y, s: denoise(y, n_jobs=1),  # noqa: ARG005
     }
-    return grades(noisy, picture, sigma, ways)
+    grade_rest(known, noisy, picture, sigma, ways)
+
+
+def speed(known: Graded, picture: Array, sigma: float) -> None:
+    """Seconds of rounds in which all methods take turns."""
+    noisy = with_noise(picture, sigma)
+    ways = {
+        BM3D: bm3d,
+        OURS: cleaned,
+        FAST: lambda y, s: denoise(y, s, quality="fast", n_jobs=1),
+    }
+    for _ in range(ROUNDS):
+        for name, way in ways.items():
+            began = time.process_time()
+            way(noisy, sigma)
+            known.setdefault(name, []).append(time.process_time() - began)
 
 
 # Records ----------------------------------------------------------------------------------------
 
 
 def measure(
-    grey: dict[str, Array], colour: dict[str, Array], *, keep: bool
+    grey: dict[str, Array], colour: dict[str, Array], *, keep: bool, anew: bool = False
 ) -> dict[str, dict[str, Graded]]:
     """Task -> picture -> grades; what is known already is not measured again."""
     tasks = [
@@ -145,41 +162,63 @@ def measure(
         for kind in ("Poisson, brightest 60", "σ = 15, then JPEG 80")
         for name, picture in list(grey.items())[::5]
     ]
+    largest = max(grey.items(), key=lambda item: item[1].size, default=None)
+    tasks += [] if largest is None else [(SPEED, largest[0], speed, largest[1], 25)]
     records: dict[str, dict[str, Graded]] = {}
     if keep and RECORDS.is_file():
         records = json.loads(RECORDS.read_text("utf-8"))
+    if anew:
+        records.pop(SPEED, None)
+        for one in (one for known in records.values() for one in known.values()):
+            for way in [way for way in one if way.startswith(OURS)]:
+                del one[way]
     for task, name, run, picture, level in tasks:
-        known = records.setdefault(task, {})
-        if name in known:
+        known = records.setdefault(task, {}).setdefault(name, {})
+        if task == SPEED and known:
             continue
-        known[name] = run(picture, level)
-        shown = {way: round(grade[0], 2) for way, grade in known[name].items()}
-        progress(f"{task}: {name} {shown}")
+        before = set(known)
+        run(known, picture, level)
+        if set(known) - before:
+            shown = {way: round(known[way][0], 2) for way in known}
+            progress(f"{task}: {name} {shown}")
         if keep:
             RECORDS.write_text(json.dumps(records, indent=1, ensure_ascii=False) + "\n", "utf-8")
     return records
 
 
+def graded_tasks(records: dict[str, dict[str, Graded]]) -> dict[str, dict[str, Graded]]:
+    return {task: known for task, known in records.items() if task != SPEED}
+
+
+def times(records: dict[str, dict[str, Graded]]) -> str:
+    """Seconds, and how they compare, round by round."""
+    lines = []
+    for name, known in records.get(SPEED, {}).items():
+        peer = np.array(known[BM3D])
+        for way, seconds in known.items():
+            ratios = np.array(seconds) / peer
+            cells = [f"{np.median(seconds):.1f}", f"{np.median(ratios):.2f}"]
+            lines.append([name, way, *cells, f"[{ratios.min():.2f}, {ratios.max():.2f}]"])
+    return table(["picture, σ = 25", "method", "seconds", "ratio to BM3D", "range"], lines)
+
+
 def means(records: dict[str, dict[str, Graded]]) -> str:
     """One line a task, set and method: means over the pictures, and what is gained over BM3D."""
     lines = []
-    for task, known in records.items():
+    for task, known in graded_tasks(records).items():
         for group in sorted({name.split("_")[0] for name in known} if "grey" in task else {""}):
             some = [one for name, one in known.items() if name.startswith(group)]
             reference = next(way for way in some[0] if way.startswith(BM3D))
             for way in (way for way in some[0] if way != "estimate"):
                 mean = np.mean([one[way] for one in some], axis=0)
                 gains = np.array([one[way][0] - one[reference][0] for one in some])
-                ratio = np.sum([one[way][2] for one in some]) / np.sum(
-                    [one[reference][2] for one in some]
-                )
                 cells = [
                     f"{mean[0]:.2f}",
                     f"{mean[1]:.4f}",
                     f"{gains.mean():+.2f}",
                     f"{gains.min():+.2f}",
                 ]
-                lines.append([task, group, len(some), way, *cells, f"{ratio:.2f}"])
+                lines.append([task, group, len(some), way, *cells])
     columns = [
         "noise",
         "set",
@@ -189,7 +228,6 @@ def means(records: dict[str, dict[str, Graded]]) -> str:
         "SSIM",
         "over BM3D",
         "least",
-        "time / BM3D",
     ]
     return table(columns, lines)
 
@@ -197,7 +235,7 @@ def means(records: dict[str, dict[str, Graded]]) -> str:
 def estimates(records: dict[str, dict[str, Graded]]) -> str:
     """How far estimates of σ are off, in percent, and what that costs."""
     lines = []
-    for task, known in records.items():
+    for task, known in graded_tasks(records).items():
         errors = np.array(
             [abs(one["estimate"][0] - 1) for one in known.values() if "estimate" in one]
         )
@@ -213,7 +251,9 @@ def estimates(records: dict[str, dict[str, Graded]]) -> str:
 def every(records: dict[str, dict[str, Graded]]) -> str:
     """PSNR of all pictures, ours and BM3D's."""
     tasks = {
-        task: known for task, known in records.items() if "σ = " in task and "JPEG" not in task
+        task: known
+        for task, known in graded_tasks(records).items()
+        if task.startswith(("grey", "colour"))
     }
     names = sorted({name for known in tasks.values() for name in known})
     lines = []
@@ -242,8 +282,8 @@ def main(arguments: argparse.Namespace) -> None:
         grey = {name: picture[:64, :64] for name, picture in list(grey.items())[:2]}
         colour = {name: picture[:64, :64] for name, picture in list(colour.items())[:1]}
     with limited_threads(arguments.threads):
-        records = measure(grey, colour, keep=not arguments.quick)
-        parts = (means(records), estimates(records), every(records))
+        records = measure(grey, colour, keep=not arguments.quick, anew=arguments.anew)
+        parts = (means(records), estimates(records), times(records), every(records))
         publish(
             "photos", "Photographs: noise taken out", *parts, quick=arguments.quick, data=records
         )
@@ -253,4 +293,5 @@ if __name__ == "__main__":
     options = parser(__doc__, threads=1)
     options.add_argument("--data", help="folder of PNG files")
     options.add_argument("--stored", action="store_true", help="tables of what is kept, no more")
+    options.add_argument("--anew", action="store_true", help="measure ours again, keep the peers'")
     main(options.parse_args())

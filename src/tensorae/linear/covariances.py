@@ -91,7 +91,7 @@ class Spikes(NamedTuple):
     gains: Tensor
 
 
-def spikes(values: Tensor, ratio: Tensor) -> Spikes:
+def spikes(values: Tensor, ratio: Tensor, caution: float = 1.0) -> Spikes:
     """Variances and gains of directions that stick out of white noise of variance one.
 
     Of p features and n samples of noise alone, no sample variance is above (1 + √(p/n))². One that
@@ -105,6 +105,8 @@ def spikes(values: Tensor, ratio: Tensor) -> Spikes:
         Eigenvalues of sample covariances, in units of the noise.
     ratio : Tensor of shape (..., 1)
         Features for each sample.
+    caution : float, default=1.0
+        How many times as large as by chance alone a variance has to be.
 
     Returns
     -------
@@ -117,7 +119,7 @@ def spikes(values: Tensor, ratio: Tensor) -> Spikes:
     >>> spikes(torch.tensor([10.0, 1.5]), torch.tensor([0.1])).variances
     tensor([9.8887, 1.0000])
     """
-    seen = values > (1 + ratio.sqrt()).square()
+    seen = values > caution * (1 + ratio.sqrt()).square()
     sums = values + 1 - ratio
     excess = (sums + (sums.square() - 4 * values).clamp(min=0).sqrt()) / 2 - 1
     excess = torch.where(seen, excess, 1)
