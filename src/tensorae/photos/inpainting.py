@@ -131,7 +131,7 @@ def recipe_for(lost: float, *, noisy: bool) -> Recipe:
     """How to fill pictures of which such a share is lost; what is noisy takes more patches."""
     if noisy:
         return Recipe(rounds=6, step=1, prior=5.0)
-    return Recipe() if lost < MUCH else Recipe(prior=5.0, pooling=30.0)
+    return Recipe() if lost < MUCH else Recipe(rounds=6, prior=5.0, pooling=10.0)
 
 
 def _first_guess(planes: Tensor, missing: Tensor, recipe: Recipe, n_jobs: int) -> Tensor:
