@@ -15,7 +15,7 @@ from sklearn.datasets import load_sample_image
 
 from tensorae.photos import enlarge
 
-photo = load_sample_image("flower.jpg")[120:280, 200:400]
+photo = load_sample_image("flower.jpg")[150:246, 240:368]
 
 
 def show(*pictures):

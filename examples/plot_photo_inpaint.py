@@ -14,7 +14,7 @@ from sklearn.datasets import load_sample_image
 
 from tensorae.photos import inpaint
 
-photo = load_sample_image("china.jpg")[130:290, 200:400]
+photo = load_sample_image("china.jpg")[150:246, 250:378]
 height, width = photo.shape[:2]
 
 
@@ -38,8 +38,8 @@ def psnr(picture):
 # on your pictures it may come from a paint program. Pixels that are there stay as they are.
 
 figure = plt.figure(figsize=(width / 100, height / 100), dpi=100, facecolor="black")
-for row in range(7):
-    figure.text(0.02, 0.9 - 0.15 * row, "tensorae fills the gaps", color="white", size=8.5)
+for row in range(6):
+    figure.text(0.02, 0.88 - 0.16 * row, "tensorae fills the gaps", color="white", size=6.5)
 line = plt.Line2D([0.1, 0.5, 0.95], [0.05, 0.8, 0.3], color="white", linewidth=2)
 figure.add_artist(line)
 figure.canvas.draw()

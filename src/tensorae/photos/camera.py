@@ -21,10 +21,9 @@ Array = NDArray[np.float64]
 
 # Standard deviations after which a Gaussian ends.
 ENDS_AT = 4.0
-# Share of a frequency's strength below which it is rather rounding than picture.
-LOST = 1e-3
-# Corrections by what the coarse picture still differs.
-CORRECTIONS = 3
+# Share of a frequency's strength below which it is rather rounding than picture: to agree with
+# whole numbers to the last digit would show as a fine grid.
+LOST = 0.03
 
 
 class Camera:
@@ -51,10 +50,8 @@ class Camera:
         return np.stack([(self.across.a @ (self.down.a @ plane).T).T for plane in fine])
 
     def agreeing(self, fine: Array, coarse: Array) -> Array:
-        """The planes nearest to fine ones (c, H, W) of which coarse ones (c, h, w) are seen."""
-        for _ in range(CORRECTIONS):
-            fine = fine + self._taken_back(coarse - self.seen(fine))
-        return fine
+        """Planes near fine ones (c, H, W) of which coarse ones (c, h, w) are seen, to rounding."""
+        return fine + self._taken_back(coarse - self.seen(fine))
 
     def _taken_back(self, coarse: Array) -> Array:
         planes = []

@@ -111,7 +111,7 @@ def fill_planes(
         return torch.where(missing, center, planes)
     scaled = to_opponents((torch.where(missing, center, planes) - center) / unit)
     lost = float(missing.float().mean())
-    recipe = recipe or recipe_for(lost)
+    recipe = recipe or recipe_for(lost, noisy=bool(noise))
     recipe = replace(recipe, noise=((noise or 0.0) / unit) ** 2)
     guess = _first_guess(scaled, missing, recipe, n_jobs)
 
@@ -127,11 +127,11 @@ def fill_planes(
     return filled if noise else torch.where(missing, filled, planes)
 
 
-def recipe_for(lost: float) -> Recipe:
-    """How to fill pictures of which such a share is lost."""
-    if lost < MUCH:
-        return Recipe()
-    return Recipe(rounds=12, pooling=30.0)
+def recipe_for(lost: float, *, noisy: bool) -> Recipe:
+    """How to fill pictures of which such a share is lost; what is noisy takes more patches."""
+    if noisy:
+        return Recipe(rounds=6, step=1, prior=5.0)
+    return Recipe() if lost < MUCH else Recipe(rounds=6, prior=5.0, pooling=10.0)
 
 
 def _first_guess(planes: Tensor, missing: Tensor, recipe: Recipe, n_jobs: int) -> Tensor:
