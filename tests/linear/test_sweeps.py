@@ -1,5 +1,7 @@
 """One pass over the data: chunks, labels and sums, however the work is done."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 import torch
@@ -8,7 +10,7 @@ from hypothesis import strategies as st
 
 from tensorae.assignment import RULES, AssignmentContext, shares
 from tensorae.linear import moments as moments_module
-from tensorae.linear.model import LinearModel
+from tensorae.linear.model import LinearModel, Spreads
 from tensorae.linear.sweeps import ChunkSweep, TableSweep, cheapest, fits_table
 from tensorae.rows import Rows
 
@@ -227,3 +229,33 @@ def test_small_data_is_tabulated_and_large_data_is_not():
     assert fits_table(small, 10, 3)
     assert not fits_table(small, 10, 100_000)
     assert not fits_table(Rows(torch.zeros(100, 400)), 10, 3)
+
+
+def test_products_that_do_not_count_are_left_out_without_a_trace():
+    generator = torch.Generator().manual_seed(0)
+    d, k, h = 9, 5, 6
+    along = 1 + 4 * torch.rand(1, k, h, generator=generator)
+    for j in range(k):
+        along[0, j, j % 3 :] = 1  # components beyond these vary as the noise does
+    noise, weights = torch.ones(1, k), torch.full((1, k), 1 / k).log()
+    components = torch.linalg.qr(torch.randn(1, k, d, h, generator=generator))[0].mT
+    model = LinearModel(
+        torch.randn(1, k, d, generator=generator),
+        components.contiguous(),
+        torch.ones(1),
+        Spreads.of_variances(noise, along, weights, d),
+    )
+    x = torch.randn(40, d, generator=generator)
+    packed = model.fold().packed()
+    assert packed.weights.shape[0] < (1 + h) * k / 2
+    torch.testing.assert_close(packed.costs(x), model.costs(x))
+
+
+def test_negligible_shares_are_left_out_of_the_sums():
+    rows, model, _ = set_up(3, r=1, n=200)
+    context = AssignmentContext(torch.ones(1), torch.zeros(1, 3), torch.full((1,), 2.0))
+    rule = replace(RULES["em"], negligible=0.05)
+    unkept = torch.zeros(1, 0, 3)
+    found = ChunkSweep(rows).soft_pass(model, unkept, rule, context).moments
+    kept = shares(model.costs(all_of(rows)), context).assignments
+    assert_moments_of(found, all_of(rows), torch.where(kept > 0.05, kept, 0))
