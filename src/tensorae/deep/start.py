@@ -20,7 +20,7 @@ from tensorae._torch import Chance
 from tensorae.assignment import RULES
 from tensorae.deep.schedule import TrainingOptions
 from tensorae.linear.problem import SolverOptions
-from tensorae.linear.search import solve
+from tensorae.linear.search import is_start, model_of, solve
 from tensorae.linear.starts import k_means_plus_plus, random_rows
 from tensorae.rows import Rows
 
@@ -70,13 +70,31 @@ def first_labels(
     """Find first labels for rows x (n, d) with weights (n,).
 
     ``options.init``, where it is centres, is in the coordinates of x. Labels (n,) that are known,
-    -1 elsewhere, seed a linear start.
+    -1 elsewhere, seed a linear start; where all are known they are the first labels themselves.
     """
+    if known_labels is not None and is_start(known_labels, options.n_clusters):
+        return given_labels(x, weights, options, known_labels, chance)
     if isinstance(options.init, str) and (options.init == "linear" or known_labels is not None):
         costs = _linear_costs(x, weights, options, rng, known_labels, chance)
     else:
         costs = _distances(x, weights, options, rng)
     return Start(costs.argmin(1), costs)
+
+
+def given_labels(
+    x: Tensor,
+    weights: Tensor,
+    options: TrainingOptions,
+    labels: Tensor,
+    chance: Chance | None = None,
+) -> Start:
+    """A start from labels (n,) as they are; the linear model of them says what is near."""
+    points, _ = _seen(x, weights, options, chance)
+    model, shift = model_of(Rows(points, weights), _solver_options(options), labels)
+    costs = model.to(points.dtype).costs(points - shift.to(points.dtype))
+    # A row's own cluster is a candidate, whatever it costs.
+    own = costs.amin(1, keepdim=True) - 1
+    return Start(labels, costs.scatter(1, labels[:, None], own))
 
 
 def principal_directions(
@@ -113,17 +131,39 @@ def _linear_costs(
     chance: Chance | None,
 ) -> Tensor:
     """Costs (n, k) under the linear model, in the main directions where rows are wide."""
-    points, searches = x, 1
-    if x.shape[1] > WIDE:
-        mean = (weights @ x) / weights.sum()
-        weighted = (x - mean) * weights.sqrt()[:, None]
-        directions = principal_directions(
-            weighted, MAIN_DIRECTIONS, chance, exact_size=EXACT_FEATURES
-        )
-        points = _smoothed((x - mean) @ directions.mT, weights, options.n_clusters)
-        searches = SEARCHES if options.n_init is None and len(x) <= SEARCHED_ROWS else 1
+    points, wide = _seen(x, weights, options, chance)
+    several = wide and options.n_init is None and len(x) <= SEARCHED_ROWS
+    solver_options = _solver_options(options)
+    solutions = (
+        solve(Rows(points, weights), solver_options, rng, known_labels=known_labels)
+        for _ in range(SEARCHES if several else 1)
+    )
+    solution = min(solutions, key=lambda found: found.run.objective)
+    mean = solution.shift.to(points.dtype)
+    model = solution.model.shifted(-solution.shift.to(solution.model.centers.dtype))
+    return model.to(points.dtype).costs(points - mean)
+
+
+def _seen(
+    x: Tensor, weights: Tensor, options: TrainingOptions, chance: Chance | None
+) -> tuple[Tensor, bool]:
+    """Rows (n, q) as the linear model sees them, and whether they were wide."""
+    if x.shape[1] <= WIDE:
+        return x, False
+    return _smoothed(main_parts(x, weights, chance), weights, options.n_clusters), True
+
+
+def main_parts(x: Tensor, weights: Tensor, chance: Chance | None, n: int = MAIN_DIRECTIONS) -> Tensor:
+    """Rows (n, d) along the main directions of all of them, about their mean."""
+    mean = (weights @ x) / weights.sum()
+    weighted = (x - mean) * weights.sqrt()[:, None]
+    directions = principal_directions(weighted, n, chance, exact_size=EXACT_FEATURES)
+    return (x - mean) @ directions.mT
+
+
+def _solver_options(options: TrainingOptions) -> SolverOptions:
     penalty = options.latent_penalty
-    solver_options = SolverOptions(
+    return SolverOptions(
         n_clusters=options.n_clusters,
         latent_dim=min(options.latent_dim, LATENT_DIM),
         latent_penalty=penalty if penalty is None else min(max(penalty, SMALLEST_PENALTY), 1),
@@ -133,14 +173,6 @@ def _linear_costs(
         max_iter=MAX_ITER,
         tol=TOL,
     )
-    solutions = (
-        solve(Rows(points, weights), solver_options, rng, known_labels=known_labels)
-        for _ in range(searches)
-    )
-    solution = min(solutions, key=lambda found: found.run.objective)
-    mean = solution.shift.to(points.dtype)
-    model = solution.model.shifted(-solution.shift.to(solution.model.centers.dtype))
-    return model.to(points.dtype).costs(points - mean)
 
 
 def _smoothed(points: Tensor, weights: Tensor, n_clusters: int) -> Tensor:

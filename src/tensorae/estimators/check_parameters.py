@@ -53,8 +53,8 @@ def linear_wishes(parameters: dict[str, Any], rows: Rows) -> Wishes:
     sizes = _check_numbers_of_clusters(parameters["n_clusters"], rows)
     if len(sizes) > 1 and not isinstance(parameters["init"], str):
         raise InvalidParameterError(
-            "init gives one centre per cluster, but n_clusters leaves their number open; "
-            "give n_clusters as a number, or the name of a start."
+            "init gives one centre per cluster or a label for each row, but n_clusters leaves their "
+            "number open; give n_clusters as a number, or the name of a start."
         )
     init = _check_init(parameters["init"], LINEAR_STARTS, (sizes[-1], rows.d), rows.device)
     penalty = check_penalty(parameters["latent_penalty"])
@@ -212,8 +212,7 @@ def _check_n_init(n_init: Any, init: str | Tensor) -> int | None:
     starts = check_integer("n_init", n_init, low=1)
     if starts > 1 and not isinstance(init, str):
         warnings.warn(
-            f"init gives the centres of one start, so n_init={starts} makes no further ones; "
-            "leave n_init out.",
+            f"init gives one start, so n_init={starts} makes no further ones; leave n_init out.",
             RuntimeWarning,
             stacklevel=5,
         )
@@ -232,7 +231,10 @@ def check_auto(name: str, value: str, otherwise: str) -> None:
 def _check_init(
     init: Any, names: tuple[str, ...], shape: tuple[int, int], device: torch.device
 ) -> str | Tensor:
-    """Return the name of a start, or centres of ``shape`` (k, d)."""
+    """Return the name of a start, centres of ``shape`` (k, d), or first labels (n,).
+
+    Centres have two dimensions and labels have one, so that neither can be taken for the other.
+    """
     if isinstance(init, str):
         if init not in names:
             raise unknown_choice("init", init, names)
@@ -242,22 +244,51 @@ def _check_init(
         given = init.detach() if isinstance(init, Tensor) else np.asarray(init)
         if given.dtype in (np.dtype(complex), torch.complex64, torch.complex128):
             raise TypeError("complex")
-        centers = torch.as_tensor(
+        values = torch.as_tensor(
             given if isinstance(given, Tensor) else given.astype(float), dtype=ACCURATE
         ).to(device)
     except (ValueError, TypeError, NotImplementedError):
         raise InvalidInputError(
-            f"init must be a name or numbers of shape (n_clusters, n_features) = {shape}, "
-            f"got {type(init).__name__} with other entries; give one centre per cluster."
+            f"init must be a name, numbers of shape (n_clusters, n_features) = {shape}, or a whole "
+            f"number for each row, got {type(init).__name__} with other entries; give one centre "
+            "per cluster, or one label per row."
         ) from None
-    if tuple(centers.shape) != shape:
+    if values.ndim == 1 and len(values):
+        return _check_label_values(values, shape[0])
+    if tuple(values.shape) != shape:
         raise InvalidInputError(
-            f"init must hold n_clusters x n_features = {shape} numbers, "
-            f"got shape {tuple(centers.shape)}; give one centre per cluster."
+            f"init must hold n_clusters x n_features = {shape} numbers, or one label for each row "
+            f"in one dimension, got shape {tuple(values.shape)}; give one centre per cluster, or "
+            "labels by .ravel()."
         )
-    if not bool(torch.isfinite(centers).all()):
+    if not bool(torch.isfinite(values).all()):
         raise InvalidInputError("init contains NaN or infinity; give finite centres.")
-    return centers
+    return values
+
+
+def _check_label_values(values: Tensor, k: int) -> Tensor:
+    """Return first labels (n,), whole numbers that name every cluster; -1 is not one of them."""
+    if not bool((values == values.round()).all()):
+        raise InvalidInputError(
+            "init has one dimension, so that it must be a label for each row, a whole number, got "
+            "fractions or NaN; give labels, or centres of shape (n_clusters, n_features)."
+        )
+    low, high = int(values.min()), int(values.max())
+    if low < 0 or high >= k:
+        raise InvalidInputError(
+            f"labels in init must lie between 0 and n_clusters-1={k - 1}, got values from {low} to "
+            f"{high}; renumber them, or give what is known of them to fit(X, labels=...), with -1 "
+            "for unknown."
+        )
+    labels = values.to(torch.int64)
+    missing = (torch.bincount(labels, minlength=k) == 0).nonzero()[:, 0].tolist()
+    if missing:
+        raise InvalidInputError(
+            f"labels in init must name all of n_clusters={k} clusters, got none for "
+            f"{', '.join(map(str, missing[:5]))}; lower n_clusters, or give them to "
+            "fit(X, labels=...), which seeds the others."
+        )
+    return labels
 
 
 def _check_rule(name: Any) -> Rule:

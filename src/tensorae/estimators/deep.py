@@ -244,11 +244,10 @@ class TAE(BaseTAE):
         shape, images = self._checked_shapes(X, rows.d)
         options = deep_options(self.get_params(deep=False), rows, shape)
         rng = check_seed(self.random_state, rows.processes)
-        known = target = kept = None
+        target = kept = None
         if sample_weight is not None:
             rows = rows.weighted(check_sample_weight(sample_weight, rows, options.n_clusters))
-        if labels is not None:
-            known = check_known_labels(labels, rows, options.n_clusters, options.init)
+        known = check_known_labels(labels, rows, options.n_clusters, options.init)
         if clean is not None:
             target = self._checked_clean(clean, rows, images)
         if checkpoint is not None:
