@@ -31,10 +31,11 @@ from torch import Tensor
 from tensorae.deep.assignments import Assigner, Assignments, TrainingData
 from tensorae.deep.blending import Blend, fit_blend
 from tensorae.deep.cross_fit import Copies
+from tensorae.deep.directions import principal_directions
 from tensorae.deep.history import Epoch, History, as_columns, from_columns
 from tensorae.deep.module import TensorizedAutoencoder
 from tensorae.deep.schedule import Schedule, TrainingOptions
-from tensorae.deep.start import Start, principal_directions
+from tensorae.deep.start import Start
 from tensorae.deep.states import HARDENED, check_state
 from tensorae.deep.steps import DivergedError, Steps
 
@@ -44,6 +45,8 @@ __all__ = ["DeepLoop", "State", "run"]
 QUIET = 0.01
 # Rounds of labels and means at the end, over candidates and over all clusters.
 SETTLE_ROUNDS, FULL_ROUNDS = 5, 2
+# Rise of the loss in them that is more than a network's noise.
+RISE = 1e-3
 # More of the latter where they cost little.
 CHEAP_SCORES, CHEAP_ROUNDS = 20_000, 20
 # What a state has beside tensors, as it is in a ``state_dict``.
@@ -242,16 +245,39 @@ class DeepLoop:
         rounds = [(True, CHEAP_ROUNDS if scores <= CHEAP_SCORES else FULL_ROUNDS)]
         if now.candidates is not None:
             rounds.insert(0, (False, SETTLE_ROUNDS))
-        unsettled = self.options.n_clusters == 1
-        for everyone, most in rounds if not unsettled else ():
+        if self.options.n_clusters == 1:
+            assigner.measure(now)  # the units of codes follow the last labels
+            return replace(state, assignments=now, phase="done")
+        return replace(state, assignments=self._settled(assigner, now, rounds), phase="done")
+
+    def _settled(
+        self, assigner: Assigner, now: Assignments, rounds: list[tuple[bool, int]]
+    ) -> Assignments:
+        """Assignments after the rounds; centres go back to where the loss was lowest.
+
+        A network that follows a curve was trained about its centre, and a move of that is no
+        descent for it: a few samples that change can bring down all of a ring.
+        """
+        lowest, kept, found = math.inf, now, None
+        best_centers = assigner.copies.flat_centers()
+        for everyone, most in rounds:
             for _ in range(most):
-                now = assigner.refresh(now, settling=True, everyone=everyone).assignments
-                unsettled = now.changed > 0 and not self.data.rows.streamed
+                centers = assigner.copies.flat_centers()
+                found = assigner.refresh(now, settling=True, everyone=everyone)
+                now = found.assignments
+                if found.loss < lowest:
+                    lowest, kept, best_centers = found.loss, now, centers
                 if not now.changed:
                     break
-        if unsettled:  # the units of codes follow the last labels
-            assigner.measure(now)
-        return replace(state, assignments=now, phase="done")
+        assert found is not None
+        if not self.data.rows.streamed:
+            if found.loss > lowest * (1 + RISE):
+                now = kept
+                assigner.copies.share("centers", best_centers)
+                assigner.measure(now)
+            elif now.changed:
+                assigner.measure(now)  # the units of codes follow the last labels
+        return now
 
     # What they share ------------------------------------------------------------------------------
 

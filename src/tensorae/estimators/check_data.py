@@ -175,9 +175,9 @@ def check_known_labels(
 
     They are those of ``fit``, or of ``init`` where that has one dimension.
     """
-    in_init = isinstance(init, Tensor) and init.ndim == 1
+    first = init if isinstance(init, Tensor) and init.ndim == 1 else None
     if labels is None:
-        return _check_first_labels(init, rows) if in_init else None
+        return None if first is None else _check_first_labels(first, rows)
     _refuse_with_batches("labels", labels, rows)
     known = _as_whole_numbers(
         _as_vector(labels, "labels", rows),
@@ -190,10 +190,11 @@ def check_known_labels(
             f"got values from {int(known.min())} to {int(known.max())}; "
             "raise n_clusters or renumber the labels."
         )
-    if not isinstance(init, str) and (in_init or bool((known >= 0).any())):
+    if not isinstance(init, str) and (first is not None or bool((known >= 0).any())):
+        given = "centres" if first is None else "labels"
         raise InvalidParameterError(
-            f"init must be a name where labels are given, got {'labels' if in_init else 'centres'} "
-            "as well; leave one of the two out."
+            f"init must be a name where labels are given, got {given} as well; leave one of the "
+            "two out."
         )
     return known if bool((known >= 0).any()) else None
 

@@ -45,7 +45,7 @@ SPREADS = ("auto", "shared", "own")
 OWN_ASSIGNMENTS = ("lloyd", "em")
 # Largest number of clusters that n_clusters="auto" looks at.
 MOST_CLUSTERS = 10
-DEEP_STARTS = ("linear", "k-means++", "random")
+DEEP_STARTS = ("linear", "manifold", "k-means++", "random")
 
 
 def linear_wishes(parameters: dict[str, Any], rows: Rows) -> Wishes:
@@ -53,8 +53,8 @@ def linear_wishes(parameters: dict[str, Any], rows: Rows) -> Wishes:
     sizes = _check_numbers_of_clusters(parameters["n_clusters"], rows)
     if len(sizes) > 1 and not isinstance(parameters["init"], str):
         raise InvalidParameterError(
-            "init gives one centre per cluster or a label for each row, but n_clusters leaves their "
-            "number open; give n_clusters as a number, or the name of a start."
+            "init gives centres or labels of clusters, but n_clusters leaves their number open; "
+            "give n_clusters as a number, or the name of a start."
         )
     init = _check_init(parameters["init"], LINEAR_STARTS, (sizes[-1], rows.d), rows.device)
     penalty = check_penalty(parameters["latent_penalty"])
