@@ -53,6 +53,7 @@ class Start:
 
     labels: Tensor  # (n,)
     costs: Tensor  # (n, k) under the model of the start; they say which clusters are candidates
+    trusted: bool = False  # whether labels know more than networks that are still linear
 
 
 def first_labels(
@@ -93,7 +94,7 @@ def _given_labels(
     costs = model.to(points.dtype).costs(points - shift.to(points.dtype))
     # A row's own cluster is a candidate, whatever it costs.
     own = costs.amin(1, keepdim=True) - 1
-    return Start(labels, costs.scatter(1, labels[:, None], own))
+    return Start(labels, costs.scatter(1, labels[:, None], own), trusted=True)
 
 
 def _linear_costs(

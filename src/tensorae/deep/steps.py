@@ -24,8 +24,9 @@ from tensorae.rows import Rows
 
 __all__ = ["DivergedError", "Steps", "buffers"]
 
-# Noise on the inputs while labels are learned, in units of the spread inside clusters.
-INPUT_NOISE = 0.5
+# Noise on the inputs while labels are learned, in units of the spread inside clusters; at most the
+# second times the square root of d/h: where codes are nearly as long as rows, noise hides curves.
+INPUT_NOISE, NOISE_PER_WIDTH = 0.5, 0.14
 # Numbers in networks that train side by side.
 GROUP_NUMBERS = 1 << 16
 # Random numbers that are drawn for the noise of an epoch.
@@ -82,6 +83,7 @@ class Steps:
         generator: torch.Generator,
     ) -> None:
         self.data, self.noise, self.batch_size = data, options.noise, batch_size
+        self.latent_dim = options.latent_dim
         self.generator = generator
         self.groups = _groups(copies)
         self.optimizers = [_optimizer(list(group.values()), options.lr) for group in self.groups]
@@ -224,7 +226,7 @@ class Steps:
     def _noise_for_epoch(self, copies: Copies) -> _Noise | None:
         level = self.noise / (float(copies.modules[0].scale) * self.data.unit)
         if not level and self.data.target is None and len(copies.modules) > 1:
-            level = INPUT_NOISE
+            level = min(INPUT_NOISE, NOISE_PER_WIDTH * math.sqrt(self.data.rows.d / self.latent_dim))
         if not level:
             return None
         rows = self.data.rows
