@@ -12,6 +12,7 @@ Shapes: n samples, d features, h latent, c channels.
 from __future__ import annotations
 
 import copy
+import itertools
 import math
 from collections.abc import Callable
 from typing import Any
@@ -36,6 +37,9 @@ __all__ = [
 # Hidden units: this many per feature, up to a limit that serves images of 28 x 28.
 UNITS_PER_FEATURE = 8
 MAX_WIDTH = 256
+# Rows of up to so many features have two hidden layers a side, of so many units at least: what is
+# short can be curved strongly, as rings are, and small layers take no time to speak of.
+NARROW, MIN_WIDTH = 50, 64
 # Channels of the two convolutions; each halves the image.
 CHANNELS = (8, 16)
 ARCHITECTURES = ("linear", "mlp", "conv")
@@ -125,13 +129,13 @@ class _WithLinearPath(nn.Module):
 
 
 class MLPAutoencoder(_WithLinearPath):
-    """One hidden layer of rectified units on each side, beside a linear path.
+    """Rectified units on each side, beside a linear path: one hidden layer, or two for short rows.
 
     Parameters
     ----------
     n_features, latent_dim : int
     width : int, optional
-        Hidden units; eight per feature, at most 256, where it is not given.
+        Hidden units; where it is not given eight per feature, at least 64 and at most 256.
 
     Examples
     --------
@@ -144,14 +148,19 @@ class MLPAutoencoder(_WithLinearPath):
 
     def __init__(self, n_features: int, latent_dim: int, width: int | None = None) -> None:
         if width is None:
-            width = max(latent_dim, min(MAX_WIDTH, UNITS_PER_FEATURE * n_features))
-        encoder = nn.Sequential(
-            nn.Linear(n_features, width), nn.ReLU(), nn.Linear(width, latent_dim)
-        )
-        decoder = nn.Sequential(
-            nn.Linear(latent_dim, width), nn.ReLU(), nn.Linear(width, n_features)
-        )
+            units = max(MIN_WIDTH, UNITS_PER_FEATURE * n_features)
+            width = max(latent_dim, min(MAX_WIDTH, units))
+        sizes = [n_features, width, width] if n_features <= NARROW else [n_features, width]
+        encoder, decoder = _layers([*sizes, latent_dim]), _layers([latent_dim, *sizes[::-1]])
         super().__init__(encoder, decoder, n_features, latent_dim)
+
+
+def _layers(sizes: list[int]) -> nn.Sequential:
+    """Linear layers from size to size, rectified in between."""
+    parts: list[nn.Module] = []
+    for before, after in itertools.pairwise(sizes):
+        parts += [nn.Linear(before, after), nn.ReLU()]
+    return nn.Sequential(*parts[:-1])
 
 
 class _Crop(nn.Module):

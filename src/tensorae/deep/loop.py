@@ -47,9 +47,9 @@ __all__ = ["DeepLoop", "State", "run"]
 # Refreshes that change fewer labels than this share make the next pause twice as long.
 QUIET = 0.01
 # S rests until networks that did not see them are the cheapest ones for this share of the members.
-LEARNED = 0.9
-# Learning then takes longer than planned while so many steps lower their cost by this share, up to
-# so many times the plan; this much of the plan is left for after the rest.
+LEARNED = 0.97
+# Learning takes longer than planned while so many steps lower the cost of unseen members by this
+# share, up to so many times the plan; this much of the plan is left for after the rest.
 REST_STEPS, REST_PROGRESS, LONGEST_REST, AFTER_REST = 100, 0.01, 6, 0.5
 # Rounds of labels and means at the end, over candidates and over all clusters.
 SETTLE_ROUNDS, FULL_ROUNDS = 5, 2

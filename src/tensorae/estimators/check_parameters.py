@@ -17,7 +17,7 @@ from sklearn.utils import check_random_state
 from torch import Tensor, nn
 
 from tensorae.assignment import RULES, Rule
-from tensorae.deep.architectures import built_in
+from tensorae.deep.architectures import NARROW, built_in
 from tensorae.deep.schedule import TrainingOptions
 from tensorae.exceptions import InvalidInputError, InvalidParameterError, unknown_choice
 from tensorae.linear.problem import SolverOptions
@@ -45,6 +45,8 @@ SPREADS = ("auto", "shared", "own")
 OWN_ASSIGNMENTS = ("lloyd", "em")
 # Largest number of clusters that n_clusters="auto" looks at.
 MOST_CLUSTERS = 10
+# Learning rates where none is given: of small networks, and of others.
+NARROW_LR, LR = 5e-3, 2e-3
 DEEP_STARTS = ("linear", "manifold", "k-means++", "random")
 
 
@@ -98,7 +100,7 @@ def deep_options(
         n_init=_check_n_init(parameters["n_init"], init),
         max_epochs=check_integer_or_none("max_epochs", parameters["max_epochs"], low=1),
         batch_size=check_integer_or_none("batch_size", parameters["batch_size"], low=2),
-        lr=check_number("lr", parameters["lr"], low=0, low_allowed=False),
+        lr=_check_lr(parameters["lr"], rows.d),
         noise=check_number("noise", parameters["noise"], low=0),
         validation_fraction=_check_fraction(parameters["validation_fraction"]),
         tol=check_number("tol", parameters["tol"], low=0),
@@ -108,6 +110,13 @@ def deep_options(
     if rows.streamed:
         _check_streamed_deep(options)
     return options
+
+
+def _check_lr(lr: Any, d: int) -> float:
+    """Return the learning rate; where none is given, one for rows of d features."""
+    if lr is None:
+        return NARROW_LR if d <= NARROW else LR
+    return check_number("lr", lr, low=0, low_allowed=False)
 
 
 def _check_n_clusters(n_clusters: Any, rows: Rows) -> int:

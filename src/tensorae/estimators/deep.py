@@ -71,10 +71,15 @@ class TAE(BaseTAE):
         escape the penalty by a small encoder and a large decoder.
     assignment : {"lloyd", "projected", "constrained", "em"}, default="lloyd"
         How the assignments are updated; see ``LinearTAE``.
-    init : {"linear", "k-means++", "random"} or array-like of shape (k, d), default="linear"
-        Where the first labels come from: a linear model that is solved exactly (rows of more
-        than 50 features are reduced to main directions and averaged with near neighbours for
-        it), the nearest of drawn rows, or of given centres.
+    init : {"linear", "manifold", "k-means++", "random"} or array-like, default="linear"
+        Where the first labels come from. "linear": a linear model that is solved exactly (rows
+        of more than 50 features are reduced to main directions and averaged with near
+        neighbours for it). "manifold": the linear model of a neighbour embedding, see
+        :func:`tensorae.embed`, for images and for groups that are curved; it needs the extra
+        ``manifold`` and takes longer. "k-means++", "random": the nearest of drawn rows. An
+        array of shape (k, d): the nearest of these centres; one of shape (n,): the label of
+        each row, 0 to k-1, as it is. From labels, given or of "manifold", training begins
+        unchanged: assignments rest until the networks have learned their members.
     n_init : int or "auto", default="auto"
         Number of starts of that model, of which the best is kept.
     max_epochs : int or None, default=None
@@ -83,8 +88,9 @@ class TAE(BaseTAE):
     batch_size : int or None, default=None
         Samples per gradient step; None means 64. Batches are made even in size, so that they can
         be somewhat larger or smaller.
-    lr : float, default=2e-3
-        Learning rate of Adam; it falls to zero at the close.
+    lr : float or None, default=None
+        Learning rate of Adam; it falls to zero at the close. None means 2e-3, and 5e-3 for the
+        small networks of rows with up to 50 features.
     noise : float, default=0.0
         Standard deviation of fresh Gaussian noise on the inputs of each epoch, for ``denoise``.
     validation_fraction : float in [0, 1), default=0.0
@@ -168,7 +174,7 @@ class TAE(BaseTAE):
         n_init: int | str = "auto",
         max_epochs: int | None = None,
         batch_size: int | None = None,
-        lr: float = 2e-3,
+        lr: float | None = None,
         noise: float = 0.0,
         validation_fraction: float = 0.0,
         patience: int = 5,
@@ -228,7 +234,8 @@ class TAE(BaseTAE):
             A weight of two counts like a row that occurs twice.
         labels : array-like of shape (n,), optional
             The few labels that are known, -1 elsewhere. They seed the clusters, and cluster j
-            keeps the label j; they are not enforced.
+            keeps the label j; they are not enforced. Where all are known, they are the first
+            labels as they are, as labels in ``init``.
         checkpoint : path-like, optional
             File to keep the state of a long training in. If it is there, training goes on from
             it; at the end it is removed.
