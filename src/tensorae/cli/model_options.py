@@ -21,6 +21,7 @@ ModelName = StrEnum(
 )
 Assignment = StrEnum("Assignment", ["auto", "lloyd", "projected", "constrained", "em"])
 Spread = StrEnum("Spread", ["auto", "shared", "own"])
+Init = StrEnum("Init", ["linear", "manifold"])
 
 # What networks take where nothing is said: they leave nothing to the data.
 NETWORK_LATENT, NETWORK_PENALTY, NETWORK_ASSIGNMENT = 2, 0.1, "lloyd"
@@ -65,6 +66,14 @@ class ModelOptions:
         Assignment, typer.Option("--assignment", help="How samples find their cluster.")
     ] = Assignment.auto
     seed: Annotated[int, typer.Option("--seed", min=0, help="The same seed, the same fit.")] = 0
+    init: Annotated[
+        Init | None,
+        typer.Option(
+            "--init",
+            help="Where a network starts: manifold is for images and curved groups.",
+            show_default="linear",
+        ),
+    ] = None
     epochs: Annotated[
         int | None, typer.Option("--epochs", min=1, help="Most epochs of a network.")
     ] = None
@@ -117,7 +126,11 @@ class ModelOptions:
 
     def _refuse_what_goes_with_networks(self) -> None:
         """Refuse options of networks, and options of a linear model that contradict each other."""
-        for name, value in (("--epochs", self.epochs), ("--noise", self.noise)):
+        for name, value in (
+            ("--epochs", self.epochs),
+            ("--noise", self.noise),
+            ("--init", self.init),
+        ):
             _refuse(name, value, "goes with --model linear, mlp or conv only.")
         given = self.penalty not in (None, "auto")
         if given and self.spread is Spread.own:
@@ -160,6 +173,7 @@ class ModelOptions:
             latent_penalty=number_or_auto(self.penalty or str(NETWORK_PENALTY), "--penalty"),
             assignment=NETWORK_ASSIGNMENT if rule == "auto" else rule,
             architecture=self.model.value,
+            init="linear" if self.init is None else self.init.value,
             max_epochs=self.epochs,
             noise=self.noise or 0.0,
             input_shape=shape if self.model is ModelName.conv else None,

@@ -136,6 +136,8 @@ class MLPAutoencoder(_WithLinearPath):
     n_features, latent_dim : int
     width : int, optional
         Hidden units; where it is not given eight per feature, at least 64 and at most 256.
+    former : bool
+        Whether it is as in files of version 0.1: one hidden layer, of eight units per feature.
 
     Examples
     --------
@@ -146,11 +148,14 @@ class MLPAutoencoder(_WithLinearPath):
     torch.Size([3, 2])
     """
 
-    def __init__(self, n_features: int, latent_dim: int, width: int | None = None) -> None:
+    def __init__(
+        self, n_features: int, latent_dim: int, width: int | None = None, *, former: bool = False
+    ) -> None:
         if width is None:
-            units = max(MIN_WIDTH, UNITS_PER_FEATURE * n_features)
+            units = max(0 if former else MIN_WIDTH, UNITS_PER_FEATURE * n_features)
             width = max(latent_dim, min(MAX_WIDTH, units))
-        sizes = [n_features, width, width] if n_features <= NARROW else [n_features, width]
+        two = n_features <= NARROW and not former
+        sizes = [n_features, width, width] if two else [n_features, width]
         encoder, decoder = _layers([*sizes, latent_dim]), _layers([latent_dim, *sizes[::-1]])
         super().__init__(encoder, decoder, n_features, latent_dim)
 
@@ -225,13 +230,16 @@ class ConvAutoencoder(_WithLinearPath):
 
 
 def built_in(
-    name: object, input_shape: tuple[int, ...], latent_dim: int
+    name: object, input_shape: tuple[int, ...], latent_dim: int, *, former: bool = False
 ) -> Callable[[], nn.Module]:
-    """Return what makes built-in autoencoders for samples (d,); "conv" takes (c, height, width)."""
+    """Return what makes built-in autoencoders for samples (d,); "conv" takes (c, height, width).
+
+    ``former`` ones are as version 0.1 made them.
+    """
     if name == "linear":
         return lambda: LinearAutoencoder(math.prod(input_shape), latent_dim)
     if name == "mlp":
-        return lambda: MLPAutoencoder(math.prod(input_shape), latent_dim)
+        return lambda: MLPAutoencoder(math.prod(input_shape), latent_dim, former=former)
     if name != "conv":
         raise unknown_choice("architecture", name, ARCHITECTURES)
     if len(input_shape) != 3:

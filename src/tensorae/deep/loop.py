@@ -53,8 +53,8 @@ LEARNED = 0.97
 REST_STEPS, REST_PROGRESS, LONGEST_REST, AFTER_REST = 100, 0.01, 6, 0.5
 # Rounds of labels and means at the end, over candidates and over all clusters.
 SETTLE_ROUNDS, FULL_ROUNDS = 5, 2
-# Rise of the loss in them that is more than a network's noise.
-RISE = 1e-3
+# Share by which the loss may rise in them before centres go back.
+RISE = 0.05
 # More of the latter where they cost little.
 CHEAP_SCORES, CHEAP_ROUNDS = 20_000, 20
 # What a state has beside tensors, as it is in a ``state_dict``.

@@ -226,7 +226,9 @@ class Steps:
     def _noise_for_epoch(self, copies: Copies) -> _Noise | None:
         level = self.noise / (float(copies.modules[0].scale) * self.data.unit)
         if not level and self.data.target is None and len(copies.modules) > 1:
-            level = min(INPUT_NOISE, NOISE_PER_WIDTH * math.sqrt(self.data.rows.d / self.latent_dim))
+            level = min(
+                INPUT_NOISE, NOISE_PER_WIDTH * math.sqrt(self.data.rows.d / self.latent_dim)
+            )
         if not level:
             return None
         rows = self.data.rows

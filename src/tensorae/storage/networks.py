@@ -90,8 +90,11 @@ def _built_in_module(
 ) -> TensorizedAutoencoder:
     """Make k built-in autoencoders around the tensors of a file."""
     with torch.device("meta"):
-        factory = built_in(name, input_shape, latent_dim)
-        if len(state) != k * len(factory().state_dict()) + len(BUFFERS):
+        for former in (False, True):
+            factory = built_in(name, input_shape, latent_dim, former=former)
+            if len(state) == k * len(factory().state_dict()) + len(BUFFERS):
+                break
+        else:
             raise MisfitError(f"it does not hold the weights of {k} autoencoders")
         module = tensorize(factory, k, input_shape=input_shape)
     for key, wanted in module.state_dict().items():
