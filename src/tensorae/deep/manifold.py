@@ -75,7 +75,9 @@ def embedding(
     n_neighbors: int = NEIGHBORS,
 ) -> Tensor:
     """Place rows (n, d) in q dimensions, so that neighbours stay together: (n, q)."""
-    umap = import_optional("umap", extra=EXTRA)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # about a part of it that needs TensorFlow
+        umap = import_optional("umap", extra=EXTRA)
     n, seed = len(points), int(rng.randint(2**31 - 1))
     if n < FEWEST_ROWS:
         raise InvalidInputError(
