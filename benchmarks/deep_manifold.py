@@ -4,8 +4,8 @@
 
 Adjusted Rand index, classes for the score alone. The folder may hold fcps_chainlink and fcps_atom
 (.data.gz, .labels0.gz); without it they are left out. Finished fits are kept, so that a run that
-was cut off goes on; ``--any-code`` keeps those of other versions of the library. The first four sets
-of images were looked at while the start was made, the others were not.
+was cut off goes on; ``--any-code`` keeps those of other versions of the library. The first four
+sets of images were looked at while the start was made, the others were not.
 """
 
 # n samples, k clusters, d features, h latent

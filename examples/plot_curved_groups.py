@@ -4,8 +4,8 @@ Rings and moons: start from neighbours
 ======================================
 
 Curved groups have no plane of their own, so that a linear start cuts them into straight pieces.
-``init="manifold"`` starts from who is near whom (UMAP; the extra ``manifold``), and assignments rest
-until each network has learned its curve.
+``init="manifold"`` starts from who is near whom (UMAP; the extra ``manifold``), and assignments
+rest until each network has learned its curve.
 """
 
 import matplotlib.pyplot as plt

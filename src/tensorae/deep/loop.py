@@ -31,6 +31,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from tensorae.deep import rest
 from tensorae.deep.assignments import Assigner, Assignments, TrainingData
 from tensorae.deep.blending import Blend, fit_blend
 from tensorae.deep.cross_fit import Copies
@@ -38,6 +39,7 @@ from tensorae.deep.directions import principal_directions
 from tensorae.deep.history import Epoch, History, as_columns, from_columns
 from tensorae.deep.module import TensorizedAutoencoder
 from tensorae.deep.schedule import Schedule, TrainingOptions
+from tensorae.deep.settling import settled
 from tensorae.deep.start import Start
 from tensorae.deep.states import HARDENED, check_state
 from tensorae.deep.steps import DivergedError, Steps
@@ -46,17 +48,6 @@ __all__ = ["DeepLoop", "State", "run"]
 
 # Refreshes that change fewer labels than this share make the next pause twice as long.
 QUIET = 0.01
-# S rests until networks that did not see them are the cheapest ones for this share of the members.
-LEARNED = 0.97
-# Learning takes longer than planned while so many steps lower the cost of unseen members by this
-# share, up to so many times the plan; this much of the plan is left for after the rest.
-REST_STEPS, REST_PROGRESS, LONGEST_REST, AFTER_REST = 100, 0.01, 6, 0.5
-# Rounds of labels and means at the end, over candidates and over all clusters.
-SETTLE_ROUNDS, FULL_ROUNDS = 5, 2
-# Share by which the loss may rise in them before centres go back.
-RISE = 0.05
-# More of the latter where they cost little.
-CHEAP_SCORES, CHEAP_ROUNDS = 20_000, 20
 # What a state has beside tensors, as it is in a ``state_dict``.
 NUMBERS = (
     "step", "phase", "learned", "due", "pause", "without_progress", "resting", "rested", "ended_by",
@@ -199,7 +190,11 @@ class DeepLoop:
 
     def _learn(self, state: State) -> State:
         """One epoch, and a refresh of S where it is due and S no longer rests."""
-        began, number, last = time.perf_counter(), state.epoch + 1, self._learning_epochs(state)
+        began, number, last = (
+            time.perf_counter(),
+            state.epoch + 1,
+            rest.learning_epochs(self.schedule, state.rested, resting=state.resting),
+        )
         loss = self.steps.epoch(self._assigner(state.copies), state.assignments, self.options.lr)
         held_out, changed = math.nan, 0.0
         if number in (state.due, last):
@@ -209,7 +204,9 @@ class DeepLoop:
             if not state.resting:
                 state, held_out, changed = self._reassigned(state)
         state = self._compared(self._recorded(state, loss, held_out, changed, began), held_out)
-        patience = self._rest_patience if state.resting else self.options.patience
+        patience = self.options.patience
+        if state.resting:
+            patience = max(patience, rest.patience(self.schedule))
         if state.without_progress > patience:
             state = replace(state, ended_by="patience")
         if number == last or state.ended_by == "patience":
@@ -220,7 +217,7 @@ class DeepLoop:
         """Whether S still rests, and the held-out loss as it is."""
         now = state.assignments
         loss, own = self._assigner(state.copies).own_loss(now)
-        if own >= LEARNED:
+        if own >= rest.LEARNED:
             # What is measured from here on has labels of its own to compare with.
             best = replace(state.best, loss=math.inf)
             return replace(state, resting=False, without_progress=0, best=best), loss
@@ -240,28 +237,6 @@ class DeepLoop:
         more = state.pause if assignments.changed < QUIET else 0
         pause, due = state.pause + more, state.due + more
         return replace(state, assignments=assignments, pause=pause, due=due), held_out, changed
-
-    @property
-    def _rest_patience(self) -> int:
-        """Measurements without progress after which networks that S rests for learn no more."""
-        steps = self.schedule.refresh_every * self.schedule.steps_per_epoch
-        return max(self.options.patience, math.ceil(REST_STEPS / steps))
-
-    def _learning_epochs(self, state: State) -> int:
-        """Epochs of the first phase: those planned, and more where S rests."""
-        planned = self.schedule.learning_epochs
-        if not self.schedule.stretches:
-            return planned
-        if state.resting:
-            return LONGEST_REST * planned
-        return max(planned, state.rested + math.ceil(AFTER_REST * planned))
-
-    def _closing_epochs(self, state: State) -> int:
-        """Epochs of the close, as many times those planned as learning took."""
-        planned = self.schedule.closing_epochs
-        if not self.schedule.stretches or not state.rested:
-            return planned
-        return max(planned, math.ceil(planned * state.learned / self.schedule.learning_epochs))
 
     def _harden(self, state: State) -> State:
         """Leave the copies and soft assignments; that is now what an interrupt comes back to."""
@@ -285,7 +260,10 @@ class DeepLoop:
 
     def _close(self, state: State) -> State:
         """One epoch on all members."""
-        began, n_epochs = time.perf_counter(), self._closing_epochs(state)
+        began, n_epochs = (
+            time.perf_counter(),
+            rest.closing_epochs(self.schedule, state.rested, state.learned),
+        )
         assigner, done = self._assigner(state.copies), state.epoch - state.learned
         lr, held_out = self.options.lr * (1 - done / n_epochs), math.nan
         loss = self.steps.epoch(assigner, state.assignments, lr)
@@ -295,46 +273,10 @@ class DeepLoop:
         return replace(state, phase="close" if done + 1 < n_epochs else "settle")
 
     def _settle(self, state: State) -> State:
-        """Labels, then means, until no label changes: over candidates, then over all clusters."""
+        """Labels and means that agree, under the best networks."""
         _load(state.copies, state.best.networks)
-        assigner, now = self._assigner(state.copies), state.best.assignments
-        scores = self.data.rows.count * self.options.n_clusters
-        rounds = [(True, CHEAP_ROUNDS if scores <= CHEAP_SCORES else FULL_ROUNDS)]
-        if now.candidates is not None:
-            rounds.insert(0, (False, SETTLE_ROUNDS))
-        if self.options.n_clusters == 1:
-            assigner.measure(now)  # the units of codes follow the last labels
-            return replace(state, assignments=now, phase="done")
-        return replace(state, assignments=self._settled(assigner, now, rounds), phase="done")
-
-    def _settled(
-        self, assigner: Assigner, now: Assignments, rounds: list[tuple[bool, int]]
-    ) -> Assignments:
-        """Assignments after the rounds; centres go back to where the loss was lowest.
-
-        A network that follows a curve was trained about its centre, and a move of that is no
-        descent for it: a few samples that change can bring down all of a ring.
-        """
-        lowest, kept, found = math.inf, now, None
-        best_centers = assigner.copies.flat_centers()
-        for everyone, most in rounds:
-            for _ in range(most):
-                centers = assigner.copies.flat_centers()
-                found = assigner.refresh(now, settling=True, everyone=everyone)
-                now = found.assignments
-                if found.loss < lowest:
-                    lowest, kept, best_centers = found.loss, now, centers
-                if not now.changed:
-                    break
-        assert found is not None
-        if not self.data.rows.streamed:
-            if found.loss > lowest * (1 + RISE):
-                now = kept
-                assigner.copies.share("centers", best_centers)
-                assigner.measure(now)
-            elif now.changed:
-                assigner.measure(now)  # the units of codes follow the last labels
-        return now
+        now = settled(self._assigner(state.copies), state.best.assignments)
+        return replace(state, assignments=now, phase="done")
 
     # What they share ------------------------------------------------------------------------------
 
@@ -389,7 +331,7 @@ class DeepLoop:
             if self.data.held_out is None and (state.phase == "close" or alone):
                 best = _best(state.copies, state.assignments, state.epoch, best.loss)
             return replace(state, best=best)
-        enough = REST_PROGRESS if state.resting else self.options.tol
+        enough = rest.PROGRESS if state.resting else self.options.tol
         progress = held_out < best.loss * (1 - enough)
         if held_out < best.loss:
             best = _best(state.copies, state.assignments, state.epoch, held_out)
@@ -424,10 +366,16 @@ class DeepLoop:
     def _planned_epochs(self) -> int:
         return self.schedule.learning_epochs + self.schedule.closing_epochs
 
+    def _closing_epochs(self, state: State) -> int:
+        return rest.closing_epochs(self.schedule, state.rested, state.learned)
+
     def _n_epochs(self, state: State) -> int:
         """Epochs of the training, as far as is known; no fewer than were planned."""
         if state.phase == "close":
-            return max(self._planned_epochs, state.learned + self._closing_epochs(state))
+            return max(
+                self._planned_epochs,
+                state.learned + rest.closing_epochs(self.schedule, state.rested, state.learned),
+            )
         return max(self._planned_epochs, state.epoch + 1)
 
 

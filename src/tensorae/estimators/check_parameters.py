@@ -19,13 +19,12 @@ from torch import Tensor, nn
 from tensorae.assignment import RULES, Rule
 from tensorae.deep.architectures import NARROW, built_in
 from tensorae.deep.schedule import TrainingOptions
+from tensorae.estimators.check_start import check_init
 from tensorae.exceptions import InvalidInputError, InvalidParameterError, unknown_choice
 from tensorae.linear.problem import SolverOptions
 from tensorae.linear.wishes import Wishes
 from tensorae.rows import Rows
-from tensorae.rows.arrays import refuse_masked
 from tensorae.rows.processes import Processes
-from tensorae.rows.rows import ACCURATE
 
 __all__ = [
     "check_auto",
@@ -58,7 +57,7 @@ def linear_wishes(parameters: dict[str, Any], rows: Rows) -> Wishes:
             "init gives centres or labels of clusters, but n_clusters leaves their number open; "
             "give n_clusters as a number, or the name of a start."
         )
-    init = _check_init(parameters["init"], LINEAR_STARTS, (sizes[-1], rows.d), rows.device)
+    init = check_init(parameters["init"], LINEAR_STARTS, (sizes[-1], rows.d), rows.device)
     penalty = check_penalty(parameters["latent_penalty"])
     latent_dim = _check_latent_dim_or_auto(parameters["latent_dim"], rows.d)
     assignment = parameters["assignment"]
@@ -89,7 +88,7 @@ def deep_options(
     """Check the parameters of ``TAE`` for its data, samples of ``input_shape``."""
     k = _check_n_clusters(parameters["n_clusters"], rows)
     h = _check_latent_dim(parameters["latent_dim"], rows.d)
-    init = _check_init(parameters["init"], DEEP_STARTS, (k, rows.d), rows.device)
+    init = check_init(parameters["init"], DEEP_STARTS, (k, rows.d), rows.device)
     options = TrainingOptions(
         factory=_check_architecture(parameters["architecture"], input_shape, h),
         n_clusters=k,
@@ -235,69 +234,6 @@ def check_auto(name: str, value: str, otherwise: str) -> None:
     quoted = value.replace(".", "", 1).isdigit()
     remedy = "give a number, without quotes." if quoted else "did you mean 'auto'?"
     raise InvalidParameterError(f'{name} must be {otherwise} or "auto", got {value!r}; {remedy}')
-
-
-def _check_init(
-    init: Any, names: tuple[str, ...], shape: tuple[int, int], device: torch.device
-) -> str | Tensor:
-    """Return the name of a start, centres of ``shape`` (k, d), or first labels (n,).
-
-    Centres have two dimensions and labels have one, so that neither can be taken for the other.
-    """
-    if isinstance(init, str):
-        if init not in names:
-            raise unknown_choice("init", init, names)
-        return init
-    refuse_masked(init, "init")
-    try:
-        given = init.detach() if isinstance(init, Tensor) else np.asarray(init)
-        if given.dtype in (np.dtype(complex), torch.complex64, torch.complex128):
-            raise TypeError("complex")
-        values = torch.as_tensor(
-            given if isinstance(given, Tensor) else given.astype(float), dtype=ACCURATE
-        ).to(device)
-    except (ValueError, TypeError, NotImplementedError):
-        raise InvalidInputError(
-            f"init must be a name, numbers of shape (n_clusters, n_features) = {shape}, or a whole "
-            f"number for each row, got {type(init).__name__} with other entries; give one centre "
-            "per cluster, or one label per row."
-        ) from None
-    if values.ndim == 1 and len(values):
-        return _check_label_values(values, shape[0])
-    if tuple(values.shape) != shape:
-        raise InvalidInputError(
-            f"init must hold n_clusters x n_features = {shape} numbers, or one label for each row "
-            f"in one dimension, got shape {tuple(values.shape)}; give one centre per cluster, or "
-            "labels by .ravel()."
-        )
-    if not bool(torch.isfinite(values).all()):
-        raise InvalidInputError("init contains NaN or infinity; give finite centres.")
-    return values
-
-
-def _check_label_values(values: Tensor, k: int) -> Tensor:
-    """Return first labels (n,), whole numbers that name every cluster; -1 is not one of them."""
-    if not bool((values == values.round()).all()):
-        raise InvalidInputError(
-            "init has one dimension, so that it must be a label for each row, a whole number, got "
-            "fractions or NaN; give labels, or centres of shape (n_clusters, n_features)."
-        )
-    low, high = int(values.min()), int(values.max())
-    if low < 0 or high >= k:
-        raise InvalidInputError(
-            f"labels in init must lie between 0 and n_clusters-1={k - 1}, got values from {low} to "
-            f"{high}; renumber them, or give what is known of them to fit(X, labels=...), with -1 "
-            "for unknown."
-        )
-    labels = values.to(torch.int64)
-    missing = (torch.bincount(labels, minlength=k) == 0).nonzero()[:, 0].tolist()
-    if missing:
-        raise InvalidInputError(
-            f"labels in init must name all of n_clusters={k} clusters, got none for "
-            f"{', '.join(map(str, missing[:5]))}; lower n_clusters, or give them to "
-            "fit(X, labels=...), which seeds the others."
-        )
-    return labels
 
 
 def _check_rule(name: Any) -> Rule:

@@ -5,6 +5,7 @@ Shapes: n samples, k clusters, d features, h latent, m rows of a chunk.
 
 from __future__ import annotations
 
+import logging
 import warnings
 from os import PathLike
 from typing import Any, Self
@@ -15,6 +16,7 @@ from sklearn.exceptions import ConvergenceWarning
 from torch import Tensor
 
 from tensorae._torch import own_settings
+from tensorae.deep.architectures import NARROW
 from tensorae.deep.blending import Blend
 from tensorae.deep.cross_fit import chunk_rows
 from tensorae.deep.history import Announcer, all_of, as_columns
@@ -41,6 +43,8 @@ from tensorae.rows.arrays import as_rows, sample_shape, with_channels
 from tensorae.storage import register
 
 __all__ = ["TAE"]
+
+logger = logging.getLogger(__name__)
 
 
 @register
@@ -250,6 +254,7 @@ class TAE(BaseTAE):
         rows = self._check_rows(X, reset=True)
         shape, images = self._checked_shapes(X, rows.d)
         options = deep_options(self.get_params(deep=False), rows, shape)
+        self._recommend_start(rows.d, options)
         rng = check_seed(self.random_state, rows.processes)
         target = kept = None
         if sample_weight is not None:
@@ -412,6 +417,15 @@ class TAE(BaseTAE):
             noise_variance=self._noise_variance,
             chunk_rows=chunk_rows(rows.d),
         )
+
+    @staticmethod
+    def _recommend_start(d: int, options: TrainingOptions) -> None:
+        # Not taken by itself: a seed should not mean one thing here and another elsewhere.
+        if d > NARROW and options.n_clusters > 1 and options.init == "linear":
+            logger.info(
+                'X has %d features; for images init="manifold" starts from neighbourhoods (extra '
+                "manifold), which takes longer and often ends at better clusters.", d,
+            )  # fmt: skip
 
     def _warn_if_needed(self, problem: str) -> None:
         if problem:
