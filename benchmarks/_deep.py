@@ -31,8 +31,8 @@ import tensorae
 from tensorae.datasets import load_digits, load_mnist
 from tensorae.deep import training
 from tensorae.deep.architectures import built_in
+from tensorae.deep.directions import principal_directions
 from tensorae.deep.schedule import Schedule
-from tensorae.deep.start import principal_directions
 
 Array = np.ndarray
 

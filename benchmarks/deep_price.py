@@ -41,8 +41,8 @@ from torch import Tensor
 from tensorae import TAE, tensorize
 from tensorae.datasets import load_mnist
 from tensorae.deep.architectures import built_in
+from tensorae.deep.directions import principal_directions
 from tensorae.deep.module import TensorizedAutoencoder
-from tensorae.deep.start import principal_directions
 
 Array = np.ndarray
 

@@ -13,6 +13,7 @@ if TYPE_CHECKING:
     from tensorae.deep.module import tensorize
     from tensorae.estimators.choice import Choice, choose
     from tensorae.estimators.deep import TAE
+    from tensorae.estimators.embedding import embed
     from tensorae.estimators.imputer import ImputerTAE
     from tensorae.estimators.linear import LinearTAE
     from tensorae.estimators.outliers import OutlierTAE
@@ -28,6 +29,7 @@ __all__ = [
     "OutlierTAE",
     "__version__",
     "choose",
+    "embed",
     "load",
     "tensorize",
 ]
@@ -40,6 +42,7 @@ _HOMES = {
     "OutlierTAE": "tensorae.estimators.outliers",
     "TAE": "tensorae.estimators.deep",
     "choose": "tensorae.estimators.choice",
+    "embed": "tensorae.estimators.embedding",
     "load": "tensorae.storage",
     "tensorize": "tensorae.deep.module",
 }

@@ -1,6 +1,7 @@
 """What ``fit`` takes from a table, what it says about the rest, and what it refuses."""
 
 import json
+import sys
 
 import numpy as np
 import pandas as pd
@@ -225,6 +226,14 @@ def test_options_reach_the_model(fitted, birds_csv):
     assert (model.architecture, model.device) == ("linear", "cpu")
 
 
+def test_a_start_that_needs_a_package_says_so(run, birds_csv, tmp_path, monkeypatch):
+    monkeypatch.setitem(sys.modules, "umap", None)
+    network = ("--model", "mlp", "-l", 1, "--init", "manifold", "-o", tmp_path / "m.tae")
+    outcome = run("fit", birds_csv, "-k", 3, *network)
+    assert outcome.code != 0
+    assert "tensorae[manifold]" in outcome.err
+
+
 def test_a_network_for_images_learns_their_shape(fitted, tmp_path, rng):
     np.save(tmp_path / "images.npy", rng.rand(40, 8, 8).astype(np.float32))
     np.save(tmp_path / "flat.npy", rng.rand(40, 64))
@@ -250,6 +259,8 @@ def test_networks_can_share_layers_and_be_drawn_from(fitted, birds_csv):
         ("--sharing", "layers"),
         ("--model", "mlp", "--sharing", "all"),
         ("--noise", "0.1"),
+        ("--init", "manifold"),
+        ("--model", "mlp", "--init", "zzz"),
         ("--shape", "2x2"),
         ("--model", "mlp", "--shape", "2x2"),
         ("--model", "conv", "--shape", "2by2"),

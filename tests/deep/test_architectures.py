@@ -139,7 +139,9 @@ def test_outputs_are_not_squashed():
         assert large.min() < -100, name
 
 
-@pytest.mark.parametrize(("d", "h", "width"), [(4, 2, 32), (1, 1, 8), (784, 10, 256), (2, 20, 20)])
+@pytest.mark.parametrize(
+    ("d", "h", "width"), [(4, 2, 64), (20, 2, 160), (784, 10, 256), (2, 80, 80)]
+)
 def test_the_hidden_layer_adapts_to_the_data(d, h, width):
     autoencoder = MLPAutoencoder(d, h)
     assert autoencoder.encoder[0].out_features == width

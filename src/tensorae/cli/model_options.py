@@ -23,6 +23,7 @@ ModelName = StrEnum(
 Assignment = StrEnum("Assignment", ["auto", "lloyd", "projected", "constrained", "em"])
 Spread = StrEnum("Spread", ["auto", "shared", "own"])
 Sharing = StrEnum("Sharing", ["none", "layers"])
+Init = StrEnum("Init", ["linear", "manifold"])
 
 # What networks take where nothing is said: they leave nothing to the data.
 NETWORK_LATENT, NETWORK_PENALTY, NETWORK_ASSIGNMENT = 2, 0.1, "lloyd"
@@ -70,6 +71,14 @@ class ModelOptions:
     sharing: Annotated[
         Sharing | None,
         typer.Option("--sharing", help="Layers of networks that all clusters have in common."),
+    ] = None
+    init: Annotated[
+        Init | None,
+        typer.Option(
+            "--init",
+            help="Where a network starts: manifold is for images and curved groups.",
+            show_default="linear",
+        ),
     ] = None
     epochs: Annotated[
         int | None, typer.Option("--epochs", min=1, help="Most epochs of a network.")
@@ -123,7 +132,12 @@ class ModelOptions:
 
     def _refuse_what_goes_with_networks(self) -> None:
         """Refuse options of networks, and options of a linear model that contradict each other."""
-        given = {"--epochs": self.epochs, "--noise": self.noise, "--sharing": self.sharing}
+        given = {
+            "--epochs": self.epochs,
+            "--noise": self.noise,
+            "--sharing": self.sharing,
+            "--init": self.init,
+        }
         for name, value in given.items():
             _refuse(name, value, "goes with --model linear, mlp, conv or vae only.")
         penalised = self.penalty not in (None, "auto")
@@ -168,6 +182,7 @@ class ModelOptions:
             assignment=NETWORK_ASSIGNMENT if rule == "auto" else rule,
             architecture=self.model.value,
             sharing=(self.sharing or Sharing.none).value,
+            init="linear" if self.init is None else self.init.value,
             max_epochs=self.epochs,
             noise=self.noise or 0.0,
             input_shape=shape if self.model is ModelName.conv else None,

@@ -12,6 +12,7 @@ Shapes: n samples, d features, h latent, c channels.
 
 from __future__ import annotations
 
+import itertools
 import math
 from collections.abc import Callable
 
@@ -34,6 +35,9 @@ UNITS_PER_FEATURE = 8
 MAX_WIDTH = 256
 # A direction of the start that is hardly above the noise gets this share of it.
 SMALLEST_SIGNAL = 0.01
+# Rows of up to so many features have two hidden layers a side, of so many units at least: what is
+# short can be curved strongly, as rings are, and small layers take no time to speak of.
+NARROW, MIN_WIDTH = 50, 64
 # Channels of the two convolutions; each halves the image.
 CHANNELS = (8, 16)
 ARCHITECTURES = ("linear", "mlp", "conv", "vae")
@@ -123,13 +127,15 @@ class _WithLinearPath(nn.Module):
 
 
 class MLPAutoencoder(_WithLinearPath):
-    """One hidden layer of rectified units on each side, beside a linear path.
+    """Rectified units on each side, beside a linear path: one hidden layer, or two for short rows.
 
     Parameters
     ----------
     n_features, latent_dim : int
     width : int, optional
-        Hidden units; eight per feature, at most 256, where it is not given.
+        Hidden units; where it is not given eight per feature, at least 64 and at most 256.
+    former : bool
+        Whether it is as in files of version 0.1: one hidden layer, of eight units per feature.
 
     Examples
     --------
@@ -140,20 +146,20 @@ class MLPAutoencoder(_WithLinearPath):
     torch.Size([3, 2])
     """
 
-    def __init__(self, n_features: int, latent_dim: int, width: int | None = None) -> None:
+    def __init__(
+        self, n_features: int, latent_dim: int, width: int | None = None, *, former: bool = False
+    ) -> None:
         if width is None:
-            width = max(latent_dim, min(MAX_WIDTH, UNITS_PER_FEATURE * n_features))
-        encoder = nn.Sequential(
-            nn.Linear(n_features, width), nn.ReLU(), nn.Linear(width, latent_dim)
-        )
-        decoder = nn.Sequential(
-            nn.Linear(latent_dim, width), nn.ReLU(), nn.Linear(width, n_features)
-        )
+            units = max(0 if former else MIN_WIDTH, UNITS_PER_FEATURE * n_features)
+            width = max(latent_dim, min(MAX_WIDTH, units))
+        two = n_features <= NARROW and not former
+        sizes = [n_features, width, width] if two else [n_features, width]
+        encoder, decoder = _layers([*sizes, latent_dim]), _layers([latent_dim, *sizes[::-1]])
         super().__init__(encoder, decoder, n_features, latent_dim)
 
     def shared_parts(self) -> list[str]:
         """Name the layers next to the data."""
-        return ["encoder.0", "decoder.2"]
+        return ["encoder.0", f"decoder.{len(self.decoder) - 1}"]
 
 
 class VariationalAutoencoder(MLPAutoencoder):
@@ -208,6 +214,14 @@ class VariationalAutoencoder(MLPAutoencoder):
             self.encoder_path.copy_(components * (signal.sqrt() / along)[:, None])
             self.decoder_path.copy_(components * signal.sqrt()[:, None])
             self.spread.bias.copy_((noise_variance / along).log())
+
+
+def _layers(sizes: list[int]) -> nn.Sequential:
+    """Linear layers from size to size, rectified in between."""
+    parts: list[nn.Module] = []
+    for before, after in itertools.pairwise(sizes):
+        parts += [nn.Linear(before, after), nn.ReLU()]
+    return nn.Sequential(*parts[:-1])
 
 
 class _Crop(nn.Module):
@@ -276,13 +290,16 @@ class ConvAutoencoder(_WithLinearPath):
 
 
 def built_in(
-    name: object, input_shape: tuple[int, ...], latent_dim: int
+    name: object, input_shape: tuple[int, ...], latent_dim: int, *, former: bool = False
 ) -> Callable[[], nn.Module]:
-    """Return what makes built-in autoencoders for samples (d,); "conv" takes (c, height, width)."""
+    """Return what makes built-in autoencoders for samples (d,); "conv" takes (c, height, width).
+
+    ``former`` ones are as version 0.1 made them.
+    """
     if name == "linear":
         return lambda: LinearAutoencoder(math.prod(input_shape), latent_dim)
     if name == "mlp":
-        return lambda: MLPAutoencoder(math.prod(input_shape), latent_dim)
+        return lambda: MLPAutoencoder(math.prod(input_shape), latent_dim, former=former)
     if name == "vae":
         return lambda: VariationalAutoencoder(math.prod(input_shape), latent_dim)
     if name != "conv":

@@ -17,8 +17,9 @@ from torch import Tensor, nn
 
 from tensorae.assignment import AssignmentContext
 from tensorae.deep.cross_fit import OWN_SUMS, Copies
+from tensorae.deep.directions import principal_directions
 from tensorae.deep.schedule import TrainingOptions
-from tensorae.deep.start import Start, principal_directions
+from tensorae.deep.start import Start
 from tensorae.rows import Rows
 
 __all__ = ["Assigner", "Assignments", "Members", "TrainingData"]
@@ -189,6 +190,24 @@ class Assigner:
             own += self.copies.own_sums(parts, candidates, now.labels[place], weights)
         self.data.rows.add_up(own)
         self.copies.measure(own, self.options)
+
+    def own_loss(self, now: Assignments) -> tuple[float, float]:
+        """Mean cost of rows in memory as they are assigned, and the share that is cheapest so.
+
+        Units of codes follow.
+        """
+        x, place = self.data.rows.data, slice(0, self.data.rows.n)
+        weights = self.data.weights_of(place, x)
+        candidates = self._candidates(now, place, everyone=False)
+        parts = self.copies.parts(x, candidates)
+        self.copies.measure(
+            self.copies.own_sums(parts, candidates, now.labels, weights), self.options
+        )
+        costs, own = self.copies.costs(parts, candidates), candidates == now.labels[:, None]
+        cheapest = costs.min(1)
+        agrees = own.gather(1, cheapest.indices[:, None])[:, 0].float()
+        loss = self._mean((costs * own).sum(1)) * self.data.unit**2
+        return loss, self._mean(agrees)
 
     def hardened(self, now: Assignments) -> Assignments:
         """Leave soft assignments whose optimum is hard (Theorem 2.2, i)."""

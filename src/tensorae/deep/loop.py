@@ -1,11 +1,14 @@
-"""The one loop of the deep model: learn, harden, close, settle.
+"""The one loop of the deep model: learn (S rests at first), harden, close, settle.
 
 Once assignments S and centres C are fixed the loss decouples: autoencoder j sees its own samples
 only. So an epoch costs that of one autoencoder over the data, whatever k is. What comes on top
 are the refreshes of S, forward passes over the nearest candidates:
 
     learn   copies train on a fold each, with noise on their inputs; every few epochs all rows are
-            scored by the copies that did not see them, and S, C and the units of codes follow
+            scored by the copies that did not see them, and S, C and the units of codes follow.
+            At first S rests where the start knows more than the linear model: until networks
+            have learned their members, by the cost of those that they did not see, they would
+            trade what it knows for straight pieces
     harden  the best networks so far; the first copy goes on alone, S becomes hard
     close   epochs on all members, S fixed, the learning rate falling to zero
     settle  S and C agree: labels, then means, until no label changes
@@ -28,13 +31,16 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from tensorae.deep import rest
 from tensorae.deep.assignments import Assigner, Assignments, TrainingData
 from tensorae.deep.blending import Blend, fit_blend
 from tensorae.deep.cross_fit import Copies
+from tensorae.deep.directions import principal_directions
 from tensorae.deep.history import Epoch, History, as_columns, from_columns
 from tensorae.deep.module import TensorizedAutoencoder
 from tensorae.deep.schedule import Schedule, TrainingOptions
-from tensorae.deep.start import Start, principal_directions
+from tensorae.deep.settling import settled
+from tensorae.deep.start import Start
 from tensorae.deep.states import HARDENED, check_state
 from tensorae.deep.steps import DivergedError, Steps
 from tensorae.deep.variational import gaussian_start
@@ -43,12 +49,11 @@ __all__ = ["DeepLoop", "State", "run"]
 
 # Refreshes that change fewer labels than this share make the next pause twice as long.
 QUIET = 0.01
-# Rounds of labels and means at the end, over candidates and over all clusters.
-SETTLE_ROUNDS, FULL_ROUNDS = 5, 2
-# More of the latter where they cost little.
-CHEAP_SCORES, CHEAP_ROUNDS = 20_000, 20
 # What a state has beside tensors, as it is in a ``state_dict``.
-NUMBERS = ("step", "phase", "learned", "due", "pause", "without_progress", "ended_by", "problem")
+NUMBERS = (
+    "step", "phase", "learned", "due", "pause", "without_progress", "resting", "rested", "ended_by",
+    "problem",
+)  # fmt: skip
 
 
 @dataclass(frozen=True, eq=False)
@@ -76,6 +81,8 @@ class State:
     step: int = 0  # steps done, epochs and others
     learned: int = 0  # epochs of the first phase, once it is over
     without_progress: int = 0  # measurements of the held-out loss since it last fell
+    resting: bool = False  # whether S waits for the networks to learn their members
+    rested: int = 0  # epochs that it did
     history: History = ()
     blend: Blend | None = None  # how far to trust outputs, where the model is for de-noising
     ended_by: str = "budget"  # or "patience", "callback", "interrupt", "divergence"
@@ -138,6 +145,7 @@ class DeepLoop:
             assignments = assigner.first(start)
             self._start_networks(copies, assignments)
         every = self.schedule.refresh_every
+        resting = start is not None and start.trusted and self.options.n_clusters > 1
         return State(
             copies,
             self.steps.optimizers,
@@ -147,6 +155,7 @@ class DeepLoop:
             phase="learn" if self.schedule.learning_epochs else "harden",
             due=every,
             pause=every,
+            resting=resting,
         )
 
     def step(self, state: State) -> State:
@@ -181,28 +190,54 @@ class DeepLoop:
     # The phases -----------------------------------------------------------------------------------
 
     def _learn(self, state: State) -> State:
-        """One epoch, and a refresh of S where it is due."""
-        began, number = time.perf_counter(), state.epoch + 1
-        assigner = self._assigner(state.copies)
-        loss = self.steps.epoch(assigner, state.assignments, self.options.lr)
-        assignments, held_out, refreshed = state.assignments, math.nan, False
-        last = self.schedule.learning_epochs
+        """One epoch, and a refresh of S where it is due and S no longer rests."""
+        began, number, last = (
+            time.perf_counter(),
+            state.epoch + 1,
+            rest.learning_epochs(self.schedule, state.rested, resting=state.resting),
+        )
+        loss = self.steps.epoch(self._assigner(state.copies), state.assignments, self.options.lr)
+        held_out, changed = math.nan, 0.0
         if number in (state.due, last):
-            refreshed = self.options.n_clusters > 1 or state.copies.modules[0].variational
-            if refreshed:
-                assignments, held_out = self._refreshed(state.copies, assignments)
-            if self.data.held_out is not None:
-                held_out = assigner.held_out_loss()
-            pause = state.pause * (2 if assignments.changed < QUIET else 1)
-            state = replace(state, assignments=assignments, pause=pause, due=number + pause)
-        changed = assignments.changed if refreshed else 0.0
-        state = self._recorded(state, loss, held_out, changed, began)
-        state = self._compared(state, held_out)
-        if state.without_progress > self.options.patience:
+            state = replace(state, due=number + state.pause)
+            if state.resting:
+                state, held_out = self._rested(state)
+            if not state.resting:
+                state, held_out, changed = self._reassigned(state)
+        state = self._compared(self._recorded(state, loss, held_out, changed, began), held_out)
+        patience = self.options.patience
+        if state.resting:
+            patience = max(patience, rest.patience(self.schedule))
+        if state.without_progress > patience:
             state = replace(state, ended_by="patience")
         if number == last or state.ended_by == "patience":
             state = replace(state, phase="harden")
         return state
+
+    def _rested(self, state: State) -> tuple[State, float]:
+        """Whether S still rests, and the held-out loss as it is."""
+        now = state.assignments
+        loss, own = self._assigner(state.copies).own_loss(now)
+        if own >= rest.LEARNED:
+            # What is measured from here on has labels of its own to compare with.
+            best = replace(state.best, loss=math.inf)
+            return replace(state, resting=False, without_progress=0, best=best), loss
+        if self.data.held_out is not None:
+            loss = self._assigner(state.copies).held_out_loss()
+        return replace(state, rested=state.epoch + 1), loss
+
+    def _reassigned(self, state: State) -> tuple[State, float, float]:
+        """A refresh of S: the held-out loss, and the share of the labels that changed."""
+        held_out, changed, assignments = math.nan, 0.0, state.assignments
+        if self.options.n_clusters > 1 or state.copies.modules[0].variational:
+            assignments, held_out = self._refreshed(state.copies, assignments)
+            changed = assignments.changed
+        if self.data.held_out is not None:
+            held_out = self._assigner(state.copies).held_out_loss()
+        # Where hardly a label changes, the next refresh can wait.
+        more = state.pause if assignments.changed < QUIET else 0
+        pause, due = state.pause + more, state.due + more
+        return replace(state, assignments=assignments, pause=pause, due=due), held_out, changed
 
     def _harden(self, state: State) -> State:
         """Leave the copies and soft assignments; that is now what an interrupt comes back to."""
@@ -226,7 +261,10 @@ class DeepLoop:
 
     def _close(self, state: State) -> State:
         """One epoch on all members."""
-        began, n_epochs = time.perf_counter(), self.schedule.closing_epochs
+        began, n_epochs = (
+            time.perf_counter(),
+            rest.closing_epochs(self.schedule, state.rested, state.learned),
+        )
         assigner, done = self._assigner(state.copies), state.epoch - state.learned
         lr, held_out = self.options.lr * (1 - done / n_epochs), math.nan
         loss = self.steps.epoch(assigner, state.assignments, lr)
@@ -236,22 +274,9 @@ class DeepLoop:
         return replace(state, phase="close" if done + 1 < n_epochs else "settle")
 
     def _settle(self, state: State) -> State:
-        """Labels, then means, until no label changes: over candidates, then over all clusters."""
+        """Labels and means that agree, under the best networks."""
         _load(state.copies, state.best.networks)
-        assigner, now = self._assigner(state.copies), state.best.assignments
-        scores = self.data.rows.count * self.options.n_clusters
-        rounds = [(True, CHEAP_ROUNDS if scores <= CHEAP_SCORES else FULL_ROUNDS)]
-        if now.candidates is not None:
-            rounds.insert(0, (False, SETTLE_ROUNDS))
-        unsettled = self.options.n_clusters == 1
-        for everyone, most in rounds if not unsettled else ():
-            for _ in range(most):
-                now = assigner.refresh(now, settling=True, everyone=everyone).assignments
-                unsettled = now.changed > 0 and not self.data.rows.streamed
-                if not now.changed:
-                    break
-        if unsettled:  # the units of codes follow the last labels
-            assigner.measure(now)
+        now = settled(self._assigner(state.copies), state.best.assignments)
         return replace(state, assignments=now, phase="done")
 
     # What they share ------------------------------------------------------------------------------
@@ -293,7 +318,7 @@ class DeepLoop:
         sizes = self._assigner(state.copies).sizes(state.assignments.labels)
         epoch = Epoch(
             epoch=state.epoch + 1,
-            n_epochs=self._n_epochs,
+            n_epochs=self._n_epochs(state),
             phase=state.phase,
             loss=loss,
             held_out_loss=held_out,
@@ -313,7 +338,8 @@ class DeepLoop:
             if self.data.held_out is None and (state.phase == "close" or alone):
                 best = _best(state.copies, state.assignments, state.epoch, best.loss)
             return replace(state, best=best)
-        progress = held_out < best.loss * (1 - self.options.tol)
+        enough = rest.PROGRESS if state.resting else self.options.tol
+        progress = held_out < best.loss * (1 - enough)
         if held_out < best.loss:
             best = _best(state.copies, state.assignments, state.epoch, held_out)
         without = 0 if progress else state.without_progress + 1
@@ -338,14 +364,26 @@ class DeepLoop:
             generator=self.generator,
             assignments=Assignments(**kept["assignments"]),
             best=Best(**{**best, "assignments": Assignments(**best["assignments"])}),
-            history=from_columns(kept["history"], self._n_epochs, copies.modules[0]),
+            history=from_columns(kept["history"], self._planned_epochs, copies.modules[0]),
             blend=None if blend is None else Blend.from_state_dict(blend),
             **{name: kept[name] for name in NUMBERS},
         )
 
     @property
-    def _n_epochs(self) -> int:
+    def _planned_epochs(self) -> int:
         return self.schedule.learning_epochs + self.schedule.closing_epochs
+
+    def _closing_epochs(self, state: State) -> int:
+        return rest.closing_epochs(self.schedule, state.rested, state.learned)
+
+    def _n_epochs(self, state: State) -> int:
+        """Epochs of the training, as far as is known; no fewer than were planned."""
+        if state.phase == "close":
+            return max(
+                self._planned_epochs,
+                state.learned + rest.closing_epochs(self.schedule, state.rested, state.learned),
+            )
+        return max(self._planned_epochs, state.epoch + 1)
 
 
 def run(loop: DeepLoop, state: State, observe: Callable[[State], bool | None]) -> State:

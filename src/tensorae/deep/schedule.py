@@ -67,6 +67,8 @@ class Schedule:
     learning_epochs: int  # with refreshes of the assignments
     closing_epochs: int  # after them, on fixed assignments, the learning rate falling to zero
     refresh_every: int  # epochs between refreshes at first; doubles when hardly a label changes
+    steps_per_epoch: int = 1  # of each network while labels are learned
+    stretches: bool = False  # whether learning may take longer than planned
 
     @classmethod
     def plan(
@@ -85,7 +87,7 @@ class Schedule:
         refresh_every = max(REFRESH_EPOCHS, math.ceil(REFRESH_STEPS / steps))
         if max_epochs is not None:
             closing = min(max_epochs - 1, max(1, round(CLOSING_SHARE * max_epochs)))
-            return cls(size, max_epochs - closing, closing, refresh_every)
+            return cls(size, max_epochs - closing, closing, refresh_every, steps)
         samples = (n / (n_clusters * n_copies), n / n_clusters)
         learning, closing = (
             min(most, max(least, math.ceil(each * count)))
@@ -98,6 +100,8 @@ class Schedule:
             learning_epochs=max(MIN_LEARNING_EPOCHS, math.ceil(learning / steps)),
             closing_epochs=max(MIN_CLOSING_EPOCHS, math.ceil(closing / closing_steps)),
             refresh_every=refresh_every,
+            steps_per_epoch=steps,
+            stretches=True,
         )
 
     @classmethod

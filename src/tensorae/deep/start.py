@@ -18,13 +18,15 @@ from torch import Tensor
 
 from tensorae._torch import Chance
 from tensorae.assignment import RULES
+from tensorae.deep.directions import main_parts, nearest
+from tensorae.deep.manifold import manifold_labels
 from tensorae.deep.schedule import TrainingOptions
 from tensorae.linear.problem import SolverOptions
-from tensorae.linear.search import solve
+from tensorae.linear.search import is_start, model_of, solve
 from tensorae.linear.starts import k_means_plus_plus, random_rows
 from tensorae.rows import Rows
 
-__all__ = ["Start", "first_labels", "principal_directions"]
+__all__ = ["Start", "first_labels"]
 
 # Rows with more features than the first number are reduced to the second, and smoothed. Of 10, 15,
 # 20, 30 and 50 directions 20 gives labels that agree best between seeds.
@@ -36,14 +38,8 @@ NEIGHBOR_SHARE = 1 / 40
 MAX_NEIGHBORS = 10
 # Neighbours are looked for among a sample of this many rows, so that time grows with n only.
 REFERENCE_ROWS = 10_000
-# Distances held at a time.
-DISTANCE_ENTRIES = 10_000_000
 # The linear model needs a penalty above zero.
 SMALLEST_PENALTY = 0.01
-# Up to this size a decomposition is exact, above it is randomised.
-EXACT_SIZE = 128
-# The same for the data as a whole, which is decomposed once.
-EXACT_FEATURES = 1024
 MAX_ITER, TOL = 300, 1e-6
 SEED_STARTS = 10
 # Searches for the start of wide rows, of which the one with the lowest loss counts; large data
@@ -57,6 +53,7 @@ class Start:
 
     labels: Tensor  # (n,)
     costs: Tensor  # (n, k) under the model of the start; they say which clusters are candidates
+    trusted: bool = False  # whether labels know more than networks that are still linear
 
 
 def first_labels(
@@ -70,8 +67,13 @@ def first_labels(
     """Find first labels for rows x (n, d) with weights (n,).
 
     ``options.init``, where it is centres, is in the coordinates of x. Labels (n,) that are known,
-    -1 elsewhere, seed a linear start.
+    -1 elsewhere, seed a linear start; where all are known they are the first labels themselves.
     """
+    if known_labels is not None and is_start(known_labels, options.n_clusters):
+        return _given_labels(x, weights, options, known_labels, chance)
+    if options.init == "manifold" and known_labels is None:
+        found = manifold_labels(x, weights, options.n_clusters, rng, chance)
+        return _given_labels(x, weights, options, found, chance)
     if isinstance(options.init, str) and (options.init == "linear" or known_labels is not None):
         costs = _linear_costs(x, weights, options, rng, known_labels, chance)
     else:
@@ -79,29 +81,20 @@ def first_labels(
     return Start(costs.argmin(1), costs)
 
 
-def principal_directions(
-    x: Tensor, n_directions: int, chance: Chance | None = None, *, exact_size: int = EXACT_SIZE
-) -> Tensor:
-    """Orthonormal rows (h, d): main directions of centred rows (n, d), others where those end.
-
-    They are exact where the smaller side of x has up to ``exact_size`` rows or columns, and
-    randomised above, by the numbers of ``chance``.
-    """
-    d = x.shape[1]
-    rank = min(n_directions, *x.shape)
-    if d <= exact_size < x.shape[0]:
-        found: Tensor = torch.linalg.eigh(x.mT @ x).eigenvectors.mT.flip(0)[:rank]
-    elif min(x.shape) <= exact_size or rank > exact_size // 2:
-        found = torch.linalg.svd(x, full_matrices=False).Vh[:rank]
-    else:
-        with (chance or Chance(0)).drawn_from():
-            found = torch.svd_lowrank(x, q=rank + 8, niter=3)[2].mT[:rank]
-    if rank == n_directions:
-        return found
-    numbers = (chance or Chance(0)).generator(x.device)
-    others = torch.randn(n_directions - rank, d, generator=numbers, dtype=x.dtype, device=x.device)
-    complete: Tensor = torch.linalg.qr(torch.cat([found, others]).mT).Q.mT.contiguous()
-    return complete
+def _given_labels(
+    x: Tensor,
+    weights: Tensor,
+    options: TrainingOptions,
+    labels: Tensor,
+    chance: Chance | None = None,
+) -> Start:
+    """A start from labels (n,) as they are; the linear model of them says what is near."""
+    points, _ = _seen(x, weights, options, chance)
+    model, shift = model_of(Rows(points, weights), _solver_options(options), labels)
+    costs = model.to(points.dtype).costs(points - shift.to(points.dtype))
+    # A row's own cluster is a candidate, whatever it costs.
+    own = costs.amin(1, keepdim=True) - 1
+    return Start(labels, costs.scatter(1, labels[:, None], own), trusted=True)
 
 
 def _linear_costs(
@@ -113,17 +106,32 @@ def _linear_costs(
     chance: Chance | None,
 ) -> Tensor:
     """Costs (n, k) under the linear model, in the main directions where rows are wide."""
-    points, searches = x, 1
-    if x.shape[1] > WIDE:
-        mean = (weights @ x) / weights.sum()
-        weighted = (x - mean) * weights.sqrt()[:, None]
-        directions = principal_directions(
-            weighted, MAIN_DIRECTIONS, chance, exact_size=EXACT_FEATURES
-        )
-        points = _smoothed((x - mean) @ directions.mT, weights, options.n_clusters)
-        searches = SEARCHES if options.n_init is None and len(x) <= SEARCHED_ROWS else 1
+    points, wide = _seen(x, weights, options, chance)
+    several = wide and options.n_init is None and len(x) <= SEARCHED_ROWS
+    solver_options = _solver_options(options)
+    solutions = (
+        solve(Rows(points, weights), solver_options, rng, known_labels=known_labels)
+        for _ in range(SEARCHES if several else 1)
+    )
+    solution = min(solutions, key=lambda found: found.run.objective)
+    mean = solution.shift.to(points.dtype)
+    model = solution.model.shifted(-solution.shift.to(solution.model.centers.dtype))
+    return model.to(points.dtype).costs(points - mean)
+
+
+def _seen(
+    x: Tensor, weights: Tensor, options: TrainingOptions, chance: Chance | None
+) -> tuple[Tensor, bool]:
+    """Rows (n, q) as the linear model sees them, and whether they were wide."""
+    if x.shape[1] <= WIDE:
+        return x, False
+    points = main_parts(x, weights, MAIN_DIRECTIONS, chance)
+    return _smoothed(points, weights, options.n_clusters), True
+
+
+def _solver_options(options: TrainingOptions) -> SolverOptions:
     penalty = options.latent_penalty
-    solver_options = SolverOptions(
+    return SolverOptions(
         n_clusters=options.n_clusters,
         latent_dim=min(options.latent_dim, LATENT_DIM),
         latent_penalty=penalty if penalty is None else min(max(penalty, SMALLEST_PENALTY), 1),
@@ -133,14 +141,6 @@ def _linear_costs(
         max_iter=MAX_ITER,
         tol=TOL,
     )
-    solutions = (
-        solve(Rows(points, weights), solver_options, rng, known_labels=known_labels)
-        for _ in range(searches)
-    )
-    solution = min(solutions, key=lambda found: found.run.objective)
-    mean = solution.shift.to(points.dtype)
-    model = solution.model.shifted(-solution.shift.to(solution.model.centers.dtype))
-    return model.to(points.dtype).costs(points - mean)
 
 
 def _smoothed(points: Tensor, weights: Tensor, n_clusters: int) -> Tensor:
@@ -150,16 +150,11 @@ def _smoothed(points: Tensor, weights: Tensor, n_clusters: int) -> Tensor:
     if n_neighbors < 1:
         return points
     # Rows come in an order that says nothing about them, so evenly spaced ones are a fair sample.
-    chosen = torch.arange(0, n, max(1, -(-n // REFERENCE_ROWS)), device=points.device)
+    chosen = torch.arange(0, n, -(-n // REFERENCE_ROWS), device=points.device)
     references, shares = points[chosen], weights[chosen]
-    norms = references.square().sum(1)
-    parts = []
-    for part in points.split(max(1, DISTANCE_ENTRIES // len(chosen))):
-        distances = norms - 2 * part @ references.mT
-        nearest = distances.topk(n_neighbors + 1, dim=1, largest=False).indices
-        share = shares[nearest].unsqueeze(-1)
-        parts.append((references[nearest] * share).sum(1) / share.sum(1))
-    return torch.cat(parts)
+    near = nearest(points, references, n_neighbors + 1)[1]
+    share = shares[near].unsqueeze(-1)
+    return (references[near] * share).sum(1) / share.sum(1)
 
 
 def _distances(

@@ -22,7 +22,7 @@ __all__ = ["HARDENED", "check_state"]
 HARDENED = ("close", "settle", "done")
 PHASES = ("learn", "harden", *HARDENED)
 ENDS = ("budget", "patience", "callback", "interrupt", "divergence")
-COUNTS = ("step", "learned", "due", "pause", "without_progress")
+COUNTS = ("step", "learned", "due", "pause", "without_progress", "rested")
 LABELS = (torch.int64, torch.int32)
 BLEND = {"weights": Field("b d"), "origin": Field("d", (torch.float64,))}
 # How far a row of S may be from summing to one.
@@ -40,6 +40,8 @@ def check_state(
     _check_word("ended_by", kept["ended_by"], ENDS)
     if not isinstance(kept["problem"], str):
         raise MisfitError("problem must be text")
+    if type(kept["resting"]) is not bool:
+        raise MisfitError(f"resting must be true or false, got {kept['resting']!r:.40}")
     for name in COUNTS:
         _check_count(name, kept[name])
     best, diverged = kept["best"], kept["ended_by"] == "divergence"

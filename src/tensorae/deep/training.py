@@ -80,7 +80,8 @@ def train(
     target : Tensor of shape (n, d), optional
         Clean versions of the samples, where they are in memory.
     known_labels : Tensor of shape (n,), optional
-        Cluster of the rows where it is known, -1 elsewhere; they seed a linear start.
+        Cluster of the rows where it is known, -1 elsewhere; they seed a linear start. Where all
+        are known they are the first labels.
     observe : callable
         Sees every state, and may ask to stop by True.
     resume : callable, optional
@@ -227,7 +228,7 @@ def _start(
     chance: Chance | None,
 ) -> Start:
     assert data.weights is not None
-    if not isinstance(options.init, str):
+    if not isinstance(options.init, str) and options.init.ndim > 1:
         options = replace(options, init=_in_units(options.init, origin, data.unit))
     with torch.no_grad():
         return first_labels(data.rows.data, data.weights, options, rng, known, chance)

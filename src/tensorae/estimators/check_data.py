@@ -171,7 +171,13 @@ def check_sample_weight(sample_weight: Any, rows: Rows, n_clusters: int) -> Tens
 def check_known_labels(
     labels: Any, rows: Rows, n_clusters: int, init: str | Tensor
 ) -> Tensor | None:
-    """Known labels of shape (n,) in {-1, 0, .., k-1}; None if nothing is known."""
+    """Known labels of shape (n,) in {-1, 0, .., k-1}; None if nothing is known.
+
+    They are those of ``fit``, or of ``init`` where that has one dimension.
+    """
+    first = init if isinstance(init, Tensor) and init.ndim == 1 else None
+    if labels is None:
+        return None if first is None else _check_first_labels(first, rows)
     _refuse_with_batches("labels", labels, rows)
     known = _as_whole_numbers(
         _as_vector(labels, "labels", rows),
@@ -184,14 +190,25 @@ def check_known_labels(
             f"got values from {int(known.min())} to {int(known.max())}; "
             "raise n_clusters or renumber the labels."
         )
-    if not bool((known >= 0).any()):
-        return None
-    if not isinstance(init, str):
+    if not isinstance(init, str) and (first is not None or bool((known >= 0).any())):
+        given = "centres" if first is None else "labels"
         raise InvalidParameterError(
-            "init must be a name where labels are given, got centres as well; "
-            "leave one of the two out."
+            f"init must be a name where labels are given, got {given} as well; leave one of the "
+            "two out."
         )
-    return known
+    return known if bool((known >= 0).any()) else None
+
+
+def _check_first_labels(labels: Tensor, rows: Rows) -> Tensor:
+    """Labels (n,) of ``init``, one for each row of X."""
+    _refuse_with_batches("labels in init", labels, rows)
+    if len(labels) != rows.n:
+        raise InvalidInputError(
+            f"init has one dimension, so that it must be a label for each of the {rows.n} rows of "
+            f"X, got {len(labels)}; give labels of the rows of X, or centres of shape "
+            "(n_clusters, n_features)."
+        )
+    return labels
 
 
 def check_labels_of(codes: Rows, labels: Any, n_clusters: int) -> Tensor:

@@ -18,16 +18,15 @@ from torch import Tensor, nn
 
 from tensorae._numbers import check_integer, check_integer_or_none, check_number
 from tensorae.assignment import RULES, Rule
-from tensorae.deep.architectures import built_in
+from tensorae.deep.architectures import NARROW, built_in
 from tensorae.deep.schedule import TrainingOptions
 from tensorae.deep.sharing import SHARINGS, shared_names
+from tensorae.estimators.check_start import check_init
 from tensorae.exceptions import InvalidInputError, InvalidParameterError, unknown_choice
 from tensorae.linear.problem import SolverOptions
 from tensorae.linear.wishes import Wishes
 from tensorae.rows import Rows
-from tensorae.rows.arrays import refuse_masked
 from tensorae.rows.processes import Processes
-from tensorae.rows.rows import ACCURATE
 
 __all__ = [
     "check_auto",
@@ -47,7 +46,9 @@ SPREADS = ("auto", "shared", "own")
 OWN_ASSIGNMENTS = ("lloyd", "em")
 # Largest number of clusters that n_clusters="auto" looks at.
 MOST_CLUSTERS = 10
-DEEP_STARTS = ("linear", "k-means++", "random")
+# Learning rates where none is given: of small networks, and of others.
+NARROW_LR, LR = 5e-3, 2e-3
+DEEP_STARTS = ("linear", "manifold", "k-means++", "random")
 
 
 def linear_wishes(parameters: dict[str, Any], rows: Rows) -> Wishes:
@@ -55,10 +56,10 @@ def linear_wishes(parameters: dict[str, Any], rows: Rows) -> Wishes:
     sizes = _check_numbers_of_clusters(parameters["n_clusters"], rows)
     if len(sizes) > 1 and not isinstance(parameters["init"], str):
         raise InvalidParameterError(
-            "init gives one centre per cluster, but n_clusters leaves their number open; "
+            "init gives centres or labels of clusters, but n_clusters leaves their number open; "
             "give n_clusters as a number, or the name of a start."
         )
-    init = _check_init(parameters["init"], LINEAR_STARTS, (sizes[-1], rows.d), rows.device)
+    init = check_init(parameters["init"], LINEAR_STARTS, (sizes[-1], rows.d), rows.device)
     penalty = check_penalty(parameters["latent_penalty"])
     latent_dim = _check_latent_dim_or_auto(parameters["latent_dim"], rows.d)
     assignment = parameters["assignment"]
@@ -89,7 +90,7 @@ def deep_options(
     """Check the parameters of ``TAE`` for its data, samples of ``input_shape``."""
     k = _check_n_clusters(parameters["n_clusters"], rows)
     h = _check_latent_dim(parameters["latent_dim"], rows.d)
-    init = _check_init(parameters["init"], DEEP_STARTS, (k, rows.d), rows.device)
+    init = check_init(parameters["init"], DEEP_STARTS, (k, rows.d), rows.device)
     architecture = parameters["architecture"]
     factory = _check_architecture(architecture, input_shape, h)
     own = not isinstance(architecture, str)
@@ -103,7 +104,7 @@ def deep_options(
         n_init=_check_n_init(parameters["n_init"], init),
         max_epochs=check_integer_or_none("max_epochs", parameters["max_epochs"], low=1),
         batch_size=check_integer_or_none("batch_size", parameters["batch_size"], low=2),
-        lr=check_number("lr", parameters["lr"], low=0, low_allowed=False),
+        lr=_check_lr(parameters["lr"], rows.d),
         noise=check_number("noise", parameters["noise"], low=0),
         validation_fraction=_check_fraction(parameters["validation_fraction"]),
         tol=check_number("tol", parameters["tol"], low=0),
@@ -114,6 +115,13 @@ def deep_options(
     if rows.streamed:
         _check_streamed_deep(options)
     return options
+
+
+def _check_lr(lr: Any, d: int) -> float:
+    """Return the learning rate; where none is given, one for rows of d features."""
+    if lr is None:
+        return NARROW_LR if d <= NARROW else LR
+    return check_number("lr", lr, low=0, low_allowed=False)
 
 
 def _check_n_clusters(n_clusters: Any, rows: Rows) -> int:
@@ -218,8 +226,7 @@ def _check_n_init(n_init: Any, init: str | Tensor) -> int | None:
     starts = check_integer("n_init", n_init, low=1)
     if starts > 1 and not isinstance(init, str):
         warnings.warn(
-            f"init gives the centres of one start, so n_init={starts} makes no further ones; "
-            "leave n_init out.",
+            f"init gives one start, so n_init={starts} makes no further ones; leave n_init out.",
             RuntimeWarning,
             stacklevel=5,
         )
@@ -233,37 +240,6 @@ def check_auto(name: str, value: str, otherwise: str) -> None:
     quoted = value.replace(".", "", 1).isdigit()
     remedy = "give a number, without quotes." if quoted else "did you mean 'auto'?"
     raise InvalidParameterError(f'{name} must be {otherwise} or "auto", got {value!r}; {remedy}')
-
-
-def _check_init(
-    init: Any, names: tuple[str, ...], shape: tuple[int, int], device: torch.device
-) -> str | Tensor:
-    """Return the name of a start, or centres of ``shape`` (k, d)."""
-    if isinstance(init, str):
-        if init not in names:
-            raise unknown_choice("init", init, names)
-        return init
-    refuse_masked(init, "init")
-    try:
-        given = init.detach() if isinstance(init, Tensor) else np.asarray(init)
-        if given.dtype in (np.dtype(complex), torch.complex64, torch.complex128):
-            raise TypeError("complex")
-        centers = torch.as_tensor(
-            given if isinstance(given, Tensor) else given.astype(float), dtype=ACCURATE
-        ).to(device)
-    except (ValueError, TypeError, NotImplementedError):
-        raise InvalidInputError(
-            f"init must be a name or numbers of shape (n_clusters, n_features) = {shape}, "
-            f"got {type(init).__name__} with other entries; give one centre per cluster."
-        ) from None
-    if tuple(centers.shape) != shape:
-        raise InvalidInputError(
-            f"init must hold n_clusters x n_features = {shape} numbers, "
-            f"got shape {tuple(centers.shape)}; give one centre per cluster."
-        )
-    if not bool(torch.isfinite(centers).all()):
-        raise InvalidInputError("init contains NaN or infinity; give finite centres.")
-    return centers
 
 
 def _check_rule(name: Any) -> Rule:

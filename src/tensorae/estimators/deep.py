@@ -5,6 +5,7 @@ Shapes: n samples, k clusters, d features, h latent, m rows of a chunk.
 
 from __future__ import annotations
 
+import logging
 import warnings
 from os import PathLike
 from typing import Any, Self
@@ -15,6 +16,7 @@ from sklearn.exceptions import ConvergenceWarning
 from torch import Tensor
 
 from tensorae._torch import own_settings
+from tensorae.deep.architectures import NARROW
 from tensorae.deep.blending import Blend
 from tensorae.deep.cross_fit import chunk_rows
 from tensorae.deep.history import Announcer, all_of, as_columns
@@ -42,6 +44,8 @@ from tensorae.rows.arrays import as_rows, sample_shape, with_channels
 from tensorae.storage import register
 
 __all__ = ["TAE"]
+
+logger = logging.getLogger(__name__)
 
 
 @register
@@ -79,10 +83,15 @@ class TAE(GenerativeTAE):
         their penalty from the evidence bound; with them λ is that of the linear start only.
     assignment : {"lloyd", "projected", "constrained", "em"}, default="lloyd"
         How the assignments are updated; see ``LinearTAE``.
-    init : {"linear", "k-means++", "random"} or array-like of shape (k, d), default="linear"
-        Where the first labels come from: a linear model that is solved exactly (rows of more
-        than 50 features are reduced to main directions and averaged with near neighbours for
-        it), the nearest of drawn rows, or of given centres.
+    init : {"linear", "manifold", "k-means++", "random"} or array-like, default="linear"
+        Where the first labels come from. "linear": a linear model that is solved exactly (rows
+        of more than 50 features are reduced to main directions and averaged with near
+        neighbours for it). "manifold": the linear model of a neighbour embedding, see
+        :func:`tensorae.embed`, for images and for groups that are curved; it needs the extra
+        ``manifold`` and takes longer. "k-means++", "random": the nearest of drawn rows. An
+        array of shape (k, d): the nearest of these centres; one of shape (n,): the label of
+        each row, 0 to k-1, as it is. From labels, given or of "manifold", training begins
+        unchanged: assignments rest until the networks have learned their members.
     n_init : int or "auto", default="auto"
         Number of starts of that model, of which the best is kept.
     max_epochs : int or None, default=None
@@ -91,8 +100,9 @@ class TAE(GenerativeTAE):
     batch_size : int or None, default=None
         Samples per gradient step; None means 64. Batches are made even in size, so that they can
         be somewhat larger or smaller.
-    lr : float, default=2e-3
-        Learning rate of Adam; it falls to zero at the close.
+    lr : float or None, default=None
+        Learning rate of Adam; it falls to zero at the close. None means 2e-3, and 5e-3 for the
+        small networks of rows with up to 50 features.
     noise : float, default=0.0
         Standard deviation of fresh Gaussian noise on the inputs of each epoch, for ``denoise``.
     validation_fraction : float in [0, 1), default=0.0
@@ -180,7 +190,7 @@ class TAE(GenerativeTAE):
         n_init: int | str = "auto",
         max_epochs: int | None = None,
         batch_size: int | None = None,
-        lr: float = 2e-3,
+        lr: float | None = None,
         noise: float = 0.0,
         validation_fraction: float = 0.0,
         patience: int = 5,
@@ -241,7 +251,8 @@ class TAE(GenerativeTAE):
             A weight of two counts like a row that occurs twice.
         labels : array-like of shape (n,), optional
             The few labels that are known, -1 elsewhere. They seed the clusters, and cluster j
-            keeps the label j; they are not enforced.
+            keeps the label j; they are not enforced. Where all are known, they are the first
+            labels as they are, as labels in ``init``.
         checkpoint : path-like, optional
             File to keep the state of a long training in. If it is there, training goes on from
             it; at the end it is removed.
@@ -256,12 +267,12 @@ class TAE(GenerativeTAE):
         rows = self._check_rows(X, reset=True)
         shape, images = self._checked_shapes(X, rows.d)
         options = deep_options(self.get_params(deep=False), rows, shape)
+        self._recommend_start(rows.d, options)
         rng = check_seed(self.random_state, rows.processes)
-        known = target = kept = None
+        target = kept = None
         if sample_weight is not None:
             rows = rows.weighted(check_sample_weight(sample_weight, rows, options.n_clusters))
-        if labels is not None:
-            known = check_known_labels(labels, rows, options.n_clusters, options.init)
+        known = check_known_labels(labels, rows, options.n_clusters, options.init)
         if clean is not None:
             target = self._checked_clean(clean, rows, images)
         if checkpoint is not None:
@@ -421,6 +432,15 @@ class TAE(GenerativeTAE):
             noise_variance=self._noise_variance,
             chunk_rows=chunk_rows(rows.d),
         )
+
+    @staticmethod
+    def _recommend_start(d: int, options: TrainingOptions) -> None:
+        # Not taken by itself: a seed should not mean one thing here and another elsewhere.
+        if d > NARROW and options.n_clusters > 1 and options.init == "linear":
+            logger.info(
+                'X has %d features; for images init="manifold" starts from neighbourhoods (extra '
+                "manifold), which takes longer and often ends at better clusters.", d,
+            )  # fmt: skip
 
     def _warn_if_needed(self, problem: str) -> None:
         if problem:

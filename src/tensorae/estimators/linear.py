@@ -36,7 +36,8 @@ from tensorae.linear.gap_predictor import GapPredictor
 from tensorae.linear.incremental import absorb
 from tensorae.linear.model import LinearModel
 from tensorae.linear.predictor import LinearPredictor
-from tensorae.linear.problem import Solution
+from tensorae.linear.problem import Solution, SolverOptions
+from tensorae.linear.search import is_start
 from tensorae.linear.update import Parameters
 from tensorae.rows import Rows
 from tensorae.storage import register
@@ -87,9 +88,11 @@ class LinearTAE(KeepsSums):
         projected (2) or exponentiated (1) gradient step (both for a shared spread only), or the
         posterior of section 5. "auto" is "lloyd" where ``latent_penalty`` is a number, so that
         the loss of the paper is minimised, and else "em", which maximises a likelihood.
-    init : {"k-means++", "k-means", "random"} or array-like of shape (k, d), default="k-means++"
+    init : {"k-means++", "k-means", "random"} or array-like, default="k-means++"
         First centres. "k-means++": greedy k-means++ seeds, half of the starts after a short
-        k-means run; "k-means": all of them after such a run; random rows; or given centres.
+        k-means run; "k-means": all of them after such a run; random rows; or centres that are
+        given, shape (k, d). An array of shape (n,) is the first label of each row, 0 to k-1,
+        taken as it is: the alternation begins with the means and directions of those groups.
     n_init : int or "auto", default="auto"
         Number of starts, of which the one with the lowest loss (or highest likelihood) is kept;
         given centres, or known labels of all clusters, are one start. "auto" makes ten and,
@@ -248,7 +251,7 @@ class LinearTAE(KeepsSums):
         labels : array-like of shape (n,), optional
             The few labels that are known, -1 elsewhere. They seed the clusters, and cluster j
             keeps the label j; they are not enforced. Clusters that no label names are seeded
-            by k-means++.
+            by k-means++. Where all are known, they are taken as they are, as labels in ``init``.
         checkpoint : path-like, optional
             File to keep the state of a long fit in. If it is there, the fit goes on from it and
             ends with the same model as one that was not interrupted; at the end it is removed.
@@ -266,7 +269,7 @@ class LinearTAE(KeepsSums):
         wishes = linear_wishes(self.get_params(deep=False), rows)
         options = wishes.options
         rng = check_seed(self.random_state, rows.processes)
-        known = kept = None
+        kept = None
         if sample_weight is not None:
             rows = rows.weighted(check_sample_weight(sample_weight, rows, options.n_clusters))
         if labels is not None and len(wishes.n_clusters) > 1:
@@ -274,10 +277,11 @@ class LinearTAE(KeepsSums):
                 "labels name clusters, but n_clusters leaves their number open; give n_clusters as "
                 "a number, or leave labels out."
             )
-        if labels is not None:
-            known = check_known_labels(labels, rows, options.n_clusters, options.init)
+        known = check_known_labels(labels, rows, options.n_clusters, options.init)
+        if known is not None:
+            wishes = wishes.seeded()
         if checkpoint is not None:
-            self._warn_of_starts(known, options.n_init)
+            self._warn_of_starts(known, options)
             kept, rng = self._checkpoint(rows, checkpoint, checkpoint_every, rng, known)
         if rows.gapped:
             rows = fill_gaps(self, rows, options.n_clusters)
@@ -440,9 +444,11 @@ class LinearTAE(KeepsSums):
         )
 
     @staticmethod
-    def _warn_of_starts(known: Tensor | None, n_init: int | None) -> None:
-        cause = "labels" if known is not None else f"n_init={n_init}"
-        if known is not None or (n_init or 1) > 1:
+    def _warn_of_starts(known: Tensor | None, options: SolverOptions) -> None:
+        if is_start(known, options.n_clusters):
+            return
+        cause = "labels" if known is not None else f"n_init={options.n_init}"
+        if known is not None or (options.n_init or 1) > 1:
             warnings.warn(
                 f"checkpoint keeps no state of a fit with {cause}, whose starts run side by side; "
                 "leave it out, or give one start by init.",

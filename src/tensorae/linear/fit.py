@@ -174,6 +174,14 @@ class Fit:
             state = loop.init(cheapest(self.rows, model)[0], model)
         return loop.run(state, observe)[0]
 
+    def run_from(self, labels: Tensor, observe: Observer | None, resume: Resume | None) -> Run:
+        """Run one start from first labels (n,) over all rows, seen by ``observe``."""
+        loop = self.alternation(self.rows)
+        state = None if resume is None else resume(loop.restored, self.rows.device)
+        if state is None:
+            state = loop.init(labels.to(torch.int32)[None])
+        return loop.run(state, observe)[0]
+
     def run_on(self, run: Run, observe: Observer | None, resume: Resume | None) -> Run:
         """Go on with a run over a sample over all rows, which have gaps.
 

@@ -28,7 +28,7 @@ from tensorae.linear.sweeps import ChunkSweep
 from tensorae.linear.update import fix_signs
 from tensorae.rows.rows import ACCURATE, LARGE_WIDTH, Rows
 
-__all__ = ["Search", "in_space", "is_wide", "solve"]
+__all__ = ["Search", "in_space", "is_start", "is_wide", "model_of", "solve"]
 
 Worth = Callable[[Run], float]
 
@@ -65,7 +65,7 @@ def solve(
     options : SolverOptions
     rng : RandomState
     known_labels : Tensor of shape (n,), optional
-        Cluster of the rows where it is known, -1 elsewhere.
+        Cluster of the rows where it is known, -1 elsewhere; where all are, the first labels.
     span : Span, optional
         The plane in whose coordinates ``rows`` are, where wide data was turned.
     observe : callable, optional
@@ -89,6 +89,20 @@ def solve(
     search = Search(rows, options, chance, span)
     run = search.best_run(known_labels, observe, resume)
     return search.solution(run, reorder=reorder)
+
+
+def is_start(labels: Tensor | None, n_clusters: int) -> bool:
+    """Tell whether labels (n,) are a start as they are: all known, no cluster without rows."""
+    if labels is None or int(labels.min()) < 0:
+        return False
+    return bool((torch.bincount(labels, minlength=n_clusters) > 0).all())
+
+
+def model_of(rows: Rows, options: SolverOptions, labels: Tensor) -> tuple[LinearModel, Tensor]:
+    """The linear model of first labels (n,) as they are, and the shift (d,) that it is about."""
+    search = Search(rows, options, np.random.RandomState(0))
+    state = search.alternation(search.rows).init(labels.to(torch.int32)[None])
+    return state.parameters.model[0], search.rows.shift
 
 
 def is_wide(rows: Rows, h: int) -> bool:
@@ -129,6 +143,8 @@ class Search(Fit):
         resume: Resume | None,
     ) -> Run:
         """Run all starts, on a sample first where the data is large, and keep the best."""
+        if known_labels is not None and is_start(known_labels, self.options.n_clusters):
+            return self.run_from(known_labels, observe, resume)
         if known_labels is not None:
             return self._run_of_labels(known_labels)
         if isinstance(self.options.init, Tensor):

@@ -41,6 +41,12 @@ class Wishes:
     latent_dim: int | None
     own_spread: bool | None
 
+    def seeded(self) -> Wishes:
+        """The same where labels say how to start, so that ``init`` has only the rest to name."""
+        if isinstance(self.options.init, str):
+            return self
+        return replace(self, options=replace(self.options, init="k-means++"))
+
     def families(self, k: int, n: float, d: int) -> Iterator[SolverOptions]:
         """Settings to compare for k clusters in n rows of d features."""
         options = replace(self.options, n_clusters=k)

@@ -99,9 +99,12 @@ def _built_in_module(
 ) -> TensorizedAutoencoder:
     """Make k built-in autoencoders around the tensors of a file."""
     with torch.device("meta"):
-        factory = built_in(name, input_shape, latent_dim)
         n_buffers = len(BUFFERS) - (name != "vae")
-        if len(state) != _n_weights(factory(), k, sharing) + n_buffers:
+        for former in (False, True):
+            factory = built_in(name, input_shape, latent_dim, former=former)
+            if len(state) == _n_weights(factory(), k, sharing) + n_buffers:
+                break
+        else:
             raise MisfitError(f"it does not hold the weights of {k} autoencoders")
         module = tensorize(factory, k, input_shape=input_shape, shared=sharing)
         if name == "vae":

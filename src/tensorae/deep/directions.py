@@ -1,0 +1,69 @@
+"""Rows -> their main directions and their nearest neighbours.
+
+Shapes: n samples, d features, h directions, m neighbours, s references.
+"""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor
+
+from tensorae._torch import Chance
+
+__all__ = ["main_parts", "nearest", "principal_directions"]
+
+# Up to this size a decomposition is exact, above it is randomised.
+EXACT_SIZE = 128
+# The same for the data as a whole, which is decomposed once.
+EXACT_FEATURES = 1024
+# Distances held at a time.
+DISTANCE_ENTRIES = 10_000_000
+
+
+def principal_directions(
+    x: Tensor, n_directions: int, chance: Chance | None = None, *, exact_size: int = EXACT_SIZE
+) -> Tensor:
+    """Orthonormal rows (h, d): main directions of centred rows (n, d), others where those end.
+
+    They are exact where the smaller side of x has up to ``exact_size`` rows or columns, and
+    randomised above, by the numbers of ``chance``.
+    """
+    d = x.shape[1]
+    rank = min(n_directions, *x.shape)
+    if d <= exact_size < x.shape[0]:
+        found: Tensor = torch.linalg.eigh(x.mT @ x).eigenvectors.mT.flip(0)[:rank]
+    elif min(x.shape) <= exact_size or rank > exact_size // 2:
+        found = torch.linalg.svd(x, full_matrices=False).Vh[:rank]
+    else:
+        with (chance or Chance(0)).drawn_from():
+            found = torch.svd_lowrank(x, q=rank + 8, niter=3)[2].mT[:rank]
+    if rank == n_directions:
+        return found
+    numbers = (chance or Chance(0)).generator(x.device)
+    others = torch.randn(n_directions - rank, d, generator=numbers, dtype=x.dtype, device=x.device)
+    complete: Tensor = torch.linalg.qr(torch.cat([found, others]).mT).Q.mT.contiguous()
+    return complete
+
+
+def main_parts(x: Tensor, weights: Tensor, most: int, chance: Chance | None) -> Tensor:
+    """Rows (n, d) about their mean, along their main directions where there are more features."""
+    if x.shape[1] <= most:
+        return x
+    mean = (weights @ x) / weights.sum()
+    weighted = (x - mean) * weights.sqrt()[:, None]
+    directions = principal_directions(weighted, most, chance, exact_size=EXACT_FEATURES)
+    return (x - mean) @ directions.mT
+
+
+def nearest(points: Tensor, references: Tensor, m: int) -> tuple[Tensor, Tensor]:
+    """Distances to and indices of the m references (s, d) that are nearest to points (n, d)."""
+    norms = references.square().sum(1)
+    distances, indices = [], []
+    for part in points.split(max(1, DISTANCE_ENTRIES // len(references))):
+        found = (norms - 2 * part @ references.mT).topk(m, dim=1, largest=False).indices
+        # Again, from differences: what is left of large products may be less than rounding.
+        exact = (references[found] - part.unsqueeze(1)).norm(dim=2)
+        order = exact.argsort(dim=1, stable=True)
+        distances.append(exact.gather(1, order))
+        indices.append(found.gather(1, order))
+    return torch.cat(distances), torch.cat(indices)

@@ -1,0 +1,140 @@
+"""A start from neighbourhoods; umap takes seconds to load, so that it is called seldom."""
+
+import sys
+
+import numpy as np
+import pytest
+from sklearn.datasets import make_circles, make_moons
+from sklearn.metrics import adjusted_rand_score
+
+import tensorae
+from tensorae import TAE, LinearTAE, load
+from tensorae.deep import manifold
+from tensorae.deep.directions import nearest
+from tensorae.exceptions import InvalidInputError, MissingDependencyError
+
+
+@pytest.fixture
+def blobs(rng):
+    y = np.arange(120) % 4
+    return rng.normal(size=(120, 3)) + 8 * np.eye(4)[y][:, :3] * 2, y
+
+
+@pytest.fixture
+def no_umap(monkeypatch):
+    monkeypatch.setitem(sys.modules, "umap", None)
+
+
+class Shifted:
+    """In place of UMAP: rows as they are, in more columns."""
+
+    def __init__(self, **options):
+        self.options = options
+
+    def fit_transform(self, X):
+        indices, distances = self.options["precomputed_knn"]
+        assert indices.shape == distances.shape == (len(X), self.options["n_neighbors"])
+        return np.tile(X, 3)[:, : self.options["n_components"]]
+
+
+@pytest.fixture
+def quick_umap(monkeypatch):
+    module = type(sys)("umap")
+    module.UMAP = Shifted
+    monkeypatch.setitem(sys.modules, "umap", module)
+
+
+@pytest.mark.usefixtures("no_umap")
+def test_without_umap_there_is_a_hint_how_to_install_it(rng):
+    X = rng.normal(size=(60, 4))
+    for call in (lambda: TAE(2, 1, init="manifold").fit(X), lambda: tensorae.embed(X)):
+        with pytest.raises(MissingDependencyError, match=r"tensorae\[manifold\]"):
+            call()
+
+
+@pytest.mark.usefixtures("no_umap")
+def test_labels_that_are_known_need_no_embedding(blobs):
+    X, y = blobs
+    model = TAE(4, 1, init="manifold", max_epochs=2, random_state=0).fit(X, labels=y)
+    assert adjusted_rand_score(y, model.labels_) > 0.9
+
+
+def test_nearest_are_those_of_all_distances(rng):
+    points, references = rng.normal(size=(40, 3)), rng.normal(size=(25, 3)) + 1e3
+    points += 1e3
+    import torch
+
+    found, indices = nearest(torch.tensor(points), torch.tensor(references), 4)
+    distances = np.linalg.norm(points[:, None] - references, axis=2)
+    np.testing.assert_allclose(found, np.sort(distances, axis=1)[:, :4], rtol=1e-9)
+    np.testing.assert_array_equal(indices[:, 0], distances.argmin(1))
+
+
+@pytest.mark.usefixtures("quick_umap")
+def test_rows_that_umap_does_not_see_are_placed_by_their_neighbours(monkeypatch, rng):
+    monkeypatch.setattr(manifold, "SEEN_ROWS", 100)
+    X = np.concatenate([rng.normal(size=(150, 2)), rng.normal(size=(150, 2)) + 50])
+    X = X[rng.permutation(300)]
+    places = tensorae.embed(X, 3, random_state=0)
+    assert places.shape == (300, 3)
+    assert np.abs(places[:, :2] - X).max() < 4
+
+
+@pytest.mark.usefixtures("quick_umap")
+def test_few_rows_have_no_neighbourhoods(rng):
+    with pytest.raises(InvalidInputError, match=r"at least 20 .* got n_samples=12"):
+        TAE(2, 1, init="manifold").fit(rng.normal(size=(12, 3)))
+
+
+@pytest.mark.usefixtures("quick_umap")
+def test_the_order_of_the_rows_does_not_matter(blobs, rng):
+    X, _ = blobs
+    order = rng.permutation(len(X))
+    model = TAE(4, 1, init="manifold", max_epochs=2, random_state=0)
+    first, second = model.fit(X).labels_, model.fit(X[order]).labels_
+    np.testing.assert_array_equal(first[order], second)
+
+
+@pytest.mark.usefixtures("quick_umap")
+def test_a_saved_model_knows_its_start(blobs, tmp_path):
+    X, y = blobs
+    for init in ("manifold", y):
+        model = TAE(4, 1, init=init, max_epochs=2, random_state=0).fit(X)
+        model.save(tmp_path / "model.tae")
+        loaded = load(tmp_path / "model.tae")
+        np.testing.assert_array_equal(loaded.init, init)
+        np.testing.assert_array_equal(loaded.predict(X), model.labels_)
+
+
+@pytest.fixture(scope="module")
+def curves():
+    return {
+        "moons": make_moons(600, noise=0.06, random_state=0),
+        "rings": make_circles(600, factor=0.4, noise=0.04, random_state=0),
+    }
+
+
+def test_curved_groups_are_blobs_in_the_embedding(curves):
+    pytest.importorskip("umap")
+    for X, y in curves.values():
+        places = tensorae.embed(X, random_state=0)
+        model = LinearTAE(2, 2, latent_penalty=0.1, random_state=0)
+        assert adjusted_rand_score(y, model.fit_predict(places)) > 0.97
+    np.testing.assert_array_equal(places, tensorae.embed(X, random_state=0))
+
+
+def test_moons_are_found_from_their_neighbourhoods(curves, monkeypatch):
+    pytest.importorskip("umap")
+    monkeypatch.setattr(manifold, "EMBEDDINGS", 1)
+    X, y = curves["moons"]
+    labels = TAE(2, 1, init="manifold", random_state=0).fit_predict(X)
+    assert adjusted_rand_score(y, labels) > 0.96
+
+
+def test_rings_are_not_lost_from_their_true_labels(curves):
+    X, y = curves["rings"]
+    model = TAE(2, 1, init=y, random_state=0).fit(X)
+    assert adjusted_rand_score(y, model.labels_) > 0.8
+    assert not any(model.history_["changed"][:20])  # S rests while networks are still straight
+    model = TAE(2, 1, init=y, latent_penalty=0.02, random_state=0).fit(X)
+    assert adjusted_rand_score(y, model.labels_) > 0.94
