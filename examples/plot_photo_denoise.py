@@ -1,0 +1,59 @@
+# ruff: noqa: D205, D400
+"""
+Photographs: taking noise out
+=============================
+
+Patches of a photograph lie near many low-dimensional subspaces: sky, roof tiles, edges in every
+direction. ``tensorae.photos.denoise`` fits a mixture of them to the noisy picture itself, no other
+pictures needed, and shrinks every patch towards the subspaces that it may belong to.
+"""
+
+import matplotlib.pyplot as plt
+import numpy as np
+from sklearn.datasets import load_sample_image
+
+from tensorae.photos import denoise, estimate_noise
+
+photo = load_sample_image("china.jpg")[60:220, 230:450]
+noise = 25 * np.random.RandomState(0).standard_normal(photo.shape)
+noisy = np.clip(np.round(photo + noise), 0, 255).astype(np.uint8)
+
+
+def show(*pictures):
+    """Pictures side by side, pixel by pixel."""
+    _, axes = plt.subplots(1, len(pictures), figsize=(11, 2.9), layout="constrained")
+    for ax, (title, picture) in zip(axes, pictures, strict=True):
+        ax.imshow(picture, interpolation="nearest")
+        ax.set_title(title)
+        ax.set_axis_off()
+    plt.show()
+
+
+def psnr(picture):
+    """Decibels of the noise that an error is like; 3 more mean half of the squared error."""
+    return 10 * np.log10(255**2 / np.square(picture.astype(float) - photo).mean())
+
+
+# %%
+# The noise has a standard deviation of 25 where white is 255. Nobody has to know: it is estimated
+# from the flattest patches. The result has the type and the range of the picture that came in.
+
+print(f"noise of 25, estimated {estimate_noise(noisy):.1f}")
+clean = denoise(noisy)
+show(
+    (f"noisy, {psnr(noisy):.1f} dB", noisy),
+    (f"denoise(noisy), {psnr(clean):.1f} dB", clean),
+    ("the truth", photo),
+)
+
+# %%
+# With more noise less is left to see; what cannot be told from noise is taken for noise, and nothing
+# is made up. ``quality="fast"`` takes about a third of the time.
+
+noisy = photo + 2.0 * noise
+best, fast = denoise(noisy, noise=50), denoise(noisy, noise=50, quality="fast")
+show(
+    (f"noisy, {psnr(noisy):.1f} dB", np.clip(noisy, 0, 255).astype(np.uint8)),
+    (f"best, {psnr(best):.1f} dB", np.clip(best, 0, 255).astype(np.uint8)),
+    (f"fast, {psnr(fast):.1f} dB", np.clip(fast, 0, 255).astype(np.uint8)),
+)
