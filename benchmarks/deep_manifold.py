@@ -191,6 +191,8 @@ def values(cache: Cache, name: str, method: str, seeds: list[int], what: str = "
 
 
 def cell(found: Array) -> str:
+    if len(found) == 1:
+        return f"{found[0]:.3f} (one seed)"
     return f"{found.mean():.3f} ± {found.std():.3f}" if len(found) else "–"
 
 
