@@ -47,8 +47,8 @@ show(
 )
 
 # %%
-# With more noise less is left to see; what cannot be told from noise is taken for noise, and nothing
-# is made up. ``quality="fast"`` takes about a third of the time.
+# With more noise less is left to see; what cannot be told from noise is taken for noise, and
+# nothing is made up. ``quality="fast"`` takes about a third of the time.
 
 noisy = photo + 2.0 * noise
 best, fast = denoise(noisy, noise=50), denoise(noisy, noise=50, quality="fast")

@@ -13,7 +13,7 @@ from PIL import Image, ImageOps, PngImagePlugin
 from tensorae.exceptions import FileWriteError, InvalidInputError, InvalidParameterError
 from tensorae.photos.comparison import side_by_side
 from tensorae.photos.details import Details
-from tensorae.photos.files import Photo, photo_format, turned
+from tensorae.photos.files import Photo, photo_format, resized, turned
 from tensorae.photos.reading import read_mask, read_photo
 from tensorae.photos.writing import losses, write_photo
 
@@ -468,3 +468,9 @@ def test_a_comparison_brings_a_smaller_picture_to_the_size_of_the_other(make):
 def test_transparent_pixels_are_white_in_a_comparison():
     photo = Photo(np.zeros((12, 16), np.uint8), np.zeros((12, 16), np.uint8))
     assert (side_by_side(photo, photo).pixels[-12:] == 255).all()
+
+
+def test_transparency_stays_on_the_pixels_it_belongs_to():
+    alpha = np.random.RandomState(0).randint(0, 255, (12, 17)).astype(np.uint8)
+    larger = resized(alpha, (51, 36))
+    np.testing.assert_allclose(larger[::3, ::3].astype(int), alpha.astype(int), atol=1)

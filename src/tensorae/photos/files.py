@@ -69,6 +69,10 @@ class Photo:
         return replace(self, pixels=pixels, alpha=alpha, details=details)
 
 
+# Pixels that are repeated beyond the rim, for splines that reach there.
+EDGE = 4
+
+
 def photo_format(path: PurePath) -> str:
     """Kind of an image file by its ending, by Pillow's name.
 
@@ -88,10 +92,15 @@ def photo_format(path: PurePath) -> str:
 
 
 def resized(plane: NDArray[Any], size: tuple[int, int]) -> NDArray[Any]:
-    """One plane (H, W) at another width and height, by cubic splines, in its own type."""
-    module = pillow()
-    picture = module.fromarray(plane.astype(np.float32))
-    values = np.asarray(picture.resize(size, module.Resampling.BICUBIC))
+    """One plane (H, W) at another width and height, by cubic splines, in its own type.
+
+    Pixel (i, j) becomes (f i, f j), as ``enlarge`` has it; Pillow would put it into the middle.
+    """
+    module, (height, width) = pillow(), plane.shape
+    wider = module.fromarray(np.pad(plane, EDGE, mode="edge").astype(np.float32))
+    left, top = (EDGE + (1 - old / new) / 2 for old, new in ((width, size[0]), (height, size[1])))
+    box = (left, top, left + width, top + height)
+    values = np.asarray(wider.resize(size, module.Resampling.BICUBIC, box=box))
     if plane.dtype.kind == "f":
         return values
     whole: NDArray[Any] = np.rint(values).clip(0, np.iinfo(plane.dtype).max).astype(plane.dtype)
