@@ -31,6 +31,10 @@ __all__ = [
 ]
 
 
+# Logarithms below this mean zero, and zero times it is zero.
+LOWEST = -1e30
+
+
 @dataclass(frozen=True)
 class AssignmentContext:
     """What a rule may need beside the costs.
@@ -140,15 +144,25 @@ def shares(costs: Tensor, context: AssignmentContext) -> Shares:
     joint += context.log_weights.unsqueeze(-1)
     largest = joint.amax(-2, keepdim=True)
     joint -= largest
-    # Exponentials that vanish take ten times as long as others do, so they are not asked for.
-    vanishing = math.log(torch.finfo(joint.dtype).tiny) + 1
-    relative = joint.clamp_(min=vanishing).exp()
-    relative = torch.nn.functional.threshold(relative, 2 * math.exp(vanishing), 0, inplace=True)
+    relative = _exponentials(joint)
     total = relative.sum(-2, keepdim=True)
     logs = total.log()
     relative /= total
-    entropies = logs.squeeze(-2) - (relative * joint).sum(-2)
+    entropies = logs.squeeze(-2) - (relative * joint.clamp(min=LOWEST)).sum(-2)
     return Shares(relative.mT, entropies, (largest + logs).squeeze(-2))
+
+
+def _exponentials(logs: Tensor) -> Tensor:
+    """Exponentials of numbers up to zero.
+
+    In single precision many vanish, and those take ten times as long as others do: they are zero
+    without being asked for.
+    """
+    if logs.dtype != torch.float32:
+        return logs.exp()
+    vanishing = math.log(torch.finfo(logs.dtype).tiny) + 1
+    found = logs.clamp(min=vanishing).exp_()
+    return torch.nn.functional.threshold(found, 2 * math.exp(vanishing), 0, inplace=True)
 
 
 def project_to_simplex(points: Tensor) -> Tensor:

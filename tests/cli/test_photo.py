@@ -181,8 +181,8 @@ def test_enlarge_brings_transparency_along(ran, picture, asked):
     assert (asked[0].arguments, asked[0].blur) == ((3,), 0.5)
     larger = read("b.webp")
     assert larger.shape == (36, 48, 4)
-    middle = larger[1::3, 1::3, 3].astype(int)
-    assert abs(middle - values[..., 3]).max() < 3
+    same = larger[::3, ::3, 3].astype(int)
+    assert abs(same - values[..., 3]).max() < 3
 
 
 @pytest.mark.parametrize("ending", ["png", "jpg", "tif", "webp"])

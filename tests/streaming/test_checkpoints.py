@@ -248,7 +248,10 @@ def test_a_fit_that_ends_leaves_no_checkpoint_and_the_same_model(tmp_path):
 @pytest.mark.parametrize("several", ["labels", "n_init=2"])
 def test_a_fit_that_cannot_be_kept_says_so(several, tmp_path):
     n_init = 2 if several == "n_init=2" else "auto"
-    labels = np.repeat([0, 1, 2], 50) if several == "labels" else None
+    labels = None
+    if several == "labels":
+        labels = np.repeat([0, 1, 2], 50)
+        labels[::2] = -1  # with all of them known they are one start, which can be kept
     model = LinearTAE(3, 1, n_init=n_init, random_state=0, latent_penalty=0.1)
     with pytest.warns(RuntimeWarning, match=f"no state of a fit with {several}"):
         model.fit(IRIS, labels=labels, checkpoint=tmp_path / "run.ckpt")

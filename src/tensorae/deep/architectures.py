@@ -127,15 +127,15 @@ class _WithLinearPath(nn.Module):
 
 
 class MLPAutoencoder(_WithLinearPath):
-    """Rectified units on each side, beside a linear path: one hidden layer, or two for short rows.
+    """Rectified units on each side, beside a linear path: one hidden layer, or two for curves.
 
     Parameters
     ----------
     n_features, latent_dim : int
     width : int, optional
-        Hidden units; where it is not given eight per feature, at least 64 and at most 256.
-    former : bool
-        Whether it is as in files of version 0.1: one hidden layer, of eight units per feature.
+        Hidden units; where it is not given eight per feature, at most 256.
+    curved : bool, default=False
+        Whether rows of up to 50 features get two hidden layers a side, of at least 64 units.
 
     Examples
     --------
@@ -147,12 +147,12 @@ class MLPAutoencoder(_WithLinearPath):
     """
 
     def __init__(
-        self, n_features: int, latent_dim: int, width: int | None = None, *, former: bool = False
+        self, n_features: int, latent_dim: int, width: int | None = None, *, curved: bool = False
     ) -> None:
         if width is None:
-            units = max(0 if former else MIN_WIDTH, UNITS_PER_FEATURE * n_features)
+            units = max(MIN_WIDTH if curved else 0, UNITS_PER_FEATURE * n_features)
             width = max(latent_dim, min(MAX_WIDTH, units))
-        two = n_features <= NARROW and not former
+        two = n_features <= NARROW and curved
         sizes = [n_features, width, width] if two else [n_features, width]
         encoder, decoder = _layers([*sizes, latent_dim]), _layers([latent_dim, *sizes[::-1]])
         super().__init__(encoder, decoder, n_features, latent_dim)
@@ -182,8 +182,10 @@ class VariationalAutoencoder(MLPAutoencoder):
     (torch.Size([3, 2]), torch.Size([3, 2]))
     """
 
-    def __init__(self, n_features: int, latent_dim: int, width: int | None = None) -> None:
-        super().__init__(n_features, latent_dim, width)
+    def __init__(
+        self, n_features: int, latent_dim: int, width: int | None = None, *, curved: bool = False
+    ) -> None:
+        super().__init__(n_features, latent_dim, width, curved=curved)
         self.spread = nn.Linear(_last_with_weights(self.encoder).weight.shape[1], latent_dim)
         for parameter in self.spread.parameters():
             nn.init.zeros_(parameter)
@@ -290,18 +292,18 @@ class ConvAutoencoder(_WithLinearPath):
 
 
 def built_in(
-    name: object, input_shape: tuple[int, ...], latent_dim: int, *, former: bool = False
+    name: object, input_shape: tuple[int, ...], latent_dim: int, *, curved: bool = False
 ) -> Callable[[], nn.Module]:
     """Return what makes built-in autoencoders for samples (d,); "conv" takes (c, height, width).
 
-    ``former`` ones are as version 0.1 made them.
+    ``curved`` ones can follow strong curves of narrow rows.
     """
     if name == "linear":
         return lambda: LinearAutoencoder(math.prod(input_shape), latent_dim)
     if name == "mlp":
-        return lambda: MLPAutoencoder(math.prod(input_shape), latent_dim, former=former)
+        return lambda: MLPAutoencoder(math.prod(input_shape), latent_dim, curved=curved)
     if name == "vae":
-        return lambda: VariationalAutoencoder(math.prod(input_shape), latent_dim)
+        return lambda: VariationalAutoencoder(math.prod(input_shape), latent_dim, curved=curved)
     if name != "conv":
         raise unknown_choice("architecture", name, ARCHITECTURES)
     if len(input_shape) != 3:

@@ -56,6 +56,8 @@ class TrainingOptions:
     validation_fraction: float  # share of the rows that is held out
     tol: float  # relative fall of the held-out loss that counts as progress
     patience: int  # measurements of it without progress before learning ends
+    # Whether the start may be curved: networks of narrow rows then follow curves, with less noise.
+    curved: bool = False
     sharing: str = "none"  # or "layers": parts that all autoencoders have in common
 
 

@@ -28,8 +28,9 @@ from tensorae.rows import Rows
 
 __all__ = ["DivergedError", "Steps", "buffers"]
 
-# Noise on the inputs while labels are learned, in units of the spread inside clusters; at most the
-# second times the square root of d/h: where codes are nearly as long as rows, noise hides curves.
+# Noise on the inputs while labels are learned, in units of the spread inside clusters; for curves
+# at most the second times the square root of d/h: where codes are nearly as long as rows, noise
+# hides curves.
 INPUT_NOISE, NOISE_PER_WIDTH = 0.5, 0.14
 # Numbers in networks that train side by side.
 GROUP_NUMBERS = 1 << 16
@@ -88,7 +89,7 @@ class Steps:
         generator: torch.Generator,
     ) -> None:
         self.data, self.noise, self.batch_size = data, options.noise, batch_size
-        self.latent_dim = options.latent_dim
+        self.latent_dim, self.curved = options.latent_dim, options.curved
         self.generator = generator
         self.groups = _groups(copies)
         self.together = bool(copies.modules[0].shared)
@@ -249,9 +250,9 @@ class Steps:
         # Variational ones have noise in their codes; more would keep them from learning a curve.
         plain = self.data.target is None and not copies.modules[0].variational
         if not level and plain and len(copies.modules) > 1:
-            level = min(
-                INPUT_NOISE, NOISE_PER_WIDTH * math.sqrt(self.data.rows.d / self.latent_dim)
-            )
+            level = INPUT_NOISE
+            if self.curved:
+                level = min(level, NOISE_PER_WIDTH * math.sqrt(self.data.rows.d / self.latent_dim))
         if not level:
             return None
         rows = self.data.rows

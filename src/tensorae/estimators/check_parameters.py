@@ -92,7 +92,9 @@ def deep_options(
     h = _check_latent_dim(parameters["latent_dim"], rows.d)
     init = check_init(parameters["init"], DEEP_STARTS, (k, rows.d), rows.device)
     architecture = parameters["architecture"]
-    factory = _check_architecture(architecture, input_shape, h)
+    # Only starts that are not made of planes can know of curves.
+    curved = init == "manifold" if isinstance(init, str) else init.ndim == 1
+    factory = _check_architecture(architecture, input_shape, h, curved=curved)
     own = not isinstance(architecture, str)
     options = TrainingOptions(
         factory=factory,
@@ -104,7 +106,8 @@ def deep_options(
         n_init=_check_n_init(parameters["n_init"], init),
         max_epochs=check_integer_or_none("max_epochs", parameters["max_epochs"], low=1),
         batch_size=check_integer_or_none("batch_size", parameters["batch_size"], low=2),
-        lr=_check_lr(parameters["lr"], rows.d),
+        lr=_check_lr(parameters["lr"], narrow=curved and rows.d <= NARROW),
+        curved=curved,
         noise=check_number("noise", parameters["noise"], low=0),
         validation_fraction=_check_fraction(parameters["validation_fraction"]),
         tol=check_number("tol", parameters["tol"], low=0),
@@ -117,10 +120,10 @@ def deep_options(
     return options
 
 
-def _check_lr(lr: Any, d: int) -> float:
-    """Return the learning rate; where none is given, one for rows of d features."""
+def _check_lr(lr: Any, *, narrow: bool) -> float:
+    """Return the learning rate; where none is given, a larger one for curves of narrow rows."""
     if lr is None:
-        return NARROW_LR if d <= NARROW else LR
+        return NARROW_LR if narrow else LR
     return check_number("lr", lr, low=0, low_allowed=False)
 
 
@@ -314,7 +317,7 @@ def _is_whole(size: Any) -> bool:
 
 
 def _check_architecture(
-    architecture: Any, input_shape: tuple[int, ...], latent_dim: int
+    architecture: Any, input_shape: tuple[int, ...], latent_dim: int, *, curved: bool
 ) -> Callable[[], Any]:
     if callable(architecture) and not isinstance(architecture, str | nn.Module):
         made: Callable[[], Any] = architecture
@@ -325,7 +328,7 @@ def _check_architecture(
             f"{type(architecture).__name__} itself; wrap what makes it in a function, such as "
             "lambda: MyAutoencoder(4, 2)."
         )
-    return built_in(architecture, input_shape, latent_dim)
+    return built_in(architecture, input_shape, latent_dim, curved=curved)
 
 
 def _check_sharing(sharing: Any, built_in_factory: Callable[[], Any] | None) -> str:

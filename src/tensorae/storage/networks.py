@@ -100,8 +100,8 @@ def _built_in_module(
     """Make k built-in autoencoders around the tensors of a file."""
     with torch.device("meta"):
         n_buffers = len(BUFFERS) - (name != "vae")
-        for former in (False, True):
-            factory = built_in(name, input_shape, latent_dim, former=former)
+        for curved in (False, True):
+            factory = built_in(name, input_shape, latent_dim, curved=curved)
             if len(state) == _n_weights(factory(), k, sharing) + n_buffers:
                 break
         else:
