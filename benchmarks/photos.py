@@ -19,11 +19,16 @@ from pathlib import Path
 import numpy as np
 from _common import RESULTS, limited_threads, parser, progress, publish, table
 from PIL import Image
-from skimage import data
-from skimage.metrics import structural_similarity
-from skimage.restoration import cycle_spin, denoise_nl_means, denoise_wavelet
 
 from tensorae.photos import denoise, estimate_noise
+
+try:
+    from skimage import data
+    from skimage.metrics import structural_similarity
+    from skimage.restoration import cycle_spin, denoise_nl_means, denoise_wavelet
+except ModuleNotFoundError as missing:
+    print(f"Nothing is measured: {missing.name} is not installed (pip install scikit-image).")
+    raise SystemExit(0) from None
 
 Array = np.ndarray
 Graded = dict[str, list[float]]  # method -> PSNR, SSIM, seconds

@@ -21,10 +21,15 @@ import numpy as np
 from _common import RESULTS, duration, limited_threads, parser, progress, publish, table
 from PIL import Image, ImageDraw, ImageFont
 from scipy.ndimage import gaussian_filter
-from skimage.metrics import structural_similarity
-from skimage.restoration import inpaint_biharmonic
 
 from tensorae.photos import enlarge, inpaint
+
+try:
+    from skimage.metrics import structural_similarity
+    from skimage.restoration import inpaint_biharmonic
+except ModuleNotFoundError as missing:
+    print(f"Nothing is measured: {missing.name} is not installed (pip install scikit-image).")
+    raise SystemExit(0) from None
 
 Array = np.ndarray
 Graded = dict[str, list[float]]  # method -> PSNR, SSIM, seconds
