@@ -103,7 +103,7 @@ def denoise(
         In each pass after the first, half of what was found is added to the picture and taken off
         the result again, which brings back what the pass before lost.
     quality : {"best", "fast"}, default="best"
-        "fast" takes about a quarter of the time for about 0.1 dB.
+        "fast" takes about a third of the time and gives up about 0.1 dB.
     n_jobs : int, optional
         Tiles that are worked on side by side; one for each core if not given. The result is the
         same for any number.
