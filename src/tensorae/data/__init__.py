@@ -11,6 +11,7 @@ sources.py        what the user hands over -> parts
 read_ahead.py     a thread that reads ahead
 batches.py        Batches: what a solver goes through, larger than memory
 table.py          all rows of files in memory
+as_table.py       whatever a user has in hand, as such a table
 kinds.py          what a column holds: numbers, text, dates; how numbers are written
 columns.py        columns of a table -> numbers and known labels
 scaling.py        columns on one scale, and back
@@ -19,6 +20,7 @@ survey.py         a stream made ready for a fit, as a table is
 writing.py        results -> file, batch by batch
 """
 
+from tensorae.data.as_table import as_table
 from tensorae.data.batches import Batches
 from tensorae.data.columns import (
     ColumnChoice,
@@ -74,6 +76,7 @@ __all__ = [
     "Table",
     "arrow",
     "as_matrix",
+    "as_table",
     "check_numbers",
     "choose_columns",
     "cluster_names",

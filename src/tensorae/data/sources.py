@@ -46,6 +46,7 @@ __all__ = [
     "compare_names",
     "file_part",
     "find_parts",
+    "is_from",
     "no_rows",
     "refuse_repeated",
     "wanted_columns",
@@ -140,20 +141,21 @@ def _parts_of(source: Any, options: ReadOptions | None) -> list[Part]:
 
 def _table_parts(source: Any) -> list[Part]:
     """Parts of tables; their packages need not be there if the source is none of them."""
-    if _is(source, "pandas", "DataFrame"):
+    if is_from(source, "pandas", "DataFrame"):
         return [pandas_part(source)]
-    if _is(source, "polars", "DataFrame"):
+    if is_from(source, "polars", "DataFrame"):
         return [polars_part(source)]
-    if _is(source, "polars", "LazyFrame"):
+    if is_from(source, "polars", "LazyFrame"):
         raise InvalidInputError("a LazyFrame has no rows yet; collect() it or give the path.")
-    if _is(source, "pyarrow", "Table"):
+    if is_from(source, "pyarrow", "Table"):
         return [arrow_part(source)]
-    if _is(source, "pyarrow", "RecordBatch"):
+    if is_from(source, "pyarrow", "RecordBatch"):
         return [arrow_part(sys.modules["pyarrow"].Table.from_batches([source]))]
-    return dataset_parts(source) if _is(source, "pyarrow.dataset", "Dataset") else []
+    return dataset_parts(source) if is_from(source, "pyarrow.dataset", "Dataset") else []
 
 
-def _is(source: Any, module: str, name: str) -> bool:
+def is_from(source: Any, module: str, name: str) -> bool:
+    """Whether it is of a class whose package need not be there."""
     loaded = sys.modules.get(module)
     return loaded is not None and isinstance(source, getattr(loaded, name))
 
