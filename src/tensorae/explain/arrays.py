@@ -11,10 +11,13 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from tensorae.exceptions import InvalidInputError
+
 __all__ = [
     "as_array",
     "as_floats",
     "as_rows",
+    "check_groups",
     "evenly_spaced",
     "in_chunks",
     "in_units",
@@ -83,3 +86,23 @@ def as_floats(samples: Any) -> Array:
     if rows.dtype == object and hasattr(samples, "to_numpy"):  # pandas' own mark of a gap
         rows = np.asarray(samples.to_numpy(dtype=np.float64, na_value=np.nan))
     return rows.astype(np.float64)
+
+
+def check_groups(labels: Any, n: int) -> tuple[tuple[Any, ...], NDArray[np.intp]]:
+    """Distinct labels, sorted, and for each of n rows which of them it has."""
+    array = as_array(labels)
+    if array.shape != (n,):
+        raise InvalidInputError(
+            f"labels must be 1-D with one entry for each of the {n} rows, "
+            f"got shape {array.shape}; check that both come from the same table."
+        )
+    if array.dtype.kind == "f" and np.isnan(array).any():
+        raise InvalidInputError("labels must be known for every row, got NaN; drop those rows.")
+    try:
+        distinct, codes = np.unique(array, return_inverse=True)
+    except TypeError:
+        raise InvalidInputError(
+            "labels must be of one kind, got a mixture such as text and None; "
+            "turn them all into text or numbers."
+        ) from None
+    return tuple(distinct.tolist()), codes

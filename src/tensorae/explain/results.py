@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator
-from dataclasses import dataclass, field, fields
+from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 
 from tensorae._optional import import_optional
 from tensorae.exceptions import InvalidParameterError
+from tensorae.explain.base import Result
 from tensorae.explain.samples import find_feature
 
 __all__ = [
@@ -28,31 +29,6 @@ __all__ = [
 ]
 
 SHOWN = 20  # pairs, and clusters of a pair, in the printed form
-
-
-@dataclass(frozen=True, eq=False)
-class _Result:
-    """A result that can be turned into plain dictionaries."""
-
-    def to_dict(self) -> dict[str, Any]:
-        """Everything as plain numbers, texts, lists and dictionaries, fit for JSON.
-
-        An infinite number becomes None, and what is too long to print is left out.
-        """
-        shown = [entry.name for entry in fields(self) if entry.repr]
-        return {name: _plain(getattr(self, name)) for name in shown}
-
-
-def _plain(value: Any) -> Any:
-    if isinstance(value, _Result):
-        return value.to_dict()
-    if isinstance(value, Loading):
-        return value._asdict()
-    if isinstance(value, np.ndarray):
-        return value.tolist()
-    if isinstance(value, tuple):
-        return [_plain(entry) for entry in value]
-    return None if isinstance(value, float) and math.isinf(value) else value
 
 
 # Clusters ---------------------------------------------------------------------------------------
@@ -69,7 +45,7 @@ class Loading(NamedTuple):
 
 
 @dataclass(frozen=True, eq=False)
-class Component(_Result):
+class Component(Result):
     """One direction in which a cluster varies.
 
     Attributes
@@ -94,7 +70,7 @@ class Component(_Result):
 
 
 @dataclass(frozen=True, eq=False)
-class ClusterSummary(_Result):
+class ClusterSummary(Result):
     """One cluster: how large, where, along which features it varies, and what sets it apart.
 
     Attributes
@@ -151,7 +127,7 @@ class ClusterSummary(_Result):
 
 
 @dataclass(frozen=True, repr=False, eq=False)
-class Description(_Result):
+class Description(Result):
     """A fitted model in words and numbers; iterate over it or take a cluster by its label.
 
     Attributes
@@ -218,7 +194,7 @@ def _listed(entries: tuple[Any, ...]) -> str:
 
 
 @dataclass(frozen=True)
-class Slope(_Result):
+class Slope(Result):
     """A least-squares slope of y on x and how sure it is.
 
     Attributes
@@ -253,7 +229,7 @@ class Slope(_Result):
 
 
 @dataclass(frozen=True)
-class Trend(_Result):
+class Trend(Result):
     """One pair of features: the trend over all rows, inside the clusters, and in each of them.
 
     Attributes
@@ -285,7 +261,7 @@ class Trend(_Result):
 
 
 @dataclass(frozen=True, repr=False)
-class TrendReversals(_Result):
+class TrendReversals(Result):
     """Trends of pairs of features, reversals first; iterate over it or take one by its number.
 
     Attributes

@@ -14,15 +14,9 @@ from numpy.typing import NDArray
 from scipy import special
 
 from tensorae.exceptions import InvalidInputError, InvalidParameterError, unknown_choice
+from tensorae.explain.arrays import as_array, check_groups, in_chunks, moments, rounding
 from tensorae.explain.results import Slope, Trend, TrendReversals
-from tensorae.explain.samples import (
-    ClusteredSamples,
-    as_array,
-    check_names,
-    in_chunks,
-    moments,
-    rounding,
-)
+from tensorae.explain.samples import ClusteredSamples, check_names
 
 __all__ = ["numbered_reversals", "trend_reversals"]
 
@@ -115,7 +109,7 @@ def trend_reversals(
             f"X must have at most {MOST_FEATURES} features, got {len(features)}: every pair "
             "is looked at; keep the features that matter."
         )
-    names, codes = _check_groups(labels, len(values))
+    names, codes = check_groups(labels, len(values))
     clusters = _Clusters.of(values, codes)
     search = _search(clusters, confidence, correction)
     return TrendReversals(
@@ -171,26 +165,6 @@ def _check_table(
             "drop those rows or impute them first."
         )
     return values, names
-
-
-def _check_groups(labels: Any, n: int) -> tuple[tuple[Any, ...], NDArray[np.intp]]:
-    """Distinct labels, sorted, and for each of n rows which of them it has."""
-    array = as_array(labels)
-    if array.shape != (n,):
-        raise InvalidInputError(
-            f"labels must be 1-D with one entry for each of the {n} rows of X, "
-            f"got shape {array.shape}; check that both come from the same table."
-        )
-    if array.dtype.kind == "f" and np.isnan(array).any():
-        raise InvalidInputError("labels must be known for every row, got NaN; drop those rows.")
-    try:
-        distinct, codes = np.unique(array, return_inverse=True)
-    except TypeError:
-        raise InvalidInputError(
-            "labels must be of one kind, got a mixture such as text and None; "
-            "turn them all into text or numbers."
-        ) from None
-    return tuple(distinct.tolist()), codes
 
 
 # Moments ----------------------------------------------------------------------------------------
