@@ -12,6 +12,7 @@ LAYERS = [
     ["__main__"],
     ["cli"],
     ["experiments"],
+    ["exploration"],
     ["datasets"],
     ["estimators"],
     ["report"],

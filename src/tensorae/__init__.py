@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from tensorae.estimators.imputer import ImputerTAE
     from tensorae.estimators.linear import LinearTAE
     from tensorae.estimators.outliers import OutlierTAE
+    from tensorae.exploration import Exploration, explore
     from tensorae.storage import load
 
 __version__ = "0.1.0"
@@ -24,12 +25,14 @@ __all__ = [
     "TAE",
     "Batches",
     "Choice",
+    "Exploration",
     "ImputerTAE",
     "LinearTAE",
     "OutlierTAE",
     "__version__",
     "choose",
     "embed",
+    "explore",
     "load",
     "tensorize",
 ]
@@ -37,12 +40,14 @@ __all__ = [
 _HOMES = {
     "Batches": "tensorae.data",
     "Choice": "tensorae.estimators.choice",
+    "Exploration": "tensorae.exploration",
     "ImputerTAE": "tensorae.estimators.imputer",
     "LinearTAE": "tensorae.estimators.linear",
     "OutlierTAE": "tensorae.estimators.outliers",
     "TAE": "tensorae.estimators.deep",
     "choose": "tensorae.estimators.choice",
     "embed": "tensorae.estimators.embedding",
+    "explore": "tensorae.exploration",
     "load": "tensorae.storage",
     "tensorize": "tensorae.deep.module",
 }

@@ -14,6 +14,7 @@ import typer
 
 from tensorae import __version__
 from tensorae.cli.apply import denoise, predict, report, transform
+from tensorae.cli.explore import explore
 from tensorae.cli.fit import fit
 from tensorae.cli.impute import impute
 from tensorae.cli.info import info
@@ -33,7 +34,7 @@ TRACEBACK = "TENSORAE_TRACEBACK"
 
 app = typer.Typer(
     help="One representation per cluster: k autoencoders and the clusters they describe.",
-    epilog="Start with: tensorae fit data.csv -o model.tae",
+    epilog="Start with: tensorae explore data.csv",
     no_args_is_help=True,
     add_completion=False,
     pretty_exceptions_enable=False,
@@ -56,6 +57,7 @@ def _root(
 
 
 for _command in (
+    explore,
     fit,
     predict,
     transform,

@@ -31,8 +31,10 @@ def as_table(source: Any, options: ReadOptions | None = None) -> Table:
 
     Parameters
     ----------
-    source : path-like, list of them, DataFrame, pyarrow.Table, dict, array or Tensor of shape (n, …)
-        Paths are those of ``read_table``. An array has no names of columns.
+    source : object
+        Path or list of paths, data frame of pandas or polars, pyarrow Table, dict of columns, array
+        or Tensor of shape (n, …). Paths are those of ``read_table``; an array has no names of
+        columns.
     options : ReadOptions, optional
         For files.
 

@@ -173,7 +173,7 @@ class TextPart(FilePart, RecordBatchPart):
         """What a parser has to know of this file."""
         csv = arrow("csv")
         return {
-            "parse_options": csv.ParseOptions(delimiter=self._delimiter, newlines_in_values=True),
+            "parse_options": csv.ParseOptions(delimiter=self.delimiter, newlines_in_values=True),
             "convert_options": csv.ConvertOptions(
                 # In columns of numbers; text stays as it is.
                 null_values=self._missing,
@@ -197,7 +197,7 @@ class TextPart(FilePart, RecordBatchPart):
         return head
 
     @cached_property
-    def _delimiter(self) -> str:
+    def delimiter(self) -> str:
         """The usual one, unless the first line has another one only."""
         head = self._head.decode(self._options.encoding, "replace")
         if self._options.delimiter is not None:
@@ -263,7 +263,7 @@ class TextPart(FilePart, RecordBatchPart):
             f"line {first.number} has {first.actual_columns} values, but the "
             f"{'header' if self._options.header else 'first line'} has "
             f"{first.expected_columns}{others}; mend the file, or say what stands between values "
-            f"if it is not {self._delimiter!r} (--delimiter)."
+            f"if it is not {self.delimiter!r} (--delimiter)."
         )
 
 

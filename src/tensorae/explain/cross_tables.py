@@ -79,6 +79,12 @@ class CrossTable(Result):
     excess: Excess | None
 
     @property
+    def related(self) -> bool:
+        """Whether it has something to do with the groups, beyond chance."""
+        comparable = self.n_categories > 1 and len(self.labels) > 1
+        return comparable and self.strength >= WEAK and self.p_value < CHANCE
+
+    @property
     def finding(self) -> str:
         """What the column has to do with the groups, in one plain sentence."""
         if not self.n_categories:
@@ -89,7 +95,7 @@ class CrossTable(Result):
             )
         if len(self.labels) == 1:
             return f"{self.name} cannot be compared: there is one group only"
-        if self.strength < WEAK or self.p_value >= CHANCE:
+        if not self.related:
             return f"{self.name} has little to do with the groups"
         if self.strength < LARGELY:
             kind = "related" if self.strength >= RELATED else "weakly related"

@@ -6,14 +6,23 @@ Shapes: n rows, d columns.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from tensorae.data import Table, arrow, as_matrix, check_numbers, counted, listed, shown
+from tensorae.data import (
+    Table,
+    arrow,
+    as_matrix,
+    check_numbers,
+    counted,
+    listed,
+    shown,
+    split_names,
+)
 from tensorae.data import find_columns as check_names
 from tensorae.data.kinds import Kind, Marks, as_numbers, kind_of
 from tensorae.exceptions import InvalidInputError
@@ -35,10 +44,10 @@ MOST_FOR_COPIES = 3000
 FEWEST_VALUES, FEW = 5, "only"
 # Numbers that stand for classes are few; a column of them is known by its name.
 MOST_CLASSES = 30
-CLASS_NAMES = re.compile(r"(^|[_\s.-])(class|target|label|labels|cluster|category|species|y)$", re.I)
+CLASS_NAMES = re.compile(r"(^|[_\s.-])(class|target|labels?|cluster|category|species|y)$", re.I)
 TIME_NAMES = re.compile(r"(^|[_\s.-])(year|yr|month|day|hour|date|time|timestamp|week)$", re.I)
 ID_NAMES = re.compile(
-    r"(^|[_\s.-])(id|ids|index|idx|nr|no|number|key|uuid|code|rowid|unnamed:? ?\d*)$|^id|[a-z]I[dD]$"
+    r"(^|[_\s.-])(ids?|index|idx|nr|no|number|key|uuid|code|rowid)$|^id|[a-z]I[dD]$|^[Uu]nnamed"
 )
 
 
@@ -76,12 +85,15 @@ class Selection:
     left_out : tuple of LeftOut
     notes : tuple of str
         What was made numbers of.
+    converted : tuple of str
+        Columns of which that is said.
     """
 
     table: Table
     columns: tuple[str, ...] | None
     left_out: tuple[LeftOut, ...] = ()
     notes: tuple[str, ...] = ()
+    converted: tuple[str, ...] = ()
 
 
 def select_columns(
@@ -105,9 +117,10 @@ def select_columns(
     --------
     >>> from tensorae.data import as_table
     >>> from tensorae.exploration.columns import select_columns
-    >>> found = select_columns(as_table({"name": ["a", "b", "c"], "x": [1.5, 2, 4], "y": [3, 1, 7]}))
+    >>> table = as_table({"name": list("abcdef"), "size": [1.5, 2, 4, 3, 7, 9], "one": [1] * 6})
+    >>> found = select_columns(table)
     >>> found.columns, [str(one) for one in found.left_out]
-    (('x', 'y'), ['name (text)'])
+    (('size',), ['name (text)', 'one (always the same value)'])
     """
     if table.samples is not None:
         if columns or ignore:
@@ -115,7 +128,9 @@ def select_columns(
                 "arrays and images have no named columns; leave out columns and ignore."
             )
         return Selection(table, None)
-    check_names(table, [*columns, *ignore], "columns")
+    columns, ignore = (split_names(given, table.columns) for given in (columns, ignore))
+    check_names(table, columns, "columns")
+    check_names(table, ignore, "ignore")
     if columns:
         check_numbers(table, columns)
         rest = [name for name in table.columns if name not in columns]
@@ -151,14 +166,14 @@ def _chosen(table: Table, ignore: set[str]) -> Selection:
     out |= {one.name: one for one in _copies(table, left)}
     kept = tuple(name for name in left if name not in out)
     if not kept:
-        left_out = [str(out[name]) for name in table.columns if name in out]
+        reasons = [str(out[name]) for name in table.columns if name in out]
         raise InvalidInputError(
-            f"{table.name!r} must have a column of numbers that vary, got {listed(left_out)}; "
+            f"{table.name!r} must have a column of numbers that vary, got {listed(reasons)}; "
             "encode what matters as numbers, or choose with columns."
         )
-    return Selection(
-        table, kept, tuple(out[name] for name in table.columns if name in out), tuple(notes)
-    )
+    left_out = tuple(out[name] for name in table.columns if name in out)
+    notes = {name: note for name, note in notes.items() if name in kept}
+    return Selection(table, kept, left_out, tuple(notes.values()), tuple(notes))
 
 
 # Numbers in disguise ----------------------------------------------------------------------------
@@ -166,9 +181,9 @@ def _chosen(table: Table, ignore: set[str]) -> Selection:
 
 def _as_numbers(
     table: Table, kinds: dict[str, Kind]
-) -> tuple[Table, dict[str, Kind], list[str]]:
+) -> tuple[Table, dict[str, Kind], dict[str, str]]:
     """Make numbers of columns in which few cells, or a decimal comma, hide them."""
-    notes, found = [], dict(kinds)
+    notes, found = {}, dict(kinds)
     for name, kind in kinds.items():
         if kind.name not in ("mixed", "marked"):
             continue
@@ -178,7 +193,7 @@ def _as_numbers(
         if odd and (kind.count or 0) > FEW_TEXTS * there:
             found[name] = Kind("text", there)
             continue
-        marks = max(kind.marks, key=lambda one: kind.marks[one]) if kind.marks else Marks(table.decimal)
+        marks = _likeliest(kind.marks) or Marks(table.decimal)
         stripped = frozenset(text.strip() for text in odd)
         numbers = as_numbers(column, table.missing | stripped, marks)
         if str(numbers.type) != "double":
@@ -187,14 +202,19 @@ def _as_numbers(
         place = table.columns.index(name)
         table = replace(table, frame=table.frame.set_column(place, name, numbers))
         found[name] = Kind("number", there)
-        notes.append(_said(name, kind, marks, sorted(stripped)))
+        notes[name] = _said(name, kind, marks, sorted(stripped))
     return table, found, notes
+
+
+def _likeliest(marks: Mapping[Marks, int]) -> Marks | None:
+    return max(marks, key=lambda one: marks[one]) if marks else None
 
 
 def _said(name: str, kind: Kind, marks: Marks, odd: Sequence[str]) -> str:
     if odd:
         texts = listed([repr(text) for text in odd], 3)
-        return f"in {shown(name)}, {counted(kind.count or 0, 'cell')} of text ({texts}) count as missing."
+        cells = counted(kind.count or 0, "cell")
+        return f"in {shown(name)}, {cells} of text ({texts}) count as missing."
     if kind.name == "marked":
         return f"{shown(name)} is read with {marks.as_flags().replace('--', '')}."
     return f"{shown(name)} is text that holds numbers, and is read as numbers."
@@ -232,8 +252,8 @@ def _useless_number(table: Table, name: str) -> LeftOut | None:
     if len(distinct) < 2:
         return LeftOut(name, "always the same value")
     if len(distinct) <= FEWEST_VALUES:
-        values = listed([f"{value:g}" for value in distinct], FEWEST_VALUES)
-        return LeftOut(name, f"{FEW} {len(distinct)} values: {values}", len(distinct))
+        which = listed([f"{value:g}" for value in distinct], FEWEST_VALUES)
+        return LeftOut(name, f"{FEW} {len(distinct)} values: {which}", len(distinct))
     whole = bool((there == np.round(there)).all())
     if whole and TIME_NAMES.search(name):
         return LeftOut(name, "points in time, by its name", len(distinct))
@@ -263,7 +283,9 @@ def _copies(table: Table, names: Sequence[str]) -> list[LeftOut]:
     alike = np.abs(off.T @ off)
     found: dict[str, LeftOut] = {}
     for j, name in enumerate(names):
-        earlier = [i for i in np.flatnonzero(alike[j, :j] >= COPY) if names[i] not in found]
+        earlier = [
+            i for i in np.flatnonzero(alike[j, :j] >= COPY).tolist() if names[i] not in found
+        ]
         if earlier:
             found[name] = LeftOut(name, f"nearly a copy of {shown(names[earlier[0]])}")
     return list(found.values())

@@ -33,6 +33,7 @@ from tensorae.report.reconstructions import (
     image_grids,
     n_grid_pictures,
 )
+from tensorae.report.story import Story
 from tensorae.report.summary import Summary
 from tensorae.report.trends import Reversals
 
@@ -56,6 +57,7 @@ def write_report(
     noise: float | str | None = None,
     max_points: int = 5000,
     outliers: Outliers | None = None,
+    story: Story | None = None,
 ) -> Path:
     """Write a page on what was fitted; ``model.report`` calls this and says more.
 
@@ -70,6 +72,8 @@ def write_report(
         As in ``model.report``.
     outliers : Outliers, optional
         Rows that a detector has explained: they get a section of their own, at the top.
+    story : Story, optional
+        Of a whole exploration: the answer on top, columns beside the groups, what was done.
 
     Returns
     -------
@@ -102,7 +106,7 @@ def write_report(
             shape=shape,
             noise=noise,
         )
-        page = _render(findings, outliers, title=title, max_points=int(max_points))
+        page = _render(findings, outliers, story, title=title, max_points=int(max_points))
         # Half a surrogate pair, as names of files may have it, is shown by its number.
         file.write(page.encode(errors="backslashreplace"))
     return target
@@ -119,7 +123,12 @@ def _checked_path(path: str | os.PathLike[str]) -> Path:
 
 
 def _render(
-    findings: Findings, outliers: Outliers | None, *, title: str | None, max_points: int
+    findings: Findings,
+    outliers: Outliers | None,
+    story: Story | None,
+    *,
+    title: str | None,
+    max_points: int,
 ) -> str:
     """Fill the templates."""
     environment = _environment()
@@ -139,6 +148,7 @@ def _render(
         date=datetime.date.today().isoformat(),
         findings=findings,
         summary=summary,
+        story=story,
         settings=SettingsView.of(findings.model),
         gaps=gaps,
         own_spreads=has_own_spreads(findings.model),

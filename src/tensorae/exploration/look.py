@@ -1,0 +1,157 @@
+"""``explore``: read, choose columns, prepare, fit; what came of it answers further questions.
+
+Shapes: n rows, d features.
+"""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from tensorae.data import Preparation, PreparedTable, ReadOptions, Table, as_table
+from tensorae.estimators.linear import LinearTAE
+from tensorae.exceptions import InvalidInputError, InvalidParameterError
+from tensorae.exploration.again import Source
+from tensorae.exploration.columns import Selection, select_columns
+from tensorae.exploration.outcome import Exploration
+
+__all__ = ["explore"]
+
+# Larger tables are looked at by a sample of so many rows.
+LARGE = 20_000
+FEWEST_ROWS = 3
+
+
+def explore(
+    data: Any,
+    *,
+    columns: Sequence[str] = (),
+    ignore: Sequence[str] = (),
+    n_clusters: int | str = "auto",
+    scale: str = "auto",
+    max_rows: int = LARGE,
+    random_state: int = 0,
+    options: ReadOptions | None = None,
+) -> Exploration:
+    """Take a first look at a table, without any decision.
+
+    Columns that cannot tell groups apart are left out, with reasons; the others are scaled where
+    their units differ; gaps stay. The number of groups and their kind are chosen from the data.
+    The rest is looked into when it is asked for, by the summary or the page: whether halves of
+    the rows agree on the groups, which rows fit none, which trends turn round, and what the columns
+    that were left out have to do with it.
+
+    Parameters
+    ----------
+    data : object
+        Path or list of paths, data frame of pandas or polars, pyarrow Table, dict of columns, array
+        or Tensor of shape (n, …). Files are CSV, TSV, Parquet, Arrow, .npy, images, or folders of
+        them.
+    columns : sequence of str
+        Look at just these.
+    ignore : sequence of str
+        Look at all but these.
+    n_clusters : int or "auto", default="auto"
+        How many groups; chosen from 1 to 10 by default.
+    scale : {"auto", "none", "standard", "max"}, default="auto"
+        "auto" scales columns where their units differ.
+    max_rows : int, default=20_000
+        Groups of a larger table are found on a sample of so many rows.
+    random_state : int, default=0
+    options : ReadOptions, optional
+        How to read files.
+
+    Returns
+    -------
+    Exploration
+
+    Examples
+    --------
+    >>> from palmerpenguins import load_penguins
+    >>> from tensorae import explore
+    >>> found = explore(load_penguins())
+    >>> found.n_clusters, [str(one) for one in found.left_out]
+    (3, ['species (text)', 'island (text)', 'sex (text)', 'year (only 3 values: 2007, 2008, 2009)'])
+    >>> found.comparisons[0].name
+    'species'
+    """
+    _check(n_clusters, max_rows, random_state)
+    table = as_table(data, options)
+    source = Source.of(data, options, table)
+    selection = select_columns(_finite(table), columns=columns, ignore=ignore)
+    preparation, rows = _prepared(selection, scale)
+    sample = _sample(len(rows.X), max_rows, random_state)
+    model = LinearTAE(n_clusters, random_state=random_state)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # what matters is said by what comes back
+        model.fit(rows.X if sample is None else rows.X[sample])
+    return Exploration(
+        name=_name(table, source),
+        model=model,
+        selection=selection,
+        preparation=preparation,
+        rows=rows,
+        sample=sample,
+        given=data,
+        source=source,
+        seed=int(random_state),
+    )
+
+
+def _check(n_clusters: Any, max_rows: Any, random_state: Any) -> None:
+    if n_clusters != "auto" and (not isinstance(n_clusters, int) or n_clusters < 1):
+        raise InvalidParameterError(
+            f'n_clusters must be a number of groups or "auto", got {n_clusters!r}; 3, say.'
+        )
+    for name, value, low in (("max_rows", max_rows, 100), ("random_state", random_state, 0)):
+        if not isinstance(value, int | np.integer) or value < low:
+            raise InvalidParameterError(
+                f"{name} must be a whole number from {low} on, got {value!r}; leave it out."
+            )
+
+
+def _name(table: Table, source: Source) -> str:
+    """What to call the table."""
+    if len(source.paths) == 1 and source.paths[0] != "-":
+        return Path(source.paths[0]).name or source.paths[0]
+    return table.name
+
+
+# Prepare ----------------------------------------------------------------------------------------
+
+
+def _finite(table: Table) -> Table:
+    """The same with what is infinite missing, so that its rows can stay."""
+    if table.samples is None or table.samples.dtype.kind != "f":
+        return table
+    samples = np.where(np.isinf(table.samples), np.nan, table.samples)
+    return replace(table, samples=samples)
+
+
+def _prepared(selection: Selection, scale: str) -> tuple[Preparation, PreparedTable]:
+    table = selection.table
+    if table.n_rows < FEWEST_ROWS:
+        raise InvalidInputError(
+            f"{table.name!r} must have {FEWEST_ROWS} rows at least, got {table.n_rows}."
+        )
+    named = selection.columns or ()
+    preparation, rows = Preparation.learn(table, 1, columns=named, scale=scale, gaps=True)
+    there = ~np.isnan(rows.values).all(1)  # rows without any value can be put anywhere
+    if not there.all():
+        rows = replace(
+            rows, X=rows.X[there], values=rows.values[there], numbers=rows.numbers[there]
+        )
+    return preparation, rows
+
+
+def _sample(n: int, most: int, seed: int) -> NDArray[np.intp] | None:
+    """Rows to look at, in their order; None where all are."""
+    if n <= most:
+        return None
+    return np.sort(np.random.RandomState(seed).permutation(n)[:most])

@@ -1,0 +1,404 @@
+"""What an exploration found: the model, groups, odd rows, trends, and where it can be read.
+
+Shapes: n rows, k groups.
+"""
+
+from __future__ import annotations
+
+import copy
+import html
+import os
+import warnings
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from tensorae.data import (
+    Preparation,
+    PreparedTable,
+    arrow,
+    counted,
+    format_of,
+    listed,
+    write_table,
+)
+from tensorae.estimators.linear import LinearTAE
+from tensorae.explain import CrossTable, Description, Outliers, TrendReversals
+from tensorae.explain.clusters import describe_samples
+from tensorae.explain.samples import ClusteredSamples
+from tensorae.exploration.again import Source, code_for
+from tensorae.exploration.columns import LeftOut, Selection
+from tensorae.exploration.halves import agreement_of_halves
+from tensorae.exploration.questions import columns_beside, odd_rows, turned_trends
+from tensorae.exploration.sentences import (
+    about_groups,
+    about_odd_rows,
+    about_trends,
+    caution,
+    group_lines,
+)
+from tensorae.report import write_report
+from tensorae.report.story import Step, Story
+
+__all__ = ["Exploration"]
+
+Array = NDArray[Any]
+
+# What is added to the rows of the table.
+ADDED = ("cluster", "confidence", "outlier")
+SCALERS = {"standard": "StandardScaler", "max": "MaxAbsScaler"}
+SCALED = {
+    "standard": "Columns differ in their units, so each was brought to mean 0 and variance 1.",
+    "max": "Columns were divided by their largest absolute value.",
+    "none": "Columns were left on their scale: their ranges are alike.",
+}
+MOST_NAMED = 3
+MOST_LEFT_OUT = 6
+MOST_COMPARED = 12
+
+
+@dataclass(frozen=True, eq=False)
+class Exploration:
+    """What :func:`tensorae.explore` found; ``str`` gives a summary of about ten lines.
+
+    Attributes
+    ----------
+    name : str
+        Of the table.
+    model : LinearTAE
+        With everything chosen. It takes rows on the scale of the fit; ``code`` shows it with its
+        scaler, and ``save`` keeps both.
+    selection : Selection
+        Columns of the fit and those left out.
+    preparation : Preparation
+        Columns and scale.
+    rows : PreparedTable
+        Rows that have a value at least, in their units and on the scale of the fit.
+    sample : ndarray of int or None
+        Which of these rows the groups were found on; None where all are.
+    given : object
+        What was explored, as it came.
+    source : Source
+        Where it came from.
+    seed : int
+    """
+
+    name: str
+    model: LinearTAE
+    selection: Selection
+    preparation: Preparation
+    rows: PreparedTable
+    sample: NDArray[np.intp] | None
+    given: Any
+    source: Source
+    seed: int
+
+    # What was found ----------------------------------------------------------------------------
+
+    @property
+    def n_clusters(self) -> int:
+        """Number of groups."""
+        return len(self.model.cluster_centers_)
+
+    @property
+    def left_out(self) -> tuple[LeftOut, ...]:
+        """Columns that had no part in the fit, with reasons."""
+        return self.selection.left_out
+
+    @property
+    def columns(self) -> tuple[str, ...] | None:
+        """Columns of the fit; None where they have no names."""
+        return self.preparation.columns
+
+    @property
+    def n_looked_at(self) -> int:
+        """Rows that the groups were found on."""
+        return len(self.rows.X) if self.sample is None else len(self.sample)
+
+    @cached_property
+    def labels(self) -> NDArray[np.int64]:
+        """Group of each of the n rows; -1 for one that has no value in any column of the fit."""
+        return self.rows.filled(self._labels.astype(np.int64))
+
+    @cached_property
+    def confidence(self) -> Array:
+        """Probability of the group of each of the n rows; NaN where there is none."""
+        with _quiet():
+            chances = np.asarray(self.model.predict_proba(self.rows.X))
+        return self.rows.filled(chances[np.arange(len(chances)), self._labels])
+
+    @cached_property
+    def odd(self) -> NDArray[np.bool_]:
+        """Which of the n rows fit no group."""
+        whole = np.zeros(self.rows.table.n_rows, bool)
+        whole[self.rows.numbers] = self._odd_rows[0]
+        return whole
+
+    @property
+    def outliers(self) -> Outliers:
+        """The oddest of them, with reasons; rows are those of the page."""
+        return self._odd_rows[1]
+
+    @cached_property
+    def agreement(self) -> float | None:
+        """Of halves of the rows on the groups, 1 at most; None for one group or few rows."""
+        with _quiet():
+            return agreement_of_halves(self.model, self._sampled(self.rows.X), self.seed)
+
+    @cached_property
+    def trends(self) -> TrendReversals | None:
+        """Pairs of columns whose trend is reversed inside the groups; None where none can be."""
+        return turned_trends(self.samples)
+
+    @cached_property
+    def comparisons(self) -> tuple[CrossTable, ...]:
+        """Columns that had no part in the fit against the groups, strongest first."""
+        return columns_beside(self.selection, self.rows.numbers, self._labels)
+
+    @cached_property
+    def _labels(self) -> NDArray[np.intp]:
+        """Groups of the rows that have one."""
+        if self.sample is None:
+            return np.asarray(self.model.labels_)
+        with _quiet():
+            return np.asarray(self.model.predict(self.rows.X))
+
+    @cached_property
+    def _odd_rows(self) -> tuple[NDArray[np.bool_], Outliers]:
+        values = self.rows.values
+        with _quiet():
+            return odd_rows(self.samples, self._sampled(values), values, self.seed)
+
+    def _sampled(self, rows: Array) -> Array:
+        """Those that the groups were found on."""
+        return rows if self.sample is None else rows[self.sample]
+
+    @cached_property
+    def samples(self) -> ClusteredSamples:
+        """The rows of the fit as the model sees them."""
+        values = self._sampled(self.rows.values)
+        with _quiet():
+            return ClusteredSamples.of(self.model, values, self.columns, self.preparation.scaling)
+
+    @cached_property
+    def description(self) -> Description:
+        """What makes up each group."""
+        return describe_samples(self.samples, n_features=MOST_NAMED, n_members=0)
+
+    @property
+    def caution(self) -> str:
+        """Why there may be no groups; empty where they can be relied on."""
+        return caution(self.n_clusters, self.agreement)
+
+    @cached_property
+    def sentences(self) -> tuple[str, ...]:
+        """The answer, in up to three sentences."""
+        sizes = np.bincount(self.labels[self.labels >= 0], minlength=self.n_clusters)
+        missing = int(np.isnan(self.rows.values).sum())
+        found = (
+            about_groups(self.samples, len(self.rows.X), sizes),
+            about_trends(self.trends, self.comparisons),
+            about_odd_rows(int(self.odd.sum()), missing, self.n_clusters),
+        )
+        return tuple(filter(None, found))
+
+    @cached_property
+    def steps(self) -> tuple[Step, ...]:
+        """What was done to the data before the fit."""
+        n, all_columns = len(self.labels), len(self.rows.table.columns)
+        used = (
+            ""
+            if self.columns is None
+            else f", {len(self.columns)} of {counted(all_columns, 'column')} used"
+        )
+        steps = [Step(f"{counted(n, 'row')} were read{used}.")]
+        if self.left_out:
+            reasons = tuple(str(one) for one in self.left_out)
+            steps.append(Step(f"{counted(len(reasons), 'column')} left out of the fit.", reasons))
+        if self.selection.notes:
+            steps.append(Step("Some cells were made numbers.", self.selection.notes))
+        empty = n - len(self.rows.X)
+        if empty:
+            verb = "row has" if empty == 1 else "rows have"
+            steps.append(Step(f"{empty:,} {verb} no value in these columns and no group."))
+        if self.sample is not None:
+            steps.append(
+                Step(
+                    f"The groups were found on a sample of {len(self.sample):,} rows; every row "
+                    "then got the group that describes it best. This page shows the sample."
+                )
+            )
+        if self.columns is not None:
+            steps.append(Step(SCALED.get(self.preparation.scaling.name, "")))
+        missing = int(np.isnan(self.rows.values).sum())
+        if missing:
+            steps.append(
+                Step(f"{missing:,} missing values stayed missing: the fit goes by what is there.")
+            )
+        return tuple(steps)
+
+    @property
+    def code(self) -> str:
+        """Python that does the same again, in the units of the table."""
+        sample = None if self.sample is None else (len(self.sample), self.seed)
+        k = repr(self.model.n_clusters)
+        return code_for(
+            self.source,
+            self.columns,
+            converted=self.selection.converted,
+            scaler=SCALERS.get(self.preparation.scaling.name, ""),
+            model=f"LinearTAE({k}, random_state={self.seed})",
+            sample=sample,
+            in_memory=self.rows.table.name.removeprefix("the "),
+        )
+
+    @cached_property
+    def summary(self) -> str:
+        """About ten lines of text."""
+        head = [f"{self.name}: {self.steps[0].what}"]
+        if self.left_out:
+            left_out = listed([str(one) for one in self.left_out], MOST_LEFT_OUT)
+            head.append(f"Left out: {left_out}.")
+        if self.sample is not None:
+            head.append(f"The groups were found on a sample of {len(self.sample):,} rows.")
+        groups = group_lines(self.description) if self.n_clusters > 1 else []
+        lines = [*head, self.caution, *self.sentences, *(f"  {line}" for line in groups)]
+        return "\n".join(filter(None, lines))
+
+    def __str__(self) -> str:
+        return self.summary
+
+    def __repr__(self) -> str:
+        return self.summary
+
+    # Where it can be read ----------------------------------------------------------------------
+
+    @cached_property
+    def table(self) -> Any:
+        """The rows with cluster, confidence and outlier: a frame like the one that came in."""
+        new = self._new_columns()
+        if hasattr(self.given, "assign"):  # pandas
+            return self.given.assign(**new)
+        if hasattr(self.given, "with_columns"):  # polars
+            frame = self.given
+            return frame.hstack(type(frame)(new))
+        return self._joined(self.rows.table.frame)
+
+    def write_table(self, path: str | os.PathLike[str]) -> Path:
+        """Write the rows with cluster, confidence and outlier; text stays letter for letter.
+
+        Parameters
+        ----------
+        path : path-like
+            Ends with .csv, .tsv, .parquet or .arrow.
+
+        Returns
+        -------
+        Path
+        """
+        target, table = Path(path), self.rows.table
+        text = format_of(target) in ("csv", "tsv")
+        frame = table.as_written(table.columns) if text else table.frame
+        write_table(target, self._joined(frame), safe=True)
+        return target
+
+    def _new_columns(self) -> dict[str, Array]:
+        names = _free_names(self.rows.table.columns)
+        return dict(zip(names, (self.labels, self.confidence, self.odd), strict=True))
+
+    def _joined(self, frame: Any) -> Any:
+        """A pyarrow Table with the new columns, which are empty where a row has no group."""
+        pa, new, without = arrow(), self._new_columns(), self.labels < 0
+        columns = [*frame.columns, *(pa.array(values, mask=without) for values in new.values())]
+        return pa.table(columns, names=[*frame.column_names, *new])
+
+    def report(self, path: str | os.PathLike[str], *, title: str | None = None) -> Path:
+        """Write the page: the answer, the map, the groups, why, and how to do it again.
+
+        Parameters
+        ----------
+        path : path-like
+        title : str, optional
+            The name of the table by default.
+
+        Returns
+        -------
+        Path
+        """
+        story = Story(
+            sentences=self.sentences,
+            caution=self.caution,
+            comparisons=self.comparisons[:MOST_COMPARED],
+            steps=self.steps,
+            code=self.code,
+            agreement=self.agreement,
+        )
+        return write_report(
+            self.model,
+            self._sampled(self.rows.values),
+            path,
+            title=title or f"{self.name}: a first look",
+            identifiers=self._identifiers(),
+            feature_names=self.columns,
+            scaler=self.preparation.scaling,
+            shape=self.preparation.shape,
+            outliers=self.outliers if len(self.outliers) else None,
+            story=story,
+        )
+
+    def _identifiers(self) -> Any:
+        """What names the rows that the page shows."""
+        identifiers = self.rows.identifiers()
+        if self.sample is None or identifiers is None:
+            return identifiers
+        shown = identifiers.take(arrow().array(self.sample))
+        if "row of the table" not in shown.column_names:
+            numbers = arrow().array(self.rows.numbers[self.sample])
+            shown = shown.add_column(0, "row of the table", numbers)
+        return shown
+
+    def save(self, path: str | os.PathLike[str]) -> Path:
+        """Keep the model with its columns and scale, for ``tensorae predict`` and the others.
+
+        Parameters
+        ----------
+        path : path-like
+
+        Returns
+        -------
+        Path
+        """
+        target = Path(path)
+        model = copy.copy(self.model)
+        if self.columns is not None:  # the model itself was fitted on an array
+            model.feature_names_in_ = np.array(self.columns, dtype=object)
+        model.save(target, preprocessing=self.preparation.as_header())
+        return target
+
+    def _repr_html_(self) -> str:
+        lines = [html.escape(line) for line in self.summary.splitlines()]
+        return f"<pre style='white-space: pre-wrap'>{'<br>'.join(lines)}</pre>"
+
+
+@contextmanager
+def _quiet() -> Iterator[None]:
+    """Keep warnings away: what matters is said in sentences."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        yield
+
+
+def _free_names(taken: list[str]) -> list[str]:
+    """Names for new columns that no column has."""
+    names = []
+    for name in ADDED:
+        while name in taken:
+            name = f"{name}_"
+        names.append(name)
+    return names

@@ -1,0 +1,45 @@
+"""What a page says of a whole exploration: the answer, columns beside the groups, what was done."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from tensorae.explain import CrossTable
+
+__all__ = ["Step", "Story"]
+
+
+@dataclass(frozen=True)
+class Step:
+    """Something that was done to the data, and what is to be known of it."""
+
+    what: str
+    details: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True)
+class Story:
+    """What ``tensorae.explore`` adds to a report.
+
+    Attributes
+    ----------
+    sentences : tuple of str
+        The answer, on top of the page.
+    caution : str
+        Why the groups may be none; empty where they can be relied on. It stands before the answer.
+    comparisons : tuple of CrossTable
+        Columns that had no part in the fit, those first that go with the groups.
+    steps : tuple of Step
+        What was done to the data.
+    code : str
+        Python that does it again and runs as it stands.
+    agreement : float or None
+        Of halves of the rows on the groups, 1 at most; None where they were not asked.
+    """
+
+    sentences: tuple[str, ...]
+    caution: str = ""
+    comparisons: tuple[CrossTable, ...] = ()
+    steps: tuple[Step, ...] = ()
+    code: str = ""
+    agreement: float | None = None
