@@ -20,7 +20,7 @@ Floats = NDArray[np.float64]
 
 
 class Excess(NamedTuple):
-    """The cell that holds most rows beyond what chance would put there."""
+    """The cell that holds more rows than chance would put there, most clearly of all."""
 
     category: str
     label: Any
@@ -80,7 +80,9 @@ class Cells:
         expected = of_category[self.category] * of_group[self.label] / n
         r, g = (int(np.count_nonzero(sizes)) for sizes in (of_category, of_group))
         beyond = max(float((count**2 / expected).sum()) / n - 1, 0.0)  # phi squared
-        most = int(np.argmax(count - expected))
+        # In units of what chance scatters: a large cell a little too full tells less than a small
+        # one that should be empty.
+        most = int(np.argmax((count - expected) / np.sqrt(expected)))
         code, label = int(self.category[most]), int(self.label[most])
         share = count[most] / of_category[code]
         return {

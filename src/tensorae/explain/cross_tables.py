@@ -105,8 +105,9 @@ class CrossTable(Result):
     def _most_of_all(self) -> str:
         assert self.excess is not None  # where there is a relation, some cell has too many
         category, label, share, overall = self.excess
+        which = f"{self.name} {category}" if _is_number(category) else category
         return (
-            f"{_percent(share)} of {category} are in group {label}, which has "
+            f"{_percent(share)} of {which} are in group {label}, which has "
             f"{_percent(overall)} of all rows"
         )
 
@@ -264,6 +265,14 @@ def _check_weights(sample_weight: Any, n: int) -> NDArray[Any]:
 
 
 # Words ------------------------------------------------------------------------------------------
+
+
+def _is_number(text: str) -> bool:
+    try:
+        float(text)
+    except ValueError:
+        return False
+    return True
 
 
 def _percent(share: float) -> str:

@@ -42,6 +42,8 @@ ROWS_FOR_COPIES = 20_000
 MOST_FOR_COPIES = 3000
 # Columns of so few values lie on so few planes: a fit would find these and nothing else.
 FEWEST_VALUES, FEW = 5, "only"
+# Share of the steps that are 1 in a column that counts rows, with some new beginnings.
+COUNTING = 0.8
 # Numbers that stand for classes are few; a column of them is known by its name.
 MOST_CLASSES = 30
 CLASS_NAMES = re.compile(r"(^|[_\s.-])(class|target|labels?|cluster|category|species|y)$", re.I)
@@ -69,7 +71,8 @@ class LeftOut:
     categories: int | None = None
 
     def __str__(self) -> str:
-        return f"{shown(self.name)} ({self.reason})"
+        name = shown(self.name) if self.name else "a column without a name"
+        return f"{name} ({self.reason})"
 
 
 @dataclass(frozen=True, eq=False)
@@ -257,8 +260,11 @@ def _useless_number(table: Table, name: str) -> LeftOut | None:
     whole = bool((there == np.round(there)).all())
     if whole and TIME_NAMES.search(name):
         return LeftOut(name, "points in time, by its name", len(distinct))
-    if whole and len(distinct) == table.n_rows and ID_NAMES.search(name):
-        return LeftOut(name, "a number of its own in each row")
+    if whole and ID_NAMES.search(name):
+        if len(distinct) == table.n_rows:
+            return LeftOut(name, "a number of its own in each row")
+        if (np.diff(there) == 1).mean() >= COUNTING:
+            return LeftOut(name, "row numbers that begin anew")
     if whole and len(distinct) <= MOST_CLASSES and CLASS_NAMES.search(name):
         return LeftOut(name, "numbers of classes, by its name", len(distinct))
     return None

@@ -42,7 +42,7 @@ def caution(k: int, agreement: float | None) -> str:
 def about_groups(samples: ClusteredSamples, n: int, sizes: NDArray[np.intp]) -> str:
     """How many groups, how large, and which columns tell them apart."""
     if samples.k == 1:
-        return f"{counted(n, 'row')}, and one group that describes them."
+        return f"The {counted(n, 'row')} are one group."
     many = "" if len(sizes) > MOST_SIZES else f" of {_joined([f'{size:,}' for size in sizes])}"
     sentence = f"{n:,} rows fall into {samples.k} groups{many}"
     if samples.image_shape is not None or samples.d == 1:
@@ -75,11 +75,7 @@ def about_odd_rows(n_odd: int, n_missing: int, k: int) -> str:
     """How many rows fit nowhere, and how many values were missing."""
     where = "none of the groups" if k > 1 else "nowhere"
     verb = "fits" if n_odd == 1 else "fit"
-    odd = (
-        f"{counted(n_odd, 'row')} {verb} {where}"
-        if n_odd
-        else f"Every row fits {'a group' if k > 1 else 'in'}"
-    )
+    odd = f"{counted(n_odd, 'row')} {verb} {where}" if n_odd else "No row is out of place"
     if not n_missing:
         return f"{odd}."
     values = "value was" if n_missing == 1 else "values were"
