@@ -16,7 +16,6 @@ from typing import Any, Protocol, Self
 import numpy as np
 import torch
 from sklearn.base import (
-    BaseEstimator,
     ClassNamePrefixFeaturesOutMixin,
     ClusterMixin,
     TransformerMixin,
@@ -33,6 +32,8 @@ from tensorae.estimators.check_data import (
     check_rows,
 )
 from tensorae.estimators.check_parameters import check_number
+from tensorae.estimators.notebook import ShownAsCard
+from tensorae.explain.model_cards import model_card
 from tensorae.plotting import plot_overview
 from tensorae.report import write_report
 from tensorae.rows import Rows
@@ -68,7 +69,7 @@ class Predictor(Protocol):
 Step = Callable[[Predictor, Tensor], Tensor]
 
 
-class BaseTAE(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMixin, BaseEstimator, ABC):
+class BaseTAE(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMixin, ShownAsCard, ABC):
     """k autoencoders, one per cluster, as a clusterer and a transformer."""
 
     n_clusters: Any
@@ -348,6 +349,9 @@ class BaseTAE(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMixin, B
             noise=noise,
             max_points=max_points,
         )
+
+    def _card(self) -> str | None:
+        return model_card(self) if hasattr(self, "cluster_sizes_") else None
 
     def __sklearn_tags__(self) -> Tags:
         """Tell scikit-learn what this estimator takes and keeps."""

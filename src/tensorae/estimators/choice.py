@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from tensorae.estimators.linear import LinearTAE
+from tensorae.explain.model_cards import choice_card
 from tensorae.plotting import plot_comparison
 
 __all__ = ["Choice", "choose"]
@@ -55,6 +56,9 @@ class Choice:
 
     def __str__(self) -> str:
         return self.reason
+
+    def _repr_html_(self) -> str:
+        return choice_card(self.reason, self.table)
 
 
 def choose(

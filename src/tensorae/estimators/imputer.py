@@ -11,7 +11,7 @@ from typing import Any, Self
 
 import numpy as np
 import torch
-from sklearn.base import BaseEstimator, TransformerMixin
+from sklearn.base import TransformerMixin
 from sklearn.impute import MissingIndicator
 from sklearn.utils import Tags
 from sklearn.utils.validation import _check_feature_names_in
@@ -26,7 +26,9 @@ from tensorae.estimators.check_parameters import (
     check_seed,
 )
 from tensorae.estimators.check_values import column_label
+from tensorae.estimators.notebook import ShownAsCard
 from tensorae.exceptions import InvalidInputError, InvalidParameterError
+from tensorae.explain.model_cards import imputer_card
 from tensorae.linear.gap_predictor import GapPredictor
 from tensorae.linear.imputation import Candidate, Limits, Member, candidates_for, fit_members
 from tensorae.rows import Rows
@@ -35,7 +37,7 @@ from tensorae.rows.rows import ACCURATE
 __all__ = ["ImputerTAE"]
 
 
-class ImputerTAE(TransformerMixin, BaseEstimator):
+class ImputerTAE(TransformerMixin, ShownAsCard):
     """Fill gaps in tables by what a row's own groups say, given what the row shows.
 
     Several mixtures of Gaussians are fitted to the values that are there, by EM on observed
@@ -265,6 +267,9 @@ class ImputerTAE(TransformerMixin, BaseEstimator):
         if not self.add_indicator:
             return np.asarray(shown, dtype=object)
         return np.concatenate([shown, self._indicator.get_feature_names_out(names)]).astype(object)
+
+    def _card(self) -> str | None:
+        return imputer_card(self) if hasattr(self, "hidden_errors_") else None
 
     def __sklearn_tags__(self) -> Tags:
         """Tell scikit-learn what this estimator takes and keeps."""

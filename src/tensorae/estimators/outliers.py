@@ -12,7 +12,7 @@ from typing import Any, Self
 
 import numpy as np
 import torch
-from sklearn.base import BaseEstimator, OutlierMixin
+from sklearn.base import OutlierMixin
 from sklearn.utils import Tags
 
 from tensorae._torch import own_settings
@@ -26,8 +26,10 @@ from tensorae.estimators.check_data import (
 from tensorae.estimators.check_parameters import check_auto, check_integer, check_number, check_seed
 from tensorae.estimators.check_values import column_label, nothing_observed
 from tensorae.estimators.linear import LinearTAE
+from tensorae.estimators.notebook import ShownAsCard
 from tensorae.estimators.outlier_fits import Plan, Pool, fit_judges, new_reference
 from tensorae.exceptions import InvalidInputError
+from tensorae.explain.model_cards import outlier_card
 from tensorae.explain.odd_rows import outliers
 from tensorae.outliers.calibration import Calibration, weighted_quantile
 from tensorae.outliers.ensemble import Ensemble
@@ -43,7 +45,7 @@ CPU = torch.device("cpu")
 
 
 @register
-class OutlierTAE(OutlierMixin, BaseEstimator):
+class OutlierTAE(OutlierMixin, ShownAsCard):
     """Find rows that fit nowhere, and say why.
 
     Many mixtures of probabilistic PCAs, each fitted to a small sample of the rows and half or all
@@ -287,6 +289,9 @@ class OutlierTAE(OutlierMixin, BaseEstimator):
             max_points=max_points,
             outliers=outliers(self, X, n_rows=n_outliers, feature_names=feature_names),
         )
+
+    def _card(self) -> str | None:
+        return outlier_card(self) if hasattr(self, "offset_") else None
 
     def __sklearn_tags__(self) -> Tags:
         """Tell scikit-learn what this estimator takes."""

@@ -16,10 +16,8 @@ from tensorae.explain.results import (
     Component,
     Description,
     Loading,
-    Slope,
-    Trend,
-    TrendReversals,
 )
+from tensorae.explain.trend_results import Slope, Trend, TrendReversals
 from tensorae.explain.trends import trend_reversals
 
 __all__ = [

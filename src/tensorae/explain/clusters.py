@@ -25,7 +25,7 @@ from tensorae.explain.samples import (
     model_names,
 )
 
-__all__ = ["describe", "describe_samples", "principal_directions"]
+__all__ = ["describe", "describe_samples", "means_of_others", "principal_directions"]
 
 Array = NDArray[Any]
 
@@ -212,7 +212,7 @@ def _known_to(model: Any) -> _Facts:
         sizes=sizes,
         shares=sizes / max(int(sizes.sum()), 1),
         centers=centers,
-        others=_means_of_others(weights, centers, centers),
+        others=means_of_others(weights, centers, centers),
         spread=np.sqrt(variance),
         directions=_own_directions(model),
         members=[np.empty(0, np.intp)] * len(centers),
@@ -233,14 +233,14 @@ def _seen_in(samples: ClusteredSamples) -> _Facts:
         sizes=samples.sizes,
         shares=samples.sizes / samples.n,
         centers=centers,
-        others=_means_of_others(samples.sizes, means, centers),
+        others=means_of_others(samples.sizes, means, centers),
         spread=samples.spread,
         directions=_own_directions(samples.model) if known else _found_directions(samples, members),
         members=members,
     )
 
 
-def _means_of_others(sizes: Array, means: Array, centers: Array) -> Array:
+def means_of_others(sizes: Array, means: Array, centers: Array) -> Array:
     """Mean (k, d) of all samples outside each cluster; its own centre where there are none."""
     rest = (sizes.sum() - sizes)[:, None]
     sums = (sizes @ means) - sizes[:, None] * means

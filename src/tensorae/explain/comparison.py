@@ -11,7 +11,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-__all__ = ["ComparedFit", "ComparedKind", "Compared"]
+from tensorae.explain import html
+
+__all__ = ["Compared", "ComparedFit", "ComparedKind", "in_short"]
 
 # The scale ends at so many times the median difference: fits beyond it are out of the question.
 REACH = 2.5
@@ -47,6 +49,13 @@ class ComparedFit:
     cut: float | None
     chosen: bool
     kind: str
+
+    @property
+    def said(self) -> str:
+        """How far it is behind, in words."""
+        if not math.isfinite(self.behind):
+            return "unknown"
+        return f"+{in_short(self.behind)}" if self.behind else "lowest"
 
 
 @dataclass(frozen=True)
@@ -113,6 +122,30 @@ class Compared:
             )
             for k in self.numbers
         ]
+
+    @property
+    def shown(self) -> list[ComparedFit]:
+        """``best``, or a fit of each kind where there is one number of clusters only."""
+        return self.best if len(self.numbers) > 1 else [kind.fits[0] for kind in self.kinds]
+
+    def html_table(self) -> str:
+        """These fits for notebooks."""
+        head = ("clusters", "kind", "components", "ICL", "parted")
+        rows = [
+            (str(one.n_clusters), one.kind, str(one.latent_dim), one.said, _parted(one))
+            for one in self.shown
+        ]
+        chosen = next((place for place, one in enumerate(self.shown) if one.chosen), None)
+        return html.table(head, rows, words=(1,), chosen=chosen)
+
+
+def _parted(fit: ComparedFit) -> str:
+    return "" if fit.cut is None else f"{100 * fit.cut:.1f} %"
+
+
+def in_short(value: float) -> str:
+    """A number that is not negative, with the digits that matter."""
+    return f"{value:,.0f}" if value >= 100 or value == round(value) else f"{value:.3g}"
 
 
 def _fits(table: Mapping[str, list[Any]]) -> list[ComparedFit]:

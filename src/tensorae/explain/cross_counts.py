@@ -24,6 +24,7 @@ class Excess(NamedTuple):
 
     category: str
     label: Any
+    n_rows: float  # of the category, in this group
     share: float  # of the category's rows
     overall: float  # of all rows
 
@@ -90,7 +91,13 @@ class Cells:
             "p_value": float(special.chdtrc((r - 1) * (g - 1), n * beyond)) if r > 1 < g else 1.0,
             "in_main_group": _largest_share(self.category, count),
             "of_main_category": _largest_share(self.label, count),
-            "excess": Excess(names[code], groups[label], float(share), float(of_group[label] / n)),
+            "excess": Excess(
+                names[code],
+                groups[label],
+                float(count[most]),
+                float(share),
+                float(of_group[label] / n),
+            ),
         }
 
 

@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 
 from tensorae._optional import import_optional
 from tensorae.exceptions import InvalidInputError
+from tensorae.explain import html
 from tensorae.explain.arrays import as_array, check_groups
 from tensorae.explain.base import Result
 from tensorae.explain.categories import MISSING, as_categories
@@ -28,6 +29,7 @@ Floats = NDArray[np.float64]
 # and is the same but for a few rows.
 WEAK, RELATED, LARGELY, ALMOST = 0.1, 0.3, 0.7, 0.9
 CHANCE = 0.05
+WORTH_NAMING = 0.03  # share of the rows in a cell that stands for a whole table
 SHOWN = 12  # groups of the printed form
 
 
@@ -99,15 +101,17 @@ class CrossTable(Result):
             return f"{self.name} has little to do with the groups"
         if self.strength < LARGELY:
             kind = "related" if self.strength >= RELATED else "weakly related"
-            return f"{self.name} is {kind} to the groups: {self._most_of_all()}"
+            return f"{self.name} is {kind} to the groups{self._most_of_all()}"
         return f"{self.name} {self._match()}: {self._shares()}"
 
     def _most_of_all(self) -> str:
         assert self.excess is not None  # where there is a relation, some cell has too many
-        category, label, share, overall = self.excess
+        category, label, n_rows, share, overall = self.excess
+        if n_rows < WORTH_NAMING * self.counts.sum():  # one of many small ones
+            return f", over {self.n_categories} categories"
         which = f"{self.name} {category}" if _is_number(category) else category
         return (
-            f"{_percent(share)} of {which} are in group {label}, which has "
+            f": {_percent(share)} of {which} are in group {label}, which has "
             f"{_percent(overall)} of all rows"
         )
 
@@ -138,23 +142,40 @@ class CrossTable(Result):
             yield "missing", self.missing
 
     def __str__(self) -> str:
-        return "\n".join([f"{self.finding} (strength {self.strength:.2f})", *self._lines()])
+        cells = self._cells()
+        widths = [max(map(len, column)) for column in zip(*cells, strict=True)]
+        lines = [
+            "  ".join([row[0].ljust(widths[0]), *map(str.rjust, row[1:], widths[1:])])
+            for row in cells
+        ]
+        head = f"{self.finding} (strength {self.strength:.2f})"
+        return "\n".join([head, *lines, *[self._rest] * bool(self._rest)])
 
     __repr__ = __str__
 
-    def _lines(self) -> list[str]:
-        more = len(self.labels) - SHOWN
-        head = [self.name, *map(str, self.labels[:SHOWN]), *["…"] * (more > 0), "all"]
+    def _repr_html_(self) -> str:
+        head, *body = self._cells()
+        return html.card(
+            html.heading(self.finding, f" (strength {self.strength:.2f})"),
+            html.table(head, body, words=(0,), most=len(body)),
+            html.paragraph(self._rest, quiet=True) if self._rest else "",
+        )
+
+    def _cells(self) -> list[list[str]]:
+        """The head and all rows, of the first groups and of all together."""
+        dots = ["…"] * bool(self._rest)
+        head = [self.name, *map(str, self.labels[:SHOWN]), *dots, "all"]
         body = [
-            [name, *map(_count, counts[:SHOWN]), *["…"] * (more > 0), _count(counts.sum())]
+            [name, *map(_count, counts[:SHOWN]), *dots, _count(counts.sum())]
             for name, counts in self.rows
         ]
-        widths = [max(map(len, column)) for column in zip(head, *body, strict=True)]
-        lines = [
-            "  ".join([row[0].ljust(widths[0]), *map(str.rjust, row[1:], widths[1:])])
-            for row in (head, *body)
-        ]
-        return [*lines, f"… and {more} more groups"] if more > 0 else lines
+        return [head, *body]
+
+    @property
+    def _rest(self) -> str:
+        """Groups that are not shown; nothing where all are."""
+        more = len(self.labels) - SHOWN
+        return f"… and {more} more groups" if more > 0 else ""
 
     def to_frame(self) -> Any:
         """Counts, a row for each category and a column for each group.

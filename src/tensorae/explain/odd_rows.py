@@ -13,6 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tensorae.data.scaling import Scaling
+from tensorae.explain import html
 from tensorae.explain.samples import as_floats, check_fitted, check_whole, model_names
 
 __all__ = ["OddFeature", "OddRow", "OutlierModel", "Outliers", "outliers"]
@@ -68,6 +69,13 @@ class OddRow:
         """All odd features in one line."""
         return "; ".join(map(str, self.features))
 
+    @property
+    def _numbers(self) -> tuple[str, str, str, str]:
+        return str(self.row), f"{self.score:.2f}", f"{self.probability:.5f}", str(self.cluster)
+
+    def _repr_html_(self) -> str:
+        return Outliers((self,))._repr_html_()
+
 
 @dataclass(frozen=True)
 class Outliers(Sequence[OddRow]):
@@ -86,12 +94,18 @@ class Outliers(Sequence[OddRow]):
 
     def __str__(self) -> str:
         lines = [f"{'row':>7} {'score':>7} {'probability':>11} {'cluster':>7}  because"]
-        lines += [
-            f"{one.row:>7} {one.score:>7.2f} {one.probability:>11.5f} {one.cluster:>7}  "
-            f"{one.because}"
-            for one in self.rows
-        ]
+        for one in self.rows:
+            row, score, probability, cluster = one._numbers
+            lines.append(f"{row:>7} {score:>7} {probability:>11} {cluster:>7}  {one.because}")
         return "\n".join(lines)
+
+    def _repr_html_(self) -> str:
+        odd = sum(one.outlier for one in self.rows)
+        rows = [(*one._numbers, tuple(map(str, one.features))) for one in self.rows]
+        return html.card(
+            html.heading(_counted(len(rows)), f", oddest first; {odd} called outliers"),
+            html.table(("row", "score", "probability", "cluster", "because"), rows, words=(4,)),
+        )
 
     def as_dict(self) -> dict[str, list[Any]]:
         """Return columns, of which a pandas ``DataFrame`` can be made."""
@@ -192,6 +206,10 @@ def _odd_features(
             for place, column in enumerate(order.tolist())
             if sizes[row, column] >= (WORTH_A_WORD if place else 0.0)
         )
+
+
+def _counted(rows: int) -> str:
+    return f"{rows} row{'s' * (rows != 1)}"
 
 
 def _short(value: float) -> str:

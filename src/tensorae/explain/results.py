@@ -1,12 +1,11 @@
-"""What ``describe`` and ``trend_reversals`` found, readable and as a table.
+"""What ``describe`` found, readable and as a table.
 
 Shapes: k clusters, d features.
 """
 
 from __future__ import annotations
 
-import math
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
@@ -14,24 +13,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tensorae._optional import import_optional
-from tensorae.exceptions import InvalidParameterError
+from tensorae.explain import html
 from tensorae.explain.base import Result
-from tensorae.explain.samples import find_feature
 
-__all__ = [
-    "ClusterSummary",
-    "Component",
-    "Description",
-    "Loading",
-    "Slope",
-    "Trend",
-    "TrendReversals",
-]
+__all__ = ["ClusterSummary", "Component", "Description", "Loading", "cluster_table"]
 
-SHOWN = 20  # pairs, and clusters of a pair, in the printed form
-
-
-# Clusters ---------------------------------------------------------------------------------------
+MOST_COMPONENTS = 3  # of a cluster in the notebook
 
 
 class Loading(NamedTuple):
@@ -111,9 +98,7 @@ class ClusterSummary(Result):
         return self.size > 0 and not self.components
 
     def __str__(self) -> str:
-        members = "member" if self.size == 1 else "members"
-        kept = "round" if self.round else f"{100 * self.explained:.1f} % of its variance kept"
-        lines = [f"cluster {self.label}: {self.size} {members} ({100 * self.share:.1f} %), {kept}"]
+        lines = [f"cluster {self.label}{self._head}"]
         if self.defining:
             lines.append(f"  unlike the rest  {_listed(self.defining)}")
         for number, component in enumerate(self.components):
@@ -124,6 +109,15 @@ class ClusterSummary(Result):
             lines.append(f"  typical rows     {_listed(self.typical)}")
             lines.append(f"  worst rows       {_listed(self.worst)}")
         return "\n".join(lines)
+
+    @property
+    def _head(self) -> str:
+        members = "member" if self.size == 1 else "members"
+        kept = "round" if self.round else f"{100 * self.explained:.1f} % of its variance kept"
+        return f": {self.size} {members} ({100 * self.share:.1f} %), {kept}"
+
+    def _repr_html_(self) -> str:
+        return html.card(html.heading(f"cluster {self.label}", self._head), cluster_table([self]))
 
 
 @dataclass(frozen=True, repr=False, eq=False)
@@ -156,12 +150,18 @@ class Description(Result):
         return self.clusters[label]
 
     def __repr__(self) -> str:
+        return "\n\n".join([self.model + self._head, *map(str, self.clusters)])
+
+    @property
+    def _head(self) -> str:
         k = len(self.clusters)
-        head = (
-            f"{self.model}: {self.n_samples} samples, {len(self.feature_names)} features, "
+        return (
+            f": {self.n_samples} samples, {len(self.feature_names)} features, "
             f"{k} cluster{'s' * (k > 1)}"
         )
-        return "\n\n".join([head, *map(str, self.clusters)])
+
+    def _repr_html_(self) -> str:
+        return html.card(html.heading(self.model, self._head), cluster_table(self.clusters))
 
     def to_frame(self) -> Any:
         """One row for each cluster: size, share, variance kept, what sets it apart, its centre.
@@ -190,171 +190,49 @@ def _listed(entries: tuple[Any, ...]) -> str:
     return ", ".join(map(str, entries))
 
 
-# Trends -----------------------------------------------------------------------------------------
+# HTML -------------------------------------------------------------------------------------------
 
 
-@dataclass(frozen=True)
-class Slope(Result):
-    """A least-squares slope of y on x and how sure it is.
-
-    Attributes
-    ----------
-    n : int
-        Rows behind it.
-    slope : float
-    low, high : float
-        Confidence interval of the slope, for itself alone. The whole line, with slope 0 and
-        p-value 1, where nothing can be known: fewer than three rows, or a feature that does not
-        vary.
-    correlation : float
-        Has the sign of the slope and no units.
-    p_value : float
-        Of no trend, two-sided, for itself alone.
-    """
-
-    n: int
-    slope: float
-    low: float
-    high: float
-    correlation: float
-    p_value: float
-
-    @property
-    def known(self) -> bool:
-        """Whether there is a slope at all."""
-        return math.isfinite(self.low)
-
-    def __str__(self) -> str:
-        return f"{self.slope:.3g} [{self.low:.3g}, {self.high:.3g}]" if self.known else "unknown"
+def cluster_table(
+    clusters: Sequence[ClusterSummary],
+    *,
+    n_components: int = MOST_COMPONENTS,
+    most: int = html.SHOWN,
+) -> str:
+    """One row for each cluster; columns in which there is nothing to say are left out."""
+    columns: list[tuple[str, list[html.Cell]]] = [
+        ("cluster", [str(one.label) for one in clusters]),
+        ("members", [str(one.size) for one in clusters]),
+        ("share", [html.Share(one.share) for one in clusters]),
+        ("variance kept", [_kept(one) for one in clusters]),
+    ]
+    numbers = len(columns)
+    columns += [
+        ("unlike the rest", [tuple(map(str, one.defining)) for one in clusters]),
+        ("varies along", [_along(one, n_components) for one in clusters]),
+        ("typical rows", [_listed(one.typical) for one in clusters]),
+        ("worst rows", [_listed(one.worst) for one in clusters]),
+    ]
+    columns = [(name, cells) for name, cells in columns if any(cells)]
+    head = [name for name, _ in columns]
+    rows = list(zip(*(cells for _, cells in columns), strict=True))
+    return html.table(head, rows, words=range(numbers, len(columns)), most=most)
 
 
-@dataclass(frozen=True)
-class Trend(Result):
-    """One pair of features: the trend over all rows, inside the clusters, and in each of them.
-
-    Attributes
-    ----------
-    x, y : str
-        The features; slopes are those of y on x.
-    overall : Slope
-        Over all rows, whatever their cluster.
-    within : Slope
-        Common slope inside the clusters: one line for each, all parallel.
-    clusters : tuple of Slope
-        Inside each cluster alone, in the order of the labels.
-    p_value : float
-        Of no reversal, corrected for the number of pairs; 1 where the signs agree.
-    reversed : bool
-        Whether ``overall`` and ``within`` have opposite signs, beyond chance.
-    complete : bool
-        Whether, on top of that, every cluster with a known slope has the sign of ``within``.
-    """
-
-    x: str
-    y: str
-    overall: Slope
-    within: Slope
-    clusters: tuple[Slope, ...]
-    p_value: float
-    reversed: bool
-    complete: bool
+def _unbroken(loading: Loading) -> str:
+    """A feature and its value on the same line."""
+    return f"{loading.feature}\u00a0{loading.value:+.2f}"
 
 
-@dataclass(frozen=True, repr=False)
-class TrendReversals(Result):
-    """Trends of pairs of features, reversals first; iterate over it or take one by its number.
+def _kept(cluster: ClusterSummary) -> str:
+    return "round" if cluster.round else f"{100 * cluster.explained:.1f} %"
 
-    Attributes
-    ----------
-    labels : tuple
-        The clusters, in the order of ``Trend.clusters``.
-    feature_names : tuple of str
-    n_pairs : int
-        Pairs looked at, for which the p-values are corrected; ``trends`` may hold fewer.
-    n_reversals : int
-        Reversals among all pairs.
-    confidence : float
-    correction : str
-    trends : tuple of Trend
-        Reversals first, then other pairs whose signs differ, then the rest; strongest first.
-    """
 
-    labels: tuple[Any, ...]
-    feature_names: tuple[str, ...]
-    n_pairs: int
-    n_reversals: int
-    confidence: float
-    correction: str
-    trends: tuple[Trend, ...]
-
-    @property
-    def reversals(self) -> tuple[Trend, ...]:
-        """The trends that are reversed inside the clusters."""
-        return tuple(trend for trend in self.trends if trend.reversed)
-
-    def pair(self, x: str, y: str) -> Trend:
-        """Trend of two features, whichever comes first in the data."""
-        for name in (x, y):
-            find_feature(str(name), self.feature_names)
-        for trend in self.trends:
-            if {trend.x, trend.y} == {x, y}:
-                return trend
-        raise InvalidParameterError(
-            f"{x!r} and {y!r} must be one of the {len(self.trends)} pairs that were kept of "
-            f"{self.n_pairs}; raise max_pairs."
-        )
-
-    def __len__(self) -> int:
-        return len(self.trends)
-
-    def __iter__(self) -> Iterator[Trend]:
-        return iter(self.trends)
-
-    def __getitem__(self, number: int) -> Trend:
-        return self.trends[number]
-
-    def __repr__(self) -> str:
-        pairs = "pair" if self.n_pairs == 1 else "pairs"
-        lines = [
-            f"{self.n_reversals} of {self.n_pairs} {pairs} of features "
-            f"{'has' if self.n_reversals == 1 else 'have'} a trend that is reversed inside the "
-            f"{len(self.labels)} clusters ({100 * self.confidence:g} % confidence, "
-            f"correction: {self.correction})"
-        ]
-        for trend in self.reversals[:SHOWN]:
-            lines += ["", *self._lines(trend)]
-        if self.n_reversals > SHOWN:
-            lines += ["", f"… and {self.n_reversals - SHOWN} more"]
-        return "\n".join(lines)
-
-    def _lines(self, trend: Trend) -> list[str]:
-        lines = [
-            f"{trend.y} against {trend.x}: {'complete' if trend.complete else 'in common'} "
-            f"(p = {trend.p_value:.2g})",
-            f"  overall          {trend.overall}",
-            f"  inside clusters  {trend.within}",
-        ]
-        named = list(zip(self.labels, trend.clusters, strict=True))
-        width = max(len(str(label)) for label in self.labels[:SHOWN])
-        lines += [f"    {label!s:<{width}}  {slope}" for label, slope in named[:SHOWN]]
-        if len(named) > SHOWN:
-            lines.append(f"    … and {len(named) - SHOWN} more")
-        return lines
-
-    def to_frame(self) -> Any:
-        """One row for each pair, with a column of slopes for each cluster.
-
-        Returns
-        -------
-        pandas.DataFrame
-        """
-        pandas = import_optional("pandas", extra="datasets")
-        return pandas.DataFrame([self._row(trend) for trend in self.trends])
-
-    def _row(self, trend: Trend) -> dict[str, Any]:
-        row: dict[str, Any] = {"x": trend.x, "y": trend.y}
-        for name, slope in (("overall", trend.overall), ("within", trend.within)):
-            row |= {name: slope.slope, f"{name}_low": slope.low, f"{name}_high": slope.high}
-        for label, slope in zip(self.labels, trend.clusters, strict=True):
-            row[f"cluster_{label}"] = slope.slope
-        return row | {name: getattr(trend, name) for name in ("p_value", "reversed", "complete")}
+def _along(cluster: ClusterSummary, most: int) -> tuple[str, ...]:
+    """A line for each of the first components."""
+    lines = [
+        f"{', '.join(map(_unbroken, one.loadings))} ({100 * one.share:.1f}\u00a0%)"
+        for one in cluster.components[:most]
+    ]
+    more = len(cluster.components) - len(lines)
+    return (*lines, f"… and {more} more") if more > 0 else tuple(lines)

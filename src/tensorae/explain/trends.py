@@ -15,8 +15,8 @@ from scipy import special
 
 from tensorae.exceptions import InvalidInputError, InvalidParameterError, unknown_choice
 from tensorae.explain.arrays import as_array, check_groups, in_chunks, moments, rounding
-from tensorae.explain.results import Slope, Trend, TrendReversals
 from tensorae.explain.samples import ClusteredSamples, check_names
+from tensorae.explain.trend_results import Slope, Trend, TrendReversals
 
 __all__ = ["numbered_reversals", "trend_reversals"]
 

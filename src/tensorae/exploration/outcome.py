@@ -6,7 +6,6 @@ Shapes: n rows, k groups.
 from __future__ import annotations
 
 import copy
-import html
 import os
 import warnings
 from collections.abc import Iterator
@@ -29,7 +28,7 @@ from tensorae.data import (
     write_table,
 )
 from tensorae.estimators.linear import LinearTAE
-from tensorae.explain import CrossTable, Description, Outliers, TrendReversals
+from tensorae.explain import CrossTable, Description, Outliers, TrendReversals, html
 from tensorae.explain.clusters import describe_samples
 from tensorae.explain.samples import ClusteredSamples
 from tensorae.exploration.again import Source, code_for
@@ -40,6 +39,7 @@ from tensorae.exploration.sentences import (
     about_groups,
     about_odd_rows,
     about_trends,
+    apart,
     caution,
     group_lines,
 )
@@ -382,8 +382,19 @@ class Exploration:
         return target
 
     def _repr_html_(self) -> str:
-        lines = [html.escape(line) for line in self.summary.splitlines()]
-        return f"<pre style='white-space: pre-wrap'>{'<br>'.join(lines)}</pre>"
+        sentences = [self.caution, *self.sentences] if self.caution else self.sentences
+        parts = [html.heading(self.name, f": {self.steps[0].what}")]
+        parts += [html.paragraph(sentence) for sentence in sentences]
+        if self.n_clusters > 1:
+            rows = [
+                (str(group.label), f"{group.size:,}", html.Share(group.share), apart(group))
+                for group in self.description
+            ]
+            parts.append(html.table(["group", "rows", "share", "unlike the rest"], rows, words=[3]))
+        if self.left_out:
+            reasons = [html.paragraph(str(one)) for one in self.left_out]
+            parts.append(html.fold("columns left out", *reasons))
+        return html.card(*parts, html.fold("again in Python", html.code(self.code)))
 
 
 @contextmanager

@@ -11,12 +11,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tensorae.data import counted, shown
-from tensorae.explain import CrossTable, Description, TrendReversals
+from tensorae.explain import ClusterSummary, CrossTable, Description, TrendReversals
 from tensorae.explain.samples import ClusteredSamples
 from tensorae.explain.views import telling_features
 from tensorae.exploration.halves import AGREE
 
-__all__ = ["about_groups", "about_odd_rows", "about_trends", "caution", "group_lines"]
+__all__ = ["about_groups", "about_odd_rows", "about_trends", "apart", "caution", "group_lines"]
 
 MOST_TELLING = 3
 MOST_SIZES = 6
@@ -87,14 +87,18 @@ def group_lines(description: Description) -> list[str]:
     """A line for each group: how large, and what sets it apart."""
     lines = []
     for group in list(description)[:MOST_GROUPS]:
-        apart = [
-            f"{'high' if loading.value > 0 else 'low'} {shown(str(loading.feature))}"
-            for loading in group.defining
-        ]
-        what = f": {', '.join(apart)}" if apart else ""
-        lines.append(f"group {group.label}, {counted(group.size, 'row')}{what}")
+        what = apart(group)
+        lines.append(f"group {group.label}, {counted(group.size, 'row')}{f': {what}' * bool(what)}")
     rest = len(description) - MOST_GROUPS
     return [*lines, f"and {counted(rest, 'more group')}"] if rest > 0 else lines
+
+
+def apart(group: ClusterSummary) -> str:
+    """What sets a group apart, in words."""
+    return ", ".join(
+        f"{'high' if loading.value > 0 else 'low'} {shown(str(loading.feature))}"
+        for loading in group.defining
+    )
 
 
 def _joined(names: Sequence[str]) -> str:

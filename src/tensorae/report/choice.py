@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from tensorae.explain.comparison import Compared, ComparedFit, ComparedKind
+from tensorae.explain.comparison import Compared, ComparedFit, ComparedKind, in_short
 
 __all__ = ["Curve", "Mark", "SettingsView", "Tick"]
 
@@ -98,9 +98,9 @@ def _against_numbers(compared: Compared) -> SettingsView:
         bottom=bottom,
         several=True,
         across=[Tick(x(k), str(k)) for k in compared.numbers],
-        up=[Tick(y(value), _number(value)) for value in _round_numbers(compared.top)],
+        up=[Tick(y(value), in_short(value)) for value in _round_numbers(compared.top)],
         curves=[_curve(kind, places(kind)) for kind in compared.kinds],
-        best=compared.best,
+        best=compared.shown,
     )
 
 
@@ -119,13 +119,13 @@ def _by_kind(compared: Compared) -> SettingsView:
         left=NAMES,
         bottom=bottom,
         several=False,
-        across=[Tick(x(value), _number(value)) for value in _round_numbers(top)],
+        across=[Tick(x(value), in_short(value)) for value in _round_numbers(top)],
         up=[],
         curves=[
             _curve(kind, [(x(behind), y, not math.isfinite(behind))], x(0))
             for kind, behind, y in zip(compared.kinds, known, places, strict=True)
         ],
-        best=[kind.fits[0] for kind in compared.kinds],
+        best=compared.shown,
     )
 
 
@@ -134,7 +134,7 @@ def _curve(
 ) -> Curve:
     """Marks of a kind at places with whether they are beyond the edge; a line from ``begin``."""
     marks = tuple(
-        Mark(x, y, fit, beyond, _said(fit))
+        Mark(x, y, fit, beyond, fit.said)
         for (x, y, beyond), fit in zip(places, kind.fits, strict=True)
     )
     way = [(mark.x, mark.y) for mark in marks]
@@ -144,17 +144,6 @@ def _curve(
     look = f"{'own' if kind.own else 'one'} {'round' if kind.round else 'long'}"
     look = "pooled" if kind.pooled else look
     return Curve(kind.name, look, points, marks, marks[0].y)
-
-
-def _said(fit: ComparedFit) -> str:
-    """How far a fit is behind, in words."""
-    if not math.isfinite(fit.behind):
-        return "unknown"
-    return f"+{_number(fit.behind)}" if fit.behind else "lowest"
-
-
-def _number(value: float) -> str:
-    return f"{value:,.0f}" if value >= 100 or value == round(value) else f"{value:.3g}"
 
 
 def _round_numbers(top: float) -> list[float]:
