@@ -204,7 +204,7 @@ def _facts(found: Exploration, files: Files) -> dict[str, Any]:
         "left_out": {one.name: one.reason for one in found.left_out},
         "scale": found.preparation.scaling.name,
         "n_clusters": found.n_clusters,
-        "sizes": [group.size for group in found.description],
+        "sizes": found.sizes,
         "agreement": found.agreement,
         "caution": found.caution,
         "sentences": found.sentences,

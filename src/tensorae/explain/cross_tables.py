@@ -30,6 +30,7 @@ Floats = NDArray[np.float64]
 WEAK, RELATED, LARGELY, ALMOST = 0.1, 0.3, 0.7, 0.9
 CHANCE = 0.05
 WORTH_NAMING = 0.03  # share of the rows in a cell that stands for a whole table
+MANY = 5  # categories
 SHOWN = 12  # groups of the printed form
 
 
@@ -108,7 +109,7 @@ class CrossTable(Result):
         assert self.excess is not None  # where there is a relation, some cell has too many
         category, label, n_rows, share, overall = self.excess
         if n_rows < WORTH_NAMING * self.counts.sum():  # one of many small ones
-            return f", over {self.n_categories} categories"
+            return f", over {self.n_categories} categories" * (self.n_categories > MANY)
         which = f"{self.name} {category}" if _is_number(category) else category
         return (
             f": {_percent(share)} of {which} are in group {label}, which has "

@@ -42,6 +42,8 @@ ROWS_FOR_COPIES = 20_000
 MOST_FOR_COPIES = 3000
 # Columns of so few values lie on so few planes: a fit would find these and nothing else.
 FEWEST_VALUES, FEW = 5, "only"
+# Share of the rows that a column of identifiers tells apart: some rows may come twice.
+OWN_NUMBERS = 0.5
 # Share of the steps that are 1 in a column that counts rows, with some new beginnings.
 COUNTING = 0.8
 # Numbers that stand for classes are few; a column of them is known by its name.
@@ -49,7 +51,7 @@ MOST_CLASSES = 30
 CLASS_NAMES = re.compile(r"(^|[_\s.-])(class|target|labels?|cluster|category|species|y)$", re.I)
 TIME_NAMES = re.compile(r"(^|[_\s.-])(year|yr|month|day|hour|date|time|timestamp|week)$", re.I)
 ID_NAMES = re.compile(
-    r"(^|[_\s.-])(ids?|index|idx|nr|no|number|key|uuid|code|rowid)$|^id|[a-z]I[dD]$|^[Uu]nnamed"
+    r"(?i:(^|[_\s.-])(ids?|index|idx|nr|no|number|key|uuid|code|rowid)$|^unnamed)|[a-z]I[dD]$"
 )
 
 
@@ -137,7 +139,8 @@ def select_columns(
     if columns:
         check_numbers(table, columns)
         rest = [name for name in table.columns if name not in columns]
-        return Selection(table, tuple(columns), tuple(_not_asked_for(table, rest)))
+        table, notes = _without_infinite(table, columns)
+        return Selection(table, tuple(columns), tuple(_not_asked_for(table, rest)), tuple(notes))
     return _chosen(table, set(ignore))
 
 
@@ -176,7 +179,9 @@ def _chosen(table: Table, ignore: set[str]) -> Selection:
         )
     left_out = tuple(out[name] for name in table.columns if name in out)
     notes = {name: note for name, note in notes.items() if name in kept}
-    return Selection(table, kept, left_out, tuple(notes.values()), tuple(notes))
+    converted = tuple(notes)
+    table, infinite = _without_infinite(table, kept)
+    return Selection(table, kept, left_out, (*notes.values(), *infinite), converted)
 
 
 # Numbers in disguise ----------------------------------------------------------------------------
@@ -207,6 +212,21 @@ def _as_numbers(
         found[name] = Kind("number", there)
         notes[name] = _said(name, kind, marks, sorted(stripped))
     return table, found, notes
+
+
+def _without_infinite(table: Table, names: Sequence[str]) -> tuple[Table, list[str]]:
+    """The same with what is infinite missing, so that its rows can stay; and notes on it."""
+    notes = []
+    for name in names:
+        values = as_matrix(table, [name])[:, 0]
+        infinite = np.isinf(values)
+        if infinite.any():
+            pa, place = arrow(), table.columns.index(name)
+            finite = pa.array(values, mask=~np.isfinite(values))
+            table = replace(table, frame=table.frame.set_column(place, name, finite))
+            cells = counted(int(infinite.sum()), "infinite value")
+            notes.append(f"in {shown(name)}, {cells} count as missing.")
+    return table, notes
 
 
 def _likeliest(marks: Mapping[Marks, int]) -> Marks | None:
@@ -261,8 +281,9 @@ def _useless_number(table: Table, name: str) -> LeftOut | None:
     if whole and TIME_NAMES.search(name):
         return LeftOut(name, "points in time, by its name", len(distinct))
     if whole and ID_NAMES.search(name):
-        if len(distinct) == table.n_rows:
-            return LeftOut(name, "a number of its own in each row")
+        if len(distinct) > OWN_NUMBERS * table.n_rows:
+            each = "each row" if len(distinct) == table.n_rows else "most rows"
+            return LeftOut(name, f"a number of its own in {each}")
         if (np.diff(there) == 1).mean() >= COUNTING:
             return LeftOut(name, "row numbers that begin anew")
     if whole and len(distinct) <= MOST_CLASSES and CLASS_NAMES.search(name):
@@ -280,13 +301,7 @@ def _copies(table: Table, names: Sequence[str]) -> list[LeftOut]:
         return []
     step = max(table.n_rows // ROWS_FOR_COPIES, 1)
     values = as_matrix(table, names)[::step].astype(np.float64)
-    there = np.isfinite(values)
-    values = np.where(there, values, 0.0)
-    mean = values.sum(0) / np.maximum(there.sum(0), 1)
-    off = np.where(there, values - mean, 0.0)
-    size = np.sqrt((off**2).sum(0))
-    off /= np.where(size > 0, size, 1.0)
-    alike = np.abs(off.T @ off)
+    alike = np.abs(_correlations(values))
     found: dict[str, LeftOut] = {}
     for j, name in enumerate(names):
         earlier = [
@@ -295,3 +310,17 @@ def _copies(table: Table, names: Sequence[str]) -> list[LeftOut]:
         if earlier:
             found[name] = LeftOut(name, f"nearly a copy of {shown(names[earlier[0]])}")
     return list(found.values())
+
+
+def _correlations(values: Array) -> Array:
+    """Correlations (d, d) of columns (n, d), each pair by the rows that have both."""
+    there = np.isfinite(values).astype(np.float64)
+    filled = np.where(there > 0, values, 0.0)
+    off = np.where(there > 0, values - filled.sum(0) / np.maximum(there.sum(0), 1), 0.0)
+    counts = np.maximum(there.T @ there, 1)
+    sums, squares = off.T @ there, (off**2).T @ there  # of a column where the other is there
+    spread = np.maximum(squares - sums**2 / counts, 0.0)
+    shared = off.T @ off - sums * sums.T / counts
+    size = np.sqrt(spread * spread.T)
+    correlations: Array = np.where(size > 0, shared / np.where(size > 0, size, 1.0), 0.0)
+    return correlations

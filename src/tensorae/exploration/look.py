@@ -83,6 +83,11 @@ def explore(
     """
     _check(n_clusters, max_rows, random_state)
     table = as_table(data, options)
+    if table.n_rows < FEWEST_ROWS:
+        raise InvalidInputError(
+            f"{table.name!r} must have {FEWEST_ROWS} rows at least, got {table.n_rows}; there is "
+            "nothing to compare."
+        )
     source = Source.of(data, options, table)
     selection = select_columns(_finite(table), columns=columns, ignore=ignore)
     preparation, rows = _prepared(selection, scale)
@@ -136,10 +141,6 @@ def _finite(table: Table) -> Table:
 
 def _prepared(selection: Selection, scale: str) -> tuple[Preparation, PreparedTable]:
     table = selection.table
-    if table.n_rows < FEWEST_ROWS:
-        raise InvalidInputError(
-            f"{table.name!r} must have {FEWEST_ROWS} rows at least, got {table.n_rows}."
-        )
     named = selection.columns or ()
     preparation, rows = Preparation.learn(table, 1, columns=named, scale=scale, gaps=True)
     there = ~np.isnan(rows.values).all(1)  # rows without any value can be put anywhere

@@ -127,6 +127,11 @@ class Exploration:
         return self.rows.filled(self._labels.astype(np.int64))
 
     @cached_property
+    def sizes(self) -> NDArray[np.intp]:
+        """Rows of each of the k groups."""
+        return np.bincount(self._labels, minlength=self.n_clusters)
+
+    @cached_property
     def confidence(self) -> Array:
         """Probability of the group of each of the n rows; NaN where there is none."""
         with _quiet():
@@ -199,10 +204,9 @@ class Exploration:
     @cached_property
     def sentences(self) -> tuple[str, ...]:
         """The answer, in up to three sentences."""
-        sizes = np.bincount(self.labels[self.labels >= 0], minlength=self.n_clusters)
         missing = int(np.isnan(self.rows.values).sum())
         found = (
-            about_groups(self.samples, len(self.rows.X), sizes),
+            about_groups(self.samples, len(self.rows.X), self.sizes),
             about_trends(self.trends, self.comparisons),
             about_odd_rows(int(self.odd.sum()), missing, self.n_clusters),
         )
@@ -217,7 +221,7 @@ class Exploration:
             if self.columns is None
             else f", {len(self.columns)} of {counted(all_columns, 'column')} used"
         )
-        steps = [Step(f"{counted(n, 'row')} were read{used}.")]
+        steps = [Step(f"{n:,} rows were read{used}.")]
         if self.left_out:
             reasons = tuple(str(one) for one in self.left_out)
             steps.append(Step(f"{counted(len(reasons), 'column')} left out of the fit.", reasons))
@@ -267,7 +271,7 @@ class Exploration:
             head.append(f"Left out: {left_out}.")
         if self.sample is not None:
             head.append(f"The groups were found on a sample of {len(self.sample):,} rows.")
-        groups = group_lines(self.description) if self.n_clusters > 1 else []
+        groups = group_lines(self.description, self.sizes) if self.n_clusters > 1 else []
         lines = [*head, self.caution, *self.sentences, *(f"  {line}" for line in groups)]
         return "\n".join(filter(None, lines))
 
@@ -387,8 +391,8 @@ class Exploration:
         parts += [html.paragraph(sentence) for sentence in sentences]
         if self.n_clusters > 1:
             rows = [
-                (str(group.label), f"{group.size:,}", html.Share(group.share), apart(group))
-                for group in self.description
+                (str(group.label), f"{size:,}", html.Share(size / self.sizes.sum()), apart(group))
+                for group, size in zip(self.description, self.sizes.tolist(), strict=True)
             ]
             parts.append(html.table(["group", "rows", "share", "unlike the rest"], rows, words=[3]))
         if self.left_out:

@@ -42,7 +42,7 @@ def caution(k: int, agreement: float | None) -> str:
 def about_groups(samples: ClusteredSamples, n: int, sizes: NDArray[np.intp]) -> str:
     """How many groups, how large, and which columns tell them apart."""
     if samples.k == 1:
-        return f"The {counted(n, 'row')} are one group."
+        return f"The {_rows(n)} are one group."
     many = "" if len(sizes) > MOST_SIZES else f" of {_joined([f'{size:,}' for size in sizes])}"
     sentence = f"{n:,} rows fall into {samples.k} groups{many}"
     if samples.image_shape is not None or samples.d == 1:
@@ -75,20 +75,22 @@ def about_odd_rows(n_odd: int, n_missing: int, k: int) -> str:
     """How many rows fit nowhere, and how many values were missing."""
     where = "none of the groups" if k > 1 else "nowhere"
     verb = "fits" if n_odd == 1 else "fit"
-    odd = f"{counted(n_odd, 'row')} {verb} {where}" if n_odd else "No row is out of place"
+    odd = f"{_rows(n_odd)} {verb} {where}" if n_odd else "No row is out of place"
     if not n_missing:
         return f"{odd}."
     values = "value was" if n_missing == 1 else "values were"
     filled = "is" if n_missing == 1 else "are"
-    return f"{odd}; {n_missing:,} {values} missing and {filled} filled in by the groups."
+    return f"{odd}; {n_missing:,} {values} missing and {filled} filled in for the picture."
 
 
-def group_lines(description: Description) -> list[str]:
+def group_lines(description: Description, sizes: NDArray[np.intp]) -> list[str]:
     """A line for each group: how large, and what sets it apart."""
     lines = []
     for group in list(description)[:MOST_GROUPS]:
         what = apart(group)
-        lines.append(f"group {group.label}, {counted(group.size, 'row')}{f': {what}' * bool(what)}")
+        lines.append(
+            f"group {group.label}, {_rows(int(sizes[group.label]))}{f': {what}' * bool(what)}"
+        )
     rest = len(description) - MOST_GROUPS
     return [*lines, f"and {counted(rest, 'more group')}"] if rest > 0 else lines
 
@@ -99,6 +101,10 @@ def apart(group: ClusterSummary) -> str:
         f"{'high' if loading.value > 0 else 'low'} {shown(str(loading.feature))}"
         for loading in group.defining
     )
+
+
+def _rows(count: int) -> str:
+    return f"{count:,} row{'s' * (count != 1)}"
 
 
 def _joined(names: Sequence[str]) -> str:
