@@ -93,7 +93,7 @@ def test_what_is_finished_stays_after_ctrl_c(run, here, monkeypatch):
     ("content", "message"),
     [
         ("", "empty"),
-        ("name\nAda\nBob\n", "must have a column of numbers that vary"),
+        ("name\nAda\nBob\nCy\n", "must have a column of numbers that vary"),
         ("a,b\n1,2\n", "rows at least"),
     ],
 )
