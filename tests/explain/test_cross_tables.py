@@ -27,11 +27,6 @@ def measures(table):
     return [getattr(table, name) for name in MEASURES]
 
 
-@pytest.fixture
-def rng():
-    return np.random.RandomState(0)
-
-
 # Laws -------------------------------------------------------------------------------------------
 
 
