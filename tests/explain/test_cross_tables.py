@@ -134,6 +134,11 @@ def test_rare_categories_are_gathered_and_every_row_is_counted(rng):
     assert (np.diff(table.counts[:-1].sum(1)) <= 0).all()
 
 
+def test_equally_frequent_categories_are_in_the_order_of_their_numbers_and_names():
+    column = ["b", "10", "9", "a", "-1"]
+    assert cross_table([0, 1, 0, 1, 0], column).categories == ("-1", "9", "10", "a", "b")
+
+
 def test_as_many_categories_as_fit_are_all_shown():
     labels, column = np.arange(36) % 3, np.arange(36) % 12
     assert len(cross_table(labels, column).categories) == 12

@@ -115,4 +115,5 @@ def test_explained_rows_are_shown_as_they_are_printed(read_card):
     found = outliers(OutlierTAE(n_estimators=2, random_state=0).fit(X), X, n_rows=2)
     text = read_card(found._repr_html_())
     assert all(str(feature) in text for row in found for feature in row.features)
-    assert f"2 rows , oddest first; {sum(row.outlier for row in found)} called outliers" in text
+    assert f"2 rows , oddest first; {sum(row.outlier for row in found)} called outlier" in text
+    assert "row 5 , called an outlier" in read_card(found[0]._repr_html_())

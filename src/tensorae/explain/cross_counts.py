@@ -56,7 +56,8 @@ class Cells:
         """Categories by falling number of rows: those to show, and those to gather."""
         known = self.known()
         sizes = np.bincount(known.category, known.count, len(names))
-        order = sorted(np.flatnonzero(sizes).tolist(), key=lambda code: (-sizes[code], names[code]))
+        there = np.flatnonzero(sizes).tolist()
+        order = sorted(there, key=lambda code: (-sizes[code], _by_number(names[code])))
         # Gathering a single one would save nothing.
         return (order, []) if len(order) <= most else (order[: most - 1], order[most - 1 :])
 
@@ -97,6 +98,14 @@ class Cells:
                 float(of_group[label] / n),
             ),
         }
+
+
+def _by_number(name: str) -> tuple[float, str]:
+    """Where a name stands among others: numbers by their size, then texts."""
+    try:
+        return float(name), name
+    except ValueError:
+        return np.inf, name
 
 
 def _corrected(phi_squared: float, n: float, r: int, g: int) -> float:
