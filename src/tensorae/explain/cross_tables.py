@@ -5,7 +5,6 @@ Shapes: n rows, g groups, r categories, c of them that are shown.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
@@ -28,7 +27,7 @@ Floats = NDArray[np.float64]
 # From where on a column has something to do with the groups, is related, largely goes with them,
 # and is the same but for a few rows.
 WEAK, RELATED, LARGELY, ALMOST = 0.1, 0.3, 0.7, 0.9
-CHANCE = 0.05
+CHANCE = 0.01  # of several columns that have nothing to do with the groups none should seem to
 WORTH_NAMING = 0.03  # share of the rows in a cell that stands for a whole table
 SHOWN = 12  # groups of the printed form
 
@@ -55,7 +54,7 @@ class CrossTable(Result):
         Cramér's V, corrected for what chance adds: 0 where groups and column have nothing to do
         with each other, 1 where one settles the other.
     p_value : float
-        Of no relation, by the chi-squared distribution; rough where most cells hold few rows.
+        Of no relation: how often as much is seen where the same values are dealt out by chance.
     in_main_group : float
         Share of the rows that are in the group where most rows of their category are.
     of_main_category : float
@@ -91,8 +90,10 @@ class CrossTable(Result):
             )
         if len(self.labels) == 1:
             return f"{self.name} cannot be compared: there is one group only"
-        if self.strength < WEAK or self.p_value >= CHANCE:
+        if self.strength < WEAK:
             return f"{self.name} has little to do with the groups"
+        if self.p_value >= CHANCE:
+            return f"{self.name} has little to do with the groups: chance explains it"
         if self.strength < LARGELY:
             kind = "related" if self.strength >= RELATED else "weakly related"
             return f"{self.name} is {kind} to the groups{self._most_of_all()}"
@@ -128,11 +129,10 @@ class CrossTable(Result):
         return f"{_percent(self.of_main_category)} of rows have their group's main category"
 
     @property
-    def rows(self) -> Iterator[tuple[str, Floats]]:
+    def rows(self) -> tuple[tuple[str, Floats], ...]:
         """Names and counts (g,) of all rows of the table, that of missing values included."""
-        yield from zip(self.categories, self.counts, strict=True)
-        if self.missing.any():
-            yield "missing", self.missing
+        known = tuple(zip(self.categories, self.counts, strict=True))
+        return (*known, ("missing", self.missing)) if self.missing.any() else known
 
     def __str__(self) -> str:
         cells = self._cells()
