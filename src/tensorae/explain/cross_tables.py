@@ -105,7 +105,7 @@ class CrossTable(Result):
         if n_rows < WORTH_NAMING * self.counts.sum():  # one of many small ones
             return f", over {self.n_categories} categories"
         return (
-            f": {_percent(share)} of {category} are in group {label}, which has "
+            f": {'all' if share == 1 else _percent(share)} of {category} are in group {label}, which has "
             f"{_percent(overall)} of all rows"
         )
 
@@ -124,9 +124,13 @@ class CrossTable(Result):
         return f"{nearly}settles the group, and is finer"
 
     def _shares(self) -> str:
-        if self.in_main_group >= self.of_main_category:
-            return f"{_percent(self.in_main_group)} of rows are in their category's main group"
-        return f"{_percent(self.of_main_category)} of rows have their group's main category"
+        if self.in_main_group == self.of_main_category == 1:
+            return "each category is one group"
+        share = max(self.in_main_group, self.of_main_category)
+        rows = "all rows" if share == 1 else f"{_percent(share)} of rows"
+        if self.in_main_group == share:
+            return f"{rows} are in their category's main group"
+        return f"{rows} have their group's main category"
 
     @property
     def rows(self) -> tuple[tuple[str, Floats], ...]:
