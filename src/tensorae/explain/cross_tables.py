@@ -104,8 +104,9 @@ class CrossTable(Result):
         category, label, n_rows, share, overall = self.excess
         if n_rows < WORTH_NAMING * self.counts.sum():  # one of many small ones
             return f", over {self.n_categories} categories"
+        part = "all" if share == 1 else _percent(share)
         return (
-            f": {'all' if share == 1 else _percent(share)} of {category} are in group {label}, which has "
+            f": {part} of {category} are in group {label}, which has "
             f"{_percent(overall)} of all rows"
         )
 
