@@ -8,6 +8,8 @@ if "PYTEST_XDIST_WORKER" in os.environ:
     os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
 os.environ.setdefault("MPLBACKEND", "Agg")
 
+from collections.abc import Callable
+from html.parser import HTMLParser
 from typing import Any
 
 import numpy as np
@@ -51,3 +53,46 @@ def penguins() -> tuple[np.ndarray, np.ndarray]:
     bunch = load_penguins(scale="max")
     bunch.data.setflags(write=False)
     return bunch.data, bunch.target
+
+
+class _Card(HTMLParser):
+    """Text of a card; refuses what is not closed, runs, loads or brings colours of its own."""
+
+    TAGS = ("div", "style", "p", "strong", "span", "b", "i", "br", "details", "summary", "code")
+    TABLES = ("table", "thead", "tbody", "tr", "th", "td")
+
+    def __init__(self, card: str) -> None:
+        super().__init__()
+        self.text, self.style, self.open = "", "", list[str]()
+        self.feed(card)
+        self.close()
+        assert not self.open
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        assert tag in (*self.TAGS, *self.TABLES), tag
+        assert {name for name, _ in attrs} <= {"class", "style"}, attrs
+        assert self.open or ("class", "tensorae") in attrs
+        if tag != "br":
+            self.open.append(tag)
+
+    def handle_endtag(self, tag: str) -> None:
+        assert self.open.pop() == tag
+        self.text += "\n" if tag in ("p", "tr", "summary") else " "
+
+    def handle_data(self, data: str) -> None:
+        if self.open[-1] == "style":
+            self.style += data
+        else:
+            self.text += data.replace("\u00a0", " ")
+
+
+@pytest.fixture(scope="session")
+def read_card() -> Callable[[str], str]:
+    """Return a function that checks the HTML of a result for notebooks and gives its text."""
+    return lambda card: _Card(card).text
+
+
+@pytest.fixture(scope="session")
+def style_of_card() -> Callable[[str], str]:
+    """Return a function that gives the rules in the HTML of a result."""
+    return lambda card: _Card(card).style

@@ -231,17 +231,6 @@ def test_other_arguments_are_checked(linear, planar, penguins, names):
 # Around it --------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("which", ["linear", "curved"])
-def test_scikit_learn_draws_the_parameters(which, request):
-    model = request.getfixturevalue(which)
-    page = model._repr_html_()
-    name = type(model).__name__
-    assert name in page
-    assert "n_clusters" in page
-    assert "fitted" in page.lower()
-    assert name in type(model)(n_clusters=4)._repr_html_()
-
-
 def test_matplotlib_loads_with_the_first_picture():
     program = (
         "import sys, tensorae; from tensorae import plotting, explain; "

@@ -29,6 +29,7 @@ from tensorae.experiments.experiment import (
 from tensorae.experiments.output import Section, write_numbers, write_page, write_section
 from tensorae.experiments.problems import PROBLEMS
 from tensorae.experiments.running import FinishedTrials, Progress, run_trials, silent
+from tensorae.explain import html
 
 __all__ = ["FIGURES", "Reproduction", "reproduce"]
 
@@ -76,6 +77,18 @@ class Reproduction:
     def tables(self, figure: int) -> list[ResultTable]:
         """Return the tables of a figure."""
         return next(one.tables for one in self.sections if one.number == figure)
+
+    def _repr_html_(self) -> str:
+        rows = [
+            (str(section.number), finding.claim, finding.seen, finding.verdict)
+            for section in self.sections
+            for finding in section.findings
+        ]
+        head = ("figure", "claim", "seen", "verdict")
+        return html.card(
+            html.heading("Reproduction", f" in {self.page}"),
+            html.table(head, rows, words=(1, 2, 3), most=len(rows)),
+        )
 
 
 def reproduce(

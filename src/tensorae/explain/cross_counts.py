@@ -56,7 +56,8 @@ class Cells:
         """Categories by falling number of rows: those to show, and those to gather."""
         known = self.known()
         sizes = np.bincount(known.category, known.count, len(names))
-        order = sorted(np.flatnonzero(sizes).tolist(), key=lambda code: (-sizes[code], names[code]))
+        there = np.flatnonzero(sizes).tolist()
+        order = sorted(there, key=lambda code: (-sizes[code], _by_number(names[code])))
         # Gathering a single one would save nothing.
         return (order, []) if len(order) <= most else (order[: most - 1], order[most - 1 :])
 
@@ -88,7 +89,7 @@ class Cells:
         share = count[most] / of_category[code]
         return {
             "strength": _corrected(beyond, n, r, g),
-            "p_value": float(special.chdtrc((r - 1) * (g - 1), n * beyond)) if r > 1 < g else 1.0,
+            "p_value": _by_chance(n * beyond, n, of_category, of_group),
             "in_main_group": _largest_share(self.category, count),
             "of_main_category": _largest_share(self.label, count),
             "excess": Excess(
@@ -101,6 +102,14 @@ class Cells:
         }
 
 
+def _by_number(name: str) -> tuple[float, str]:
+    """Where a name stands among others: numbers by their size, then texts."""
+    try:
+        return float(name), name
+    except ValueError:
+        return np.inf, name
+
+
 def _corrected(phi_squared: float, n: float, r: int, g: int) -> float:
     """Cramér's V of a table (r, g) of n rows, less what chance adds (Bergsma, 2013)."""
     if n <= 1 or min(r, g) < 2:
@@ -109,6 +118,26 @@ def _corrected(phi_squared: float, n: float, r: int, g: int) -> float:
     most = min(size - 1 - (size - 1) ** 2 / (n - 1) for size in (r, g))
     # Where no two rows are alike nothing can be known.
     return min(left / most, 1.0) ** 0.5 if most > 1e-9 else 0.0
+
+
+def _by_chance(chi_squared: float, n: float, *sizes: NDArray[Any]) -> float:
+    """How often chi-squared is as large where n rows are dealt out anew, with the same sizes.
+
+    Its mean and variance over all ways to do so are known (Lewis, Saunders and Westcott, 1984). A
+    gamma distribution with these is the usual chi-squared one where all cells are well filled,
+    and broader where rare categories can meet rare groups.
+    """
+    margins = [size[size > 0] for size in sizes]
+    if n <= 3 or min(map(len, margins)) < 2:
+        return 1.0
+    free = [(len(size) - 1) * (n - len(size)) / (n - 1) for size in margins]
+    odd = [(n * float((1 / size).sum()) - len(size) ** 2) / (n - 2) for size in margins]
+    even = (free[0] - odd[0]) * (free[1] - odd[1])
+    variance = 2 * n / (n - 3) * even + n**2 / (n - 1) * odd[0] * odd[1]
+    mean = n / (n - 1) * (len(margins[0]) - 1) * (len(margins[1]) - 1)
+    if variance <= 1e-9 * mean**2:  # one side differs in every row: it cannot be otherwise
+        return 1.0
+    return float(special.gammaincc(mean**2 / variance, chi_squared * mean / variance))
 
 
 def _largest_share(place: NDArray[np.intp], count: Floats) -> float:

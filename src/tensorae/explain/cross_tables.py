@@ -5,7 +5,6 @@ Shapes: n rows, g groups, r categories, c of them that are shown.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
@@ -28,7 +27,7 @@ Floats = NDArray[np.float64]
 # From where on a column has something to do with the groups, is related, largely goes with them,
 # and is the same but for a few rows.
 WEAK, RELATED, LARGELY, ALMOST = 0.1, 0.3, 0.7, 0.9
-CHANCE = 0.05
+CHANCE = 0.01  # of several columns that have nothing to do with the groups none should seem to
 WORTH_NAMING = 0.03  # share of the rows in a cell that stands for a whole table
 MANY = 5  # categories
 SHOWN = 12  # groups of the printed form
@@ -56,7 +55,7 @@ class CrossTable(Result):
         Cramér's V, corrected for what chance adds: 0 where groups and column have nothing to do
         with each other, 1 where one settles the other.
     p_value : float
-        Of no relation, by the chi-squared distribution; rough where most cells hold few rows.
+        Of no relation: how often as much is seen where the same values are dealt out by chance.
     in_main_group : float
         Share of the rows that are in the group where most rows of their category are.
     of_main_category : float
@@ -98,8 +97,10 @@ class CrossTable(Result):
             )
         if len(self.labels) == 1:
             return f"{self.name} cannot be compared: there is one group only"
-        if not self.related:
+        if self.strength < WEAK:
             return f"{self.name} has little to do with the groups"
+        if self.p_value >= CHANCE:
+            return f"{self.name} has little to do with the groups: chance explains it"
         if self.strength < LARGELY:
             kind = "related" if self.strength >= RELATED else "weakly related"
             return f"{self.name} is {kind} to the groups{self._most_of_all()}"
@@ -111,8 +112,9 @@ class CrossTable(Result):
         if n_rows < WORTH_NAMING * self.counts.sum():  # one of many small ones
             return f", over {self.n_categories} categories" * (self.n_categories > MANY)
         which = f"{self.name} {category}" if _is_number(category) else category
+        part = "all" if share == 1 else _percent(share)
         return (
-            f": {_percent(share)} of {which} are in group {label}, which has "
+            f": {part} of {which} are in group {label}, which has "
             f"{_percent(overall)} of all rows"
         )
 
@@ -131,16 +133,19 @@ class CrossTable(Result):
         return f"{nearly}settles the group, and is finer"
 
     def _shares(self) -> str:
-        if self.in_main_group >= self.of_main_category:
-            return f"{_percent(self.in_main_group)} of rows are in their category's main group"
-        return f"{_percent(self.of_main_category)} of rows have their group's main category"
+        if self.in_main_group == self.of_main_category == 1:
+            return "each category is one group"
+        share = max(self.in_main_group, self.of_main_category)
+        rows = "all rows" if share == 1 else f"{_percent(share)} of rows"
+        if self.in_main_group == share:
+            return f"{rows} are in their category's main group"
+        return f"{rows} have their group's main category"
 
     @property
-    def rows(self) -> Iterator[tuple[str, Floats]]:
+    def rows(self) -> tuple[tuple[str, Floats], ...]:
         """Names and counts (g,) of all rows of the table, that of missing values included."""
-        yield from zip(self.categories, self.counts, strict=True)
-        if self.missing.any():
-            yield "missing", self.missing
+        known = tuple(zip(self.categories, self.counts, strict=True))
+        return (*known, ("missing", self.missing)) if self.missing.any() else known
 
     def __str__(self) -> str:
         cells = self._cells()

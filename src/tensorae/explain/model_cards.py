@@ -104,8 +104,8 @@ def choice_card(reason: str, table: Mapping[str, list[Any]]) -> str:
         html.heading("Choice", f": {reason}"),
         compared,
         html.paragraph(
-            "ICL: above the lowest, less is better. Parted: share of neighbours in different "
-            "clusters.",
+            "ICL: above the lowest of all fits; less is better. Parted: share of neighbours in "
+            "different clusters, which counts beside it.",
             quiet=True,
         )
         if compared

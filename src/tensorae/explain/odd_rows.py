@@ -74,7 +74,8 @@ class OddRow:
         return str(self.row), f"{self.score:.2f}", f"{self.probability:.5f}", str(self.cluster)
 
     def _repr_html_(self) -> str:
-        return Outliers((self,))._repr_html_()
+        said = "called an outlier" if self.outlier else "not called an outlier"
+        return html.card(html.heading(f"row {self.row}", f", {said}"), _table((self,)))
 
 
 @dataclass(frozen=True)
@@ -100,12 +101,9 @@ class Outliers(Sequence[OddRow]):
         return "\n".join(lines)
 
     def _repr_html_(self) -> str:
-        odd = sum(one.outlier for one in self.rows)
-        rows = [(*one._numbers, tuple(map(str, one.features))) for one in self.rows]
-        return html.card(
-            html.heading(_counted(len(rows)), f", oddest first; {odd} called outliers"),
-            html.table(("row", "score", "probability", "cluster", "because"), rows, words=(4,)),
-        )
+        n, odd = len(self.rows), sum(one.outlier for one in self.rows)
+        said = f", oddest first; {odd} called outlier{'s' * (odd != 1)}"
+        return html.card(html.heading(f"{n} row{'s' * (n != 1)}", said), _table(self.rows))
 
     def as_dict(self) -> dict[str, list[Any]]:
         """Return columns, of which a pandas ``DataFrame`` can be made."""
@@ -208,8 +206,10 @@ def _odd_features(
         )
 
 
-def _counted(rows: int) -> str:
-    return f"{rows} row{'s' * (rows != 1)}"
+def _table(rows: tuple[OddRow, ...]) -> str:
+    head = ("row", "score", "probability", "cluster", "because")
+    cells = [(*one._numbers, tuple(map(str, one.features))) for one in rows]
+    return html.table(head, cells, words=(4,))
 
 
 def _short(value: float) -> str:

@@ -94,7 +94,8 @@ class Trend(Result):
 
     def _repr_html_(self) -> str:
         rows = [("overall", self.overall), ("inside clusters", self.within)]
-        rows += [(f"number {place}", slope) for place, slope in enumerate(self.clusters)]
+        g = len(self.clusters)
+        rows += [(f"cluster {place} of {g}", slope) for place, slope in enumerate(self.clusters, 1)]
         return html.card(
             html.heading(f"{self.y} against {self.x}", f": {self.kind} (p = {self.p_value:.2g})"),
             html.table(
