@@ -195,7 +195,7 @@ class Description(_Result):
         pandas.DataFrame
             Indexed by the label; a column ``center_…`` for each feature.
         """
-        pandas = import_optional("pandas", extra="datasets")
+        pandas = import_optional("pandas")
         columns: dict[str, list[Any]] = {
             name: [getattr(cluster, name) for cluster in self.clusters]
             for name in ("size", "share", "explained")
@@ -372,7 +372,7 @@ class TrendReversals(_Result):
         -------
         pandas.DataFrame
         """
-        pandas = import_optional("pandas", extra="datasets")
+        pandas = import_optional("pandas")
         return pandas.DataFrame([self._row(trend) for trend in self.trends])
 
     def _row(self, trend: Trend) -> dict[str, Any]:
