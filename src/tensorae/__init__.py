@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from tensorae.exploration import Exploration, explore
     from tensorae.storage import load
 
-__version__ = "0.1.0"
+__version__ = "0.2.0"
 __all__ = [
     "TAE",
     "Batches",
@@ -56,7 +56,7 @@ _HOMES = {
 def __getattr__(name: str) -> Any:
     if name in _HOMES:
         return getattr(importlib.import_module(_HOMES[name]), name)
-    if name in ("datasets", "exceptions", "explain", "photos", "plotting"):
+    if name in ("datasets", "exceptions", "experiments", "explain", "photos", "plotting"):
         return importlib.import_module(f"tensorae.{name}")
     raise AttributeError(f"module 'tensorae' has no attribute {name!r}")
 

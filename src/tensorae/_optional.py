@@ -10,15 +10,19 @@ from tensorae.exceptions import MissingDependencyError
 __all__ = ["import_optional"]
 
 
-def import_optional(module: str, *, extra: str) -> ModuleType:
-    """Import a module that belongs to one of tensorae's extras.
+# Packages that pip knows by another name than Python does.
+NAMES = {"PIL": "pillow", "umap": "umap-learn"}
+
+
+def import_optional(module: str, *, extra: str | None = None) -> ModuleType:
+    """Import a module that tensorae can do without.
 
     Parameters
     ----------
     module : str
         Dotted name, such as ``"mlxtend.data"``.
-    extra : str
-        The extra that installs it.
+    extra : str, optional
+        The extra that installs it; by default it is installed by its own name.
 
     Returns
     -------
@@ -40,7 +44,8 @@ def import_optional(module: str, *, extra: str) -> ModuleType:
         return importlib.import_module(module)
     except ModuleNotFoundError as error:
         package = (error.name or module).partition(".")[0]
+        package = NAMES.get(package, package)
+        wanted = package if extra is None else f'"tensorae[{extra}]"'
         raise MissingDependencyError(
-            f"This needs the package {package}, which is not installed; "
-            f'run: pip install "tensorae[{extra}]"'
+            f"This needs the package {package}, which is not installed; run: pip install {wanted}"
         ) from error

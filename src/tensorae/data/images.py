@@ -32,7 +32,7 @@ GREY_WITH_MORE = ("LA", "La")  # transparency
 
 
 def _pillow() -> Any:
-    return import_optional("PIL.Image", extra="plots")
+    return import_optional("PIL.Image", extra="photos")
 
 
 def read_images(

@@ -172,8 +172,8 @@ def _trials(figure: Experiment, settings: Settings) -> list[Trial]:
 
 def _prepared(folder: Path) -> Path:
     """Make the folder and find the packages now: the end of a long run is too late to miss them."""
-    for module, extra in (("matplotlib", "plots"), ("jinja2", "reproduce")):
-        import_optional(module, extra=extra)
+    for module in ("matplotlib", "jinja2"):
+        import_optional(module, extra="reproduce")
     try:
         folder.mkdir(parents=True, exist_ok=True)
     except OSError as error:

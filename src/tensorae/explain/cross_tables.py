@@ -190,7 +190,7 @@ class CrossTable(Result):
         -------
         pandas.DataFrame
         """
-        pandas = import_optional("pandas", extra="datasets")
+        pandas = import_optional("pandas")
         names, counts = zip(*self.rows, strict=True)
         index = pandas.Index(names, name=self.name)
         columns = pandas.Index(self.labels, name="group")

@@ -171,7 +171,7 @@ class Description(Result):
         pandas.DataFrame
             Indexed by the label; a column ``center_…`` for each feature.
         """
-        pandas = import_optional("pandas", extra="datasets")
+        pandas = import_optional("pandas")
         columns: dict[str, list[Any]] = {
             name: [getattr(cluster, name) for cluster in self.clusters]
             for name in ("size", "share", "explained")

@@ -226,7 +226,7 @@ class TrendReversals(Result):
         -------
         pandas.DataFrame
         """
-        pandas = import_optional("pandas", extra="datasets")
+        pandas = import_optional("pandas")
         return pandas.DataFrame([self._row(trend) for trend in self.trends])
 
     def _row(self, trend: Trend) -> dict[str, Any]:
