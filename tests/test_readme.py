@@ -80,7 +80,7 @@ def test_there_are_blocks_to_run():
         "README.md",
         "docs/index.md",
         "docs/custom_architectures.md",
-        "docs/guide/choosing.md",
+        "docs/guide/how_many.md",
         "docs/extend/assignment_rule.md",
     } <= {name_of(page) for page in PAGES if blocks_of(page)}
 
