@@ -156,8 +156,9 @@ def price(found: Result) -> list[Row]:
         [number(row[key]) for row in rows] for key in ("TAE / plain", "naive loop / plain")
     )
     what = "[Time](networks.md#the-price-of-k-autoencoders) of ten networks"
-    return [[what, "time, one network = 1", span(cells), f"a loop over all ten {span(loops, '.1f')}",
-             verdict(max(cells), min(loops), higher=False)]]  # fmt: skip
+    others = f"a loop over all ten {span(loops, '.1f')}"
+    where = verdict(max(cells), min(loops), higher=False)
+    return [[what, "time, one network = 1", span(cells), others, where]]
 
 
 def files(found: Result) -> list[Row]:
