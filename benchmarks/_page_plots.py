@@ -26,7 +26,7 @@ WAYS = {
     time_to_loss.AT_ONCE: (GREEN, "^"),
     time_to_loss.ONE_BY_ONE: (PINK, "v"),
 }
-# Room for what was asked between a panel and its title.
+# Room for a target between a panel and its title.
 TITLE_PAD = 18
 # The lowest loss itself has no place on a logarithmic axis.
 SMALLEST_EXCESS = 1e-6
@@ -61,7 +61,7 @@ def bars(ax: Axes, labels: list[str], values: list[Any], colour: str) -> None:
 
 
 def mark(ax: Axes, limit: float, text: str) -> None:
-    """Draw a line at what was asked, its text above the panel."""
+    """Draw a line at a target, its text above the panel."""
     ax.axvline(limit, color=ORANGE, lw=2, ls="--")
     ax.annotate(
         text, (limit, 1), xycoords=("data", "axes fraction"),
@@ -80,7 +80,7 @@ def draw_speed(passes: list[dict[str, Any]], folder: Path) -> str:
         (axes[1], "product_ratio", speed.PRODUCT_TARGET, "One pass / bare product", GREEN),
     ):
         bars(ax, labels, [one[name] for one in passes], colour)
-        mark(ax, limit, f"asked: ≤ {limit:g}")
+        mark(ax, limit, f"target: ≤ {limit:g}")
         ax.set_title(title, loc="left", pad=TITLE_PAD)
         ax.set_xlim(0)
     return save(figure, folder, "speed")
@@ -140,6 +140,6 @@ def draw_large(
         bars(axes[1], [size_text(one["size"]) for one in single],
              [one["speed_up"] for one in single], GREEN)  # fmt: skip
         target = processes.SPEED_UP_TARGET
-        mark(axes[1], target, f"asked: ≥ {target:g}")
+        mark(axes[1], target, f"target: ≥ {target:g}")
         axes[1].set_xlim(0, 2)
     return save(figure, folder, "large")

@@ -31,20 +31,26 @@ numpydoc_show_class_members = False  # the class template lists them once
 myst_enable_extensions = ["dollarmath", "amsmath"]
 myst_heading_anchors = 3  # headings can be linked to
 
-# From the first look to the finer points.
+# As the guide goes: groups, how many, why, what is odd, missing, noise, and kinds of data.
 EXAMPLES = [
     "plot_simpson.py",
     "plot_planted_lines.py",
-    "plot_trend_reversals.py",
     "plot_choosing_k.py",
     "plot_choosing_penalty.py",
-    "plot_confidence.py",
-    "plot_denoising.py",
+    "plot_trend_reversals.py",
+    "plot_outliers.py",
     "plot_anomalies.py",
+    "plot_missing_values.py",
+    "plot_denoising.py",
+    "plot_confidence.py",
     "plot_few_labels.py",
     "plot_digits_embedding.py",
+    "plot_curved_groups.py",
     "plot_generated_digits.py",
     "plot_custom_architecture.py",
+    "plot_photo_denoise.py",
+    "plot_photo_inpaint.py",
+    "plot_photo_enlarge.py",
 ]
 sphinx_gallery_conf = {
     "examples_dirs": "../examples",

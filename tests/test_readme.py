@@ -80,9 +80,31 @@ def test_there_are_blocks_to_run():
         "README.md",
         "docs/index.md",
         "docs/custom_architectures.md",
-        "docs/guide/choosing.md",
+        "docs/guide/how_many.md",
         "docs/extend/assignment_rule.md",
     } <= {name_of(page) for page in PAGES if blocks_of(page)}
+
+
+def links_of(page):
+    """Relative links of a page, pictures included, without what stands after a #."""
+    found = re.findall(r"\]\(([^)#\s]+)(?:#[^)]*)?\)", page.read_text("utf-8"))
+    return [link for link in found if "://" not in link]
+
+
+@pytest.mark.parametrize("page", PAGES, ids=name_of)
+def test_links_lead_somewhere(page):
+    assert all((page.parent / link).exists() for link in links_of(page)), links_of(page)
+
+
+def test_the_readme_can_be_read_in_a_minute():
+    assert len((ROOT / "README.md").read_text("utf-8").splitlines()) <= 120
+    assert "docs/guide/index.md" in links_of(ROOT / "README.md")
+
+
+def test_pictures_of_the_guide_are_small():
+    pictures = [*(DOCS / "_static").glob("*.png"), *(DOCS / "_static").glob("*.jpg")]
+    assert len(pictures) >= 10
+    assert max(picture.stat().st_size for picture in pictures) < 100_000
 
 
 @pytest.mark.parametrize("module", PUBLIC)
