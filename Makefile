@@ -21,7 +21,7 @@ $(READY): pyproject.toml constraints.txt
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt --editable ".[all]"
 	touch $@
 
-demo: $(READY)  ## cluster the penguins; leaves pictures and a report in demo/
+demo: $(READY)  ## a first look at the penguins, a photograph made clean; pages and pictures in demo/
 	$(BIN)/python examples/demo_penguins.py
 
 reproduce: $(READY)  ## all figures of the paper, into results/ (half an hour; ARGS=--quick: minutes)

@@ -1,8 +1,9 @@
 """Penguins: find the species without being told, and see Simpson's paradox.
 
-Runs figures 1 and 3 of the paper and the penguin rows of figure 4: LinearTAE and TAE beside
-k-means, a Gaussian mixture and plain autoencoders. Prints the table, and leaves pictures, numbers
-and a short page in ``demo/``. Run it with ``make demo``.
+A first look at the penguins as they come (``tensorae explore``), a noisy photograph made clean, and
+figures 1 and 3 of the paper with the penguin rows of figure 4: LinearTAE and TAE beside k-means, a
+Gaussian mixture and plain autoencoders. Prints summary and table, and leaves pages, pictures and
+numbers in ``demo/``. Run it with ``make demo``.
 """
 
 from __future__ import annotations
@@ -11,20 +12,28 @@ import argparse
 import time
 from pathlib import Path
 
+import numpy as np
+from PIL import Image
 from rich.console import Console
 from rich.table import Table as TextTable
+from sklearn.datasets import load_sample_image
 
+from tensorae import Exploration, explore
 from tensorae.experiments import Reproduction, reproduce
 from tensorae.experiments.experiment import ResultTable
 from tensorae.experiments.running import progress_bar
+from tensorae.photos import denoise
 
 FIGURES = (1, 3, 4)
 DATASETS = ("penguins 2", "penguins 4, max")
 
 
 def main(output: Path, runs: int, *, jobs: int | None = None) -> Reproduction:
-    """Run the experiments, print what they found, and return it."""
+    """Explore, de-noise, run the experiments, print what they found, and return these."""
     began = time.perf_counter()
+    output.mkdir(parents=True, exist_ok=True)
+    first_look(output)
+    clean_photograph(output)
     with progress_bar(quiet=False) as progress:
         done = reproduce(
             FIGURES,
@@ -36,6 +45,7 @@ def main(output: Path, runs: int, *, jobs: int | None = None) -> Reproduction:
             progress=progress,
         )
     console = Console(width=120)
+    console.print("\nBeside other methods", style="bold")
     for table in [*done.tables(4), *done.tables(1)]:
         console.print(transposed(table) if table.columns[0] == "data" else as_text(table))
     for number in (1, 3):
@@ -47,6 +57,45 @@ def main(output: Path, runs: int, *, jobs: int | None = None) -> Reproduction:
         highlight=False,
     )
     return done
+
+
+def first_look(output: Path) -> Exploration:
+    """What ``tensorae explore penguins.csv`` does, to the penguins with their gaps and texts."""
+    from palmerpenguins import load_penguins
+
+    load_penguins().to_csv(output / "penguins.csv", index=False)
+    found = explore(output / "penguins.csv")
+    console = Console(width=120)
+    console.print("A first look: tensorae explore penguins.csv", style="bold")
+    console.print(found.summary, highlight=False)
+    page = found.report(output / "penguins.html")
+    found.write_table(output / "penguins.clusters.csv")
+    found.save(output / "penguins.tae")
+    console.print(f"Wrote {page}: open it in a browser.", highlight=False)
+    return found
+
+
+def clean_photograph(output: Path) -> Path:
+    """A photograph with noise, without it, and as it was, side by side in one picture."""
+    photo = load_sample_image("china.jpg")[60:220, 230:450]
+    noise = 25 * np.random.RandomState(0).standard_normal(photo.shape)
+    noisy = np.clip(np.round(photo + noise), 0, 255).astype(np.uint8)
+    clean = denoise(noisy)
+    path = output / "photograph.png"
+    Image.fromarray(np.concatenate([noisy, clean, photo], axis=1)).save(path)
+    console = Console(width=120)
+    console.print("\nA photograph: tensorae.photos.denoise(noisy)", style="bold")
+    console.print(
+        f"noisy {_psnr(noisy, photo):.1f} dB, de-noised {_psnr(clean, photo):.1f} dB. "
+        f"Wrote {path}: noisy, de-noised, and the truth.",
+        highlight=False,
+    )
+    return path
+
+
+def _psnr(picture: np.ndarray, truth: np.ndarray) -> float:
+    """Decibels; 3 more mean half of the squared error."""
+    return 10 * np.log10(255**2 / np.square(picture.astype(float) - truth).mean())
 
 
 def as_text(table: ResultTable) -> TextTable:

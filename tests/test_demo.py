@@ -58,5 +58,20 @@ def test_the_page_is_one_file_that_needs_nothing_else(demo):
     assert page.count("<table>") == 4
     assert not re.search(r"(src|href)=\"https?://", page)
     assert "MNIST" not in page
+
+
+def test_a_first_look_and_a_photograph_come_first(demo):
+    _, folder, printed = demo
+    assert "342 rows fall into 3 groups" in printed
+    names = {file.name for file in folder.iterdir()}
+    assert {"penguins.html", "penguins.clusters.csv", "penguins.tae", "photograph.png"} <= names
+    noisy, clean = map(
+        float, re.search(r"noisy ([\d.]+) dB, de-noised ([\d.]+) dB", printed).groups()
+    )
+    assert clean > noisy + 8
+
+
+def test_the_pictures_are_there(demo):
+    _, folder, _ = demo
     pictures = {file.name for file in (folder / "figures").iterdir()}
     assert {"figure1_simpson.png", "figure1_simpson.svg", "figure3_penguins.png"} <= pictures

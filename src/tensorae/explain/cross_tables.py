@@ -114,8 +114,7 @@ class CrossTable(Result):
         which = f"{self.name} {category}" if _is_number(category) else category
         part = "all" if share == 1 else _percent(share)
         return (
-            f": {part} of {which} are in group {label}, which has "
-            f"{_percent(overall)} of all rows"
+            f": {part} of {which} are in group {label}, which has {_percent(overall)} of all rows"
         )
 
     def _match(self) -> str:
