@@ -80,6 +80,8 @@ def photographs(found: Result) -> str:
         -number(row_of(rows, "method", f"tensorae, {name}").get("over BM3D"))
         for name in ("true mean σ", "σ estimated")
     )
+    if not np.isfinite(told + guessed):
+        return ""
     return (
         f"**Photographs with few photons.** Under Poisson noise `denoise` is {told:.1f} dB behind "
         f"BM3D where it is told the mean noise, and {guessed:.1f} dB where it estimates it."
