@@ -170,11 +170,13 @@ def equal_to_the_bit(first, second):
 
 
 def test_a_killed_fit_goes_on_while_labels_rest_and_afterwards(tmp_path):
-    X, _ = rings(100)
-    model = TAE(**CURVED, random_state=0)
+    X, _ = moons(200)
+    model = TAE(**CURVED, max_epochs=60, random_state=0)
     whole, file = clone(model).fit(X), tmp_path / "run.ckpt"
+    changes = np.flatnonzero(whole.history_["changed"])
     close = whole.history_["phase"].index("close")
-    for after in (3, close // 2, close - 1, close + 3):
+    assert 3 < changes[0] < close
+    for after in (3, changes[0] + 1, close + 3):
         with pytest.raises(KilledError):
             killed = clone(model).set_params(callbacks=killer(after))
             killed.fit(X, checkpoint=file, checkpoint_every=0)
