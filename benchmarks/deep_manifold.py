@@ -225,7 +225,7 @@ def main(arguments: argparse.Namespace) -> None:
     if arguments.folder is not None:
         os.environ[FOLDER] = str(arguments.folder)
     quick, known = arguments.quick, sets()
-    file = RESULTS / f"deep_manifold{'-quick' if quick else ''}.json"
+    file = RESULTS / f"deep_manifold{'-quick' if quick else ''}_records.json"
     cache = Cache(file, any_code=arguments.any_code)
     default = QUICK_SETS if quick else [name for name in known if name != LARGE]
     chosen = [known[name] for name in arguments.sets or default]

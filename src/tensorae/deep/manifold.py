@@ -55,15 +55,21 @@ def manifold_labels(
     weights: Tensor,
     n_clusters: int,
     rng: np.random.RandomState,
+    known_labels: Tensor | None = None,
     chance: Chance | None = None,
 ) -> Tensor:
-    """Labels (n,) of groups in embeddings of rows x (n, d) with weights (n,)."""
+    """Labels (n,) of groups in embeddings of rows x (n, d) with weights (n,).
+
+    Labels (n,) that are known, -1 elsewhere, seed the groups, which then have their numbers.
+    """
+    if n_clusters == 1:
+        return torch.zeros(len(x), dtype=torch.long, device=x.device)
     n_neighbors = max(FEWEST_NEIGHBORS, int(NEIGHBOR_SHARE * len(x) / n_clusters))
     points = main_parts(x, weights, WIDE, chance)
-    found = [
-        _groups(embedding(points, rng, n_neighbors=min(NEIGHBORS, n_neighbors)), weights, k, rng)
-        for k in [n_clusters] * (EMBEDDINGS if len(x) <= REPEATED_ROWS else 1)
-    ]
+    found = []
+    for _ in range(EMBEDDINGS if len(x) <= REPEATED_ROWS else 1):
+        places = embedding(points, rng, n_neighbors=min(NEIGHBORS, n_neighbors))
+        found.append(_groups(places, weights, n_clusters, rng, known_labels))
     return max(found, key=lambda one: sum(agreement(one, other, weights) for other in found))
 
 
@@ -84,8 +90,7 @@ def embedding(
             f"neighbourhoods need at least {FEWEST_ROWS} different rows, got n_samples={n} of "
             'them; use init="linear".'
         )
-    # Rows come in an order that says nothing about them, so evenly spaced ones are a fair sample.
-    chosen = torch.arange(0, n, -(-n // SEEN_ROWS), device=points.device)
+    chosen = _sample(n, rng).to(points.device)
     seen = points[chosen]
     distances, indices = nearest(seen, seen, min(n_neighbors, n - 1))
     reducer = umap.UMAP(
@@ -103,14 +108,30 @@ def embedding(
     places = torch.as_tensor(placed, dtype=points.dtype, device=points.device)
     if len(chosen) == n:
         return places
-    near = nearest(points, seen, PLACED_BY)[1]
-    everyone = places[near].mean(1)
+    unseen = torch.ones(n, dtype=torch.bool, device=points.device)
+    unseen[chosen] = False
+    everyone = places.new_empty(n, places.shape[1])
     everyone[chosen] = places
+    everyone[unseen] = places[nearest(points[unseen], seen, PLACED_BY)[1]].mean(1)
     return everyone
 
 
-def _groups(points: Tensor, weights: Tensor, k: int, rng: np.random.RandomState) -> Tensor:
-    """Labels (n,) of the linear model of an embedding (n, q)."""
+def _sample(n: int, rng: np.random.RandomState) -> Tensor:
+    """Indices of the rows that UMAP sees, in order: all of few, of many a random sample."""
+    if n <= SEEN_ROWS:
+        return torch.arange(n)
+    # Not every m-th: users' rows may take turns between groups.
+    return torch.as_tensor(np.sort(rng.permutation(n)[:SEEN_ROWS]))
+
+
+def _groups(
+    points: Tensor,
+    weights: Tensor,
+    k: int,
+    rng: np.random.RandomState,
+    known_labels: Tensor | None = None,
+) -> Tensor:
+    """Labels (n,) of the linear model of an embedding (n, q), seeded by those that are known."""
     options = SolverOptions(
         n_clusters=k,
         latent_dim=min(LATENT_DIM, points.shape[1] - 1),
@@ -121,4 +142,5 @@ def _groups(points: Tensor, weights: Tensor, k: int, rng: np.random.RandomState)
         max_iter=MAX_ITER,
         tol=TOL,
     )
-    return solve(Rows(points.double(), weights.double()), options, rng).run.labels.long()
+    rows = Rows(points.double(), weights.double())
+    return solve(rows, options, rng, known_labels=known_labels).run.labels.long()

@@ -67,12 +67,12 @@ def first_labels(
     """Find first labels for rows x (n, d) with weights (n,).
 
     ``options.init``, where it is centres, is in the coordinates of x. Labels (n,) that are known,
-    -1 elsewhere, seed a linear start; where all are known they are the first labels themselves.
+    -1 elsewhere, seed the linear model; where all are known they are the first labels themselves.
     """
     if known_labels is not None and is_start(known_labels, options.n_clusters):
         return _given_labels(x, weights, options, known_labels, chance)
-    if options.init == "manifold" and known_labels is None:
-        found = manifold_labels(x, weights, options.n_clusters, rng, chance)
+    if options.init == "manifold":
+        found = manifold_labels(x, weights, options.n_clusters, rng, known_labels, chance)
         return _given_labels(x, weights, options, found, chance)
     if isinstance(options.init, str) and (options.init == "linear" or known_labels is not None):
         costs = _linear_costs(x, weights, options, rng, known_labels, chance)
