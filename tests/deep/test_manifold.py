@@ -133,8 +133,31 @@ def test_moons_are_found_from_their_neighbourhoods(curves, monkeypatch):
 
 def test_rings_are_not_lost_from_their_true_labels(curves):
     X, y = curves["rings"]
-    model = TAE(2, 1, init=y, random_state=0).fit(X)
-    assert adjusted_rand_score(y, model.labels_) > 0.8
+    model = TAE(2, 1, init=y, random_state=1).fit(X)
+    assert adjusted_rand_score(y, model.labels_) > 0.93  # .84 with the penalty on codes
     assert not any(model.history_["changed"][:20])  # S rests while networks are still straight
-    model = TAE(2, 1, init=y, latent_penalty=0.02, random_state=0).fit(X)
-    assert adjusted_rand_score(y, model.labels_) > 0.94
+    np.testing.assert_array_equal(model.predict(X), model.labels_)
+
+
+def test_a_core_does_not_take_the_shell_around_it(rng, tmp_path):
+    y = np.arange(800) % 2
+    X = rng.normal(size=(800, 3))
+    X[y == 0] *= 8 / np.linalg.norm(X[y == 0], axis=1, keepdims=True)
+    model = TAE(2, 1, init=y, random_state=0).fit(X)
+    # Between .89, the least of four seeds, and .74 of this seed with the penalty on codes; one
+    # number is too few for a sphere, so that some of it is lost in any case.
+    assert adjusted_rand_score(y, model.labels_) > 0.82
+    np.testing.assert_array_equal(model.predict(X), model.labels_)
+    model.save(tmp_path / "model.tae")
+    np.testing.assert_allclose(load(tmp_path / "model.tae").costs(X), model.costs(X), rtol=1e-6)
+
+
+def test_costs_of_curves_are_in_units_of_the_spread_of_clusters(curves):
+    X, y = curves["rings"]
+    model = TAE(2, 1, init=y, max_epochs=4, random_state=0).fit(X)
+    output, centers = model.reconstruct(X), model.cluster_centers_[model.labels_]
+    errors, lengths = ((X - output) ** 2).sum(1), ((output - centers) ** 2).sum(1)
+    spreads = (model.module_.spreads * model.module_.scale**2).numpy()
+    one, own = 0.1 * np.exp(np.log(spreads).mean()), spreads[model.labels_]
+    wanted = errors + one * (lengths / own + np.log(own / spreads.min()))
+    np.testing.assert_allclose(model.costs(X).min(1), wanted, rtol=1e-3)

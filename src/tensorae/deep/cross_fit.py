@@ -92,14 +92,13 @@ class Copies:
 
     def costs(self, parts: CostParts, candidates: Tensor) -> Tensor:
         """Costs (n, m) from their parts, with the present scales and λ."""
-        weights = torch.stack([module.code_weights() for module in self.modules])
-        scorers = self._scorers(len(candidates))
-        return costs_from_parts(
-            parts.errors,
-            parts.codes,
-            self.modules[0].scale,
-            weights[scorers[:, None], candidates],
+        first, chosen = self.modules[0], (self._scorers(len(candidates))[:, None], candidates)
+        weights, offsets = (
+            torch.stack(by_copy)[chosen]
+            for by_copy in zip(*(module.penalties() for module in self.modules), strict=True)
         )
+        penalised = parts.outputs if first.by_spread else parts.codes
+        return costs_from_parts(parts.errors, penalised, first.scale, weights, offsets)
 
     def own_sums(
         self, parts: CostParts, candidates: Tensor, labels: Tensor, weights: Tensor
@@ -134,6 +133,10 @@ class Copies:
             scales = module.scale * (length / code).sqrt().to(module.scale.dtype)
             known = (length > 0) & (code > 0)
             module.code_scales = torch.where(known, scales, module.code_scales)
+        if self.modules[0].by_spread and outputs.sum() > 0:
+            # As if one more member had the spread of all: one member alone has none of its own.
+            mean = outputs.sum() / counts.sum()
+            self.share("spreads", (outputs.sum(0) + mean) / (counts.sum(0) + 1))
         if options.latent_penalty is None:
             h, d = options.latent_dim, self.flat_centers().shape[1]
             latent = float(outputs.sum()) / h

@@ -9,6 +9,16 @@ Autoencoder j sees u = (x - C_j) / scale and answers with a code z and an output
 ``scale`` brings data of any unit to the size that networks start with. ``code_scales`` measures
 codes in units of the data, so that a small encoder with a large decoder cannot escape λ.
 
+Autoencoders of curves compare by their spreads (``compare_by_spread``). There a code is long
+because the curve is, and a small cluster would take the ends of a large one. So the penalty is on
+what a code decodes to, which is as far out at the ends of a ring as in its middle, in units of the
+mean of that in the cluster, with the term that makes it the logarithm of a density:
+
+    cost = |x - reconstruction|² + λ V (|scale * r|² / V_j + log(V_j / min V))
+
+V_j is the mean of |scale * r|² over the members, V the geometric mean of these: λ V/V_j is the
+cluster's own λ (section 5 of the paper with own variances), and λ what they are about.
+
 Where ``encode`` gives a pair, mean and log-variance, the autoencoders are variational, and the cost
 is minus the evidence bound in units of squared data (``deep/variational.py``). Where layers are
 shared, the autoencoders hold the same tensors (``deep/sharing.py``); a state has them once.
@@ -61,6 +71,8 @@ class TensorizedAutoencoder(TiedAutoencoders):
         Buffer: what a code of one is in units of the data.
     latent_penalty : Tensor of shape ()
         Buffer: λ.
+    spreads : Tensor of shape (k,)
+        Buffer of autoencoders that compare by spread only: mean of the squared outputs of members.
     noise_variance : Tensor of shape ()
         Buffer of variational autoencoders only: what their outputs leave of a feature, in units of
         ``scale`` squared. The evidence bound depends on it; a fit estimates it.
@@ -72,6 +84,7 @@ class TensorizedAutoencoder(TiedAutoencoders):
     scale: Tensor
     code_scales: Tensor
     latent_penalty: Tensor
+    spreads: Tensor
     noise_variance: Tensor
     # The random numbers of the fit that it is in; None where torch's own are to be drawn.
     chance: Chance | None = None
@@ -98,6 +111,11 @@ class TensorizedAutoencoder(TiedAutoencoders):
         """Whether codes are distributions; known from the first call on."""
         return "noise_variance" in self._buffers
 
+    @property
+    def by_spread(self) -> bool:
+        """Whether the penalty is on outputs, in units of the spread of their cluster."""
+        return "spreads" in self._buffers
+
     def forward(self, x: Tensor) -> Tensor:
         """Same as :meth:`reconstruct`."""
         return self.reconstruct(x)
@@ -122,8 +140,10 @@ class TensorizedAutoencoder(TiedAutoencoders):
 
     def costs_of(self, j: int, x: Tensor, target: Tensor | None = None) -> Tensor:
         """Cost (m,) of rows under autoencoder j alone."""
-        errors, codes, _ = self.parts_of(j, x, target)
-        return costs_from_parts(errors, codes, self.scale, self.code_weights()[j])
+        errors, codes, outputs = self.parts_of(j, x, target)
+        weights, offsets = self.penalties()
+        penalised = outputs if self.by_spread else codes
+        return costs_from_parts(errors, penalised, self.scale, weights[j], offsets[j])
 
     def evidence(self, x: Tensor) -> Tensor:
         """Bounds (n, k) on the log-density of samples under each variational autoencoder.
@@ -144,11 +164,16 @@ class TensorizedAutoencoder(TiedAutoencoders):
             )
         return evidence(costs, self.scale.square() * self.noise_variance, x[0].numel())
 
-    def code_weights(self) -> Tensor:
-        """What the square of a code counts in costs, by cluster (k,)."""
+    def penalties(self) -> tuple[Tensor, Tensor]:
+        """What the square of a code counts in costs, or of an output, and what is added: (k,)."""
+        none = torch.zeros_like(self.code_scales)
         if self.variational:
-            return (self.scale.square() * self.noise_variance).expand(self.n_clusters)
-        return self.latent_penalty * self.code_scales.square()
+            return self.scale.square() * self.noise_variance + none, none
+        if not self.by_spread:
+            return self.latent_penalty * self.code_scales.square(), none
+        logs = self.spreads.log()
+        one = self.latent_penalty * self.scale.square() * logs.mean().exp()
+        return one / self.spreads, one * (logs - logs.min())
 
     def parts_of(
         self, j: int, x: Tensor, target: Tensor | None = None
@@ -254,6 +279,13 @@ class TensorizedAutoencoder(TiedAutoencoders):
         self.autoencoders = nn.ModuleList(self.autoencoders[j] for j in order)
         self.centers = self.centers[order]
         self.code_scales = self.code_scales[order]
+        if self.by_spread:
+            self.spreads = self.spreads[order]
+
+    def compare_by_spread(self) -> None:
+        """Keep the spreads of clusters, one until they are measured, as units of the penalty."""
+        if not self.by_spread:
+            self.register_buffer("spreads", torch.ones_like(self.code_scales))
 
     def become_variational(self) -> None:
         """Keep a noise variance, one until it is estimated."""
@@ -308,12 +340,19 @@ class TensorizedAutoencoder(TiedAutoencoders):
             self.centers = self.centers.new_zeros(saved.shape)
         if prefix + "noise_variance" in state_dict:
             self.become_variational()
+        if prefix + "spreads" in state_dict:
+            self.compare_by_spread()
         super()._load_from_state_dict(state_dict, prefix, *args)
 
 
-def costs_from_parts(errors: Tensor, codes: Tensor, scale: Tensor, code_weights: Tensor) -> Tensor:
-    """Costs (Eq. 3) in units of the data from ``|r-u|²`` and ``|z|²`` as autoencoders see them."""
-    return scale.square() * errors + code_weights * codes
+def costs_from_parts(
+    errors: Tensor, penalised: Tensor, scale: Tensor, weights: Tensor, offsets: Tensor
+) -> Tensor:
+    """Costs (Eq. 3) in units of the data from ``|r-u|²`` and ``|z|²`` as autoencoders see them.
+
+    Where they compare by spread, ``|r|²`` is what is penalised.
+    """
+    return scale.square() * errors + weights * penalised + offsets
 
 
 def tensorize(

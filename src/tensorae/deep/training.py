@@ -178,6 +178,8 @@ def _new_module(
     trial = module.shaped(data.rows.data[:TRIAL_ROWS])
     if check_autoencoder(module.autoencoders[0], trial, options.latent_dim):
         module.become_variational()
+    elif options.curved:
+        module.compare_by_spread()
     chance.in_networks = draws_numbers(module.autoencoders[0], trial)
     module.chance = chance
     return module

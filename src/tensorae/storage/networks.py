@@ -28,7 +28,7 @@ from tensorae.storage.container import part
 
 __all__ = ["module_state", "restored_module", "sample_costs"]
 
-BUFFERS = ("centers", "scale", "code_scales", "latent_penalty", "noise_variance")
+BUFFERS = ("centers", "scale", "code_scales", "latent_penalty", "noise_variance", "spreads")
 # Points on which a loaded module is tried.
 SAMPLES = 8
 # Share by which costs on another machine may differ; another activation changes them far more.
@@ -77,6 +77,8 @@ def _check_numbers(module: TensorizedAutoencoder, *, custom: bool) -> None:
             raise MisfitError(f"module.{name} contains NaN or infinity")
     if not bool((module.scale > 0).all() and (module.code_scales > 0).all()):
         raise MisfitError("the scales of the module must be above zero")
+    if module.by_spread and not bool((module.spreads > 0).all()):
+        raise MisfitError("module.spreads must be above zero")
     if not 0 <= float(module.latent_penalty) <= 1:
         raise MisfitError("module.latent_penalty must lie between 0 and 1")
     if module.variational and not float(module.noise_variance) > 0:
@@ -99,7 +101,8 @@ def _built_in_module(
 ) -> TensorizedAutoencoder:
     """Make k built-in autoencoders around the tensors of a file."""
     with torch.device("meta"):
-        n_buffers = len(BUFFERS) - (name != "vae")
+        by_spread = "spreads" in state
+        n_buffers = len(BUFFERS) - (name != "vae") - (not by_spread)
         for curved in (False, True):
             factory = built_in(name, input_shape, latent_dim, curved=curved)
             if len(state) == _n_weights(factory(), k, sharing) + n_buffers:
@@ -109,6 +112,8 @@ def _built_in_module(
         module = tensorize(factory, k, input_shape=input_shape, shared=sharing)
         if name == "vae":
             module.become_variational()
+        if by_spread:
+            module.compare_by_spread()
     for key, wanted in module.state_dict().items():
         if key not in state:
             raise MisfitError(f"module.{key} is missing")
