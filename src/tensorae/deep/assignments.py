@@ -47,6 +47,7 @@ class TrainingData:
     target: Tensor | None = None  # (n, d) clean versions of the rows
     held_out: Tensor | None = None  # (n,) True for rows that are not trained on
     unit: float = 1.0  # what one is in the data as it came; losses are told in those units
+    places: Tensor | None = None  # (n,) where rows in memory stand in the data as it came
 
     @cached_property
     def training_weights(self) -> Tensor | None:
@@ -131,7 +132,7 @@ class Assigner:
         if not settling:
             after, revived = self._revived(replace(after, refreshes=now.refreshes + 1), costs)
         changed = self._share_that_differs(after.labels, now.labels)
-        loss = self._mean(costs) * self.data.unit**2
+        loss = self.mean(costs) * self.data.unit**2
         return Refresh(replace(after, changed=changed), loss, revived)
 
     def _reassigned(
@@ -206,8 +207,8 @@ class Assigner:
         costs, own = self.copies.costs(parts, candidates), candidates == now.labels[:, None]
         cheapest = costs.min(1)
         agrees = own.gather(1, cheapest.indices[:, None])[:, 0].float()
-        loss = self._mean((costs * own).sum(1)) * self.data.unit**2
-        return loss, self._mean(agrees)
+        loss = self.mean((costs * own).sum(1)) * self.data.unit**2
+        return loss, self.mean(agrees)
 
     def hardened(self, now: Assignments) -> Assignments:
         """Leave soft assignments whose optimum is hard (Theorem 2.2, i)."""
@@ -304,9 +305,9 @@ class Assigner:
                 for place, chunk in self.data.rows.chunks()
             ]
         )
-        return math.sqrt(self._mean(squares) / self.data.rows.d) or 1.0
+        return math.sqrt(self.mean(squares) / self.data.rows.d) or 1.0
 
-    def _mean(self, costs: Tensor) -> float:
+    def mean(self, costs: Tensor) -> float:
         """Mean of costs (n,) of all rows by weight."""
         weights = self.data.weights_of(slice(None), costs)
         total = weights.double() @ costs.double()

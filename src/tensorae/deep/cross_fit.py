@@ -21,10 +21,12 @@ from tensorae.deep.module import TensorizedAutoencoder, costs_from_parts
 from tensorae.deep.schedule import TrainingOptions
 from tensorae.deep.variational import SMALLEST_NOISE
 
-__all__ = ["OWN_SUMS", "Copies", "CostParts", "chunk_rows"]
+__all__ = ["OWN_SUMS", "Copies", "CostParts", "chunk_rows", "scored_rows"]
 
-# Numbers of input that are scored at a time.
+# Numbers of input that are held at a time.
 CHUNK_ENTRIES = 1 << 21
+# Of these a network of a CPU is given so many at once that what it computes stays in the cache.
+CACHED_ENTRIES = 1 << 18
 CHUNK_ROWS = (64, 4096)
 # What is summed over rows, by copy and cluster: errors, codes, outputs, weights.
 OWN_SUMS = 4
@@ -80,7 +82,7 @@ class Copies:
         """Score rows (n, d) by the autoencoders that ``candidates`` (n, m) names."""
         n, m = candidates.shape
         table = x.new_empty(3, n * m)
-        size = chunk_rows(x.shape[1])
+        size = scored_rows(x.shape[1], x.device)
         with torch.no_grad():
             for module in self.modules:
                 module.eval()
@@ -189,3 +191,11 @@ def chunk_rows(n_features: int) -> int:
     """Rows that are scored at a time, so that memory stays bounded."""
     low, high = CHUNK_ROWS
     return min(high, max(low, CHUNK_ENTRIES // n_features))
+
+
+def scored_rows(n_features: int, device: torch.device) -> int:
+    """Rows that one network is given at once."""
+    most = chunk_rows(n_features)
+    if device.type != "cpu":
+        return most
+    return min(most, max(CHUNK_ROWS[0], CACHED_ENTRIES // n_features))

@@ -34,6 +34,7 @@ from torch import Tensor
 from tensorae.deep import rest
 from tensorae.deep.assignments import Assigner, Assignments, TrainingData
 from tensorae.deep.blending import Blend, fit_blend
+from tensorae.deep.contest import contested, is_contest
 from tensorae.deep.cross_fit import Copies
 from tensorae.deep.directions import principal_directions
 from tensorae.deep.history import Epoch, History, as_columns, from_columns
@@ -48,7 +49,7 @@ from tensorae.deep.variational import gaussian_start
 __all__ = ["DeepLoop", "State", "run"]
 
 # Refreshes that change fewer labels than this share make the next pause twice as long.
-QUIET = 0.01
+QUIET = 0.02
 # What a state has beside tensors, as it is in a ``state_dict``.
 NUMBERS = (
     "step", "phase", "learned", "due", "pause", "without_progress", "resting", "rested", "ended_by",
@@ -87,6 +88,8 @@ class State:
     blend: Blend | None = None  # how far to trust outputs, where the model is for de-noising
     ended_by: str = "budget"  # or "patience", "callback", "interrupt", "divergence"
     problem: str = ""  # what to tell the user, empty where all went well
+    # (n, k) clusters that may be cheapest, once settled; None where it is not known. Not kept.
+    near: Tensor | None = None
 
     @property
     def epoch(self) -> int:
@@ -276,8 +279,11 @@ class DeepLoop:
     def _settle(self, state: State) -> State:
         """Labels and means that agree, under the best networks."""
         _load(state.copies, state.best.networks)
-        now = settled(self._assigner(state.copies), state.best.assignments)
-        return replace(state, assignments=now, phase="done")
+        assigner, best = self._assigner(state.copies), state.best.assignments
+        if not is_contest(assigner, best):
+            return replace(state, assignments=settled(assigner, best), phase="done")
+        found = contested(assigner, best)
+        return replace(state, assignments=found.assignments, near=found.near, phase="done")
 
     # What they share ------------------------------------------------------------------------------
 

@@ -219,9 +219,13 @@ class TensorizedAutoencoder(TiedAutoencoders):
                 penalty = self.noise_variance * divergence(codes, log_variance)
                 return _squares(output - t) + penalty
             output = autoencoder.decode(codes)
-            errors: Tensor = own_loss(u, t) if own_loss else _squares(output - t)
-        # A plain autoencoder is not asked to compute a term of weight zero.
-        return errors + latent_penalty * _squares(output) if latent_penalty else errors
+            if own_loss:
+                errors: Tensor = own_loss(u, t)
+                return errors + latent_penalty * _squares(output)
+        # |r-t|² + λ|r|² as one square, since each is a pass over the outputs and one back.
+        shrunk = 1 / (1 + latent_penalty)
+        joint = nn.functional.mse_loss(output, shrunk * t, reduction="none").flatten(1).sum(1)
+        return (joint + latent_penalty * shrunk**2 * _squares(t)) / shrunk
 
     def encode(self, x: Tensor, labels: Tensor) -> Tensor:
         """Codes (n, h) of samples (n, ...) under the named autoencoders (n,); means of them."""

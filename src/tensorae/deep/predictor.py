@@ -59,6 +59,15 @@ class DeepPredictor:
         best = self.module.costs(x).min(1)
         return best.indices, best.values
 
+    def cheapest_of(self, x: Tensor, near: Tensor) -> tuple[Tensor, Tensor]:
+        """The same, where only clusters of ``near`` (m, k) can be the cheapest."""
+        costs = x.new_full(near.shape, torch.inf)
+        for j in range(near.shape[1]):
+            for rows in near[:, j].nonzero()[:, 0].split(self.chunk_rows):
+                costs[rows, j] = self.module.costs_of(j, x[rows])
+        best = costs.min(1)
+        return best.indices, best.values
+
     def encode(self, x: Tensor, labels: Tensor) -> Tensor:
         """Codes (m, h) of rows (m, d) under the named autoencoders."""
         return self.module.encode(x, labels.long())

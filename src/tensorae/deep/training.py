@@ -50,6 +50,7 @@ class Trained:
     centers: Tensor  # (k, d) in double precision
     state: State  # the last one; its assignments are in the order of the training
     rows: Rows  # all rows of all processes in memory where they are few
+    near: Tensor | None = None  # (n, k) clusters that may be cheapest, by row; None for all
 
 
 Observe = Callable[[State], bool | None]
@@ -111,16 +112,30 @@ def train(
             rows.same_in_all(*module.state_dict().values())
             state = replace(loop.init(None), blend=sampled.blend, problem=sampled.problem)
     state = run(loop, state, observe)
+    order = list(range(options.n_clusters))
     if isinstance(options.init, str) and known is None:
         sizes = Assigner(loop.data, loop.copies, options).sizes(
             state.assignments.labels, weighted=True
         )
-        module.reorder(sizes.argsort(descending=True, stable=True).tolist())
+        order = sizes.argsort(descending=True, stable=True).tolist()
+        module.reorder(order)
+    near = _near(state, loop.data, rows.n, order)
     centers = origin + data.unit * module.centers.flatten(1).double()
     module.change_unit(data.unit, origin)
     module.chance = None
     blend = None if state.blend is None else state.blend.in_units(data.unit, origin)
-    return Trained(module.eval(), centers, replace(state, blend=blend), rows)
+    return Trained(module.eval(), centers, replace(state, blend=blend), rows, near)
+
+
+def _near(state: State, data: TrainingData, n: int, order: list[int]) -> Tensor | None:
+    """Clusters (n, k) in their order that may be cheapest, where each row was trained on once."""
+    chance = state.copies.chance
+    drawn = chance is not None and chance.in_networks  # costs are others at every call
+    if state.near is None or data.places is None or len(data.places) != n or drawn:
+        return None
+    near = torch.empty_like(state.near)
+    near[data.places] = state.near[:, order]
+    return near
 
 
 def _sample_rows(d: int) -> int:
@@ -159,6 +174,7 @@ def _training_data(
         target=None if target is None else _in_units(target[chosen], origin, unit),
         held_out=_held_out(len(x), options.validation_fraction, generator),
         unit=unit,
+        places=chosen,
     )
     return data, origin, None if known is None else known[chosen]
 

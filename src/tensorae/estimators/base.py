@@ -423,14 +423,21 @@ class BaseTAE(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMixin, S
         Returns the weight (k,) of each cluster.
         """
         predictor = self._predictor(rows)
+        chunks = rows.in_chunks(predictor.chunk_rows)
+        return self._publish_labels(chunks, lambda _, x: predictor.cheapest(x))
+
+    def _publish_labels(
+        self, rows: Rows, cheapest: Callable[[slice, Tensor], tuple[Tensor, Tensor]]
+    ) -> Tensor:
+        """Publish the labels and costs (m,) that ``cheapest`` finds for the rows of a place."""
         labels = np.empty(rows.n, dtype=np.int32)
         k = len(self.cluster_centers_)
         counts = torch.zeros(k, dtype=torch.float64, device=rows.device)
         sizes = torch.zeros(k, dtype=torch.int64, device=rows.device)
         loss = torch.zeros((), dtype=torch.float64, device=rows.device)
         with torch.no_grad(), rows.reading():
-            for place, x in rows.in_chunks(predictor.chunk_rows).observed_chunks():
-                best, costs = predictor.cheapest(x)
+            for place, x in rows.observed_chunks():
+                best, costs = cheapest(place, x)
                 lowest = costs.double()
                 ones = torch.ones_like(lowest)
                 share = ones if rows.weights is None else rows.weights[place].double()

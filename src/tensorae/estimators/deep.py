@@ -18,7 +18,7 @@ from torch import Tensor
 from tensorae._torch import own_settings
 from tensorae.deep.architectures import NARROW
 from tensorae.deep.blending import Blend
-from tensorae.deep.cross_fit import chunk_rows
+from tensorae.deep.cross_fit import chunk_rows, scored_rows
 from tensorae.deep.history import Announcer, all_of, as_columns
 from tensorae.deep.predictor import DeepPredictor
 from tensorae.deep.schedule import TrainingOptions
@@ -407,11 +407,22 @@ class TAE(GenerativeTAE):
         self._code_length = options.latent_dim
         # Until the rows are counted.
         self.weights_, self._noise_variance = np.full(k, 1 / k), 1.0
-        counts = self._assign_once_more(rows)
+        counts = self._labelled(rows, trained.near)
         self.weights_ = (counts / counts.sum()).cpu().numpy().astype(kind)
         self._noise_variance = self.loss_ / (float(counts.sum()) * rows.d)
         if trained.module.variational:
             self._noise_variance = self.noise_variance_
+
+    def _labelled(self, rows: Rows, near: Tensor | None) -> Tensor:
+        """Publish labels, by the clusters that may be cheapest where those are known."""
+        if near is None:
+            return self._assign_once_more(rows)
+        predictor = self._predictor(rows)
+        # More rows at once than a network is given, since each cluster has a share of them only.
+        return self._publish_labels(
+            rows.in_chunks(chunk_rows(rows.d)),
+            lambda place, x: predictor.cheapest_of(x, near[place]),
+        )
 
     @property
     def _n_features_out(self) -> int:
@@ -430,7 +441,7 @@ class TAE(GenerativeTAE):
             centers=self.cluster_centers_,
             weights=self.weights_,
             noise_variance=self._noise_variance,
-            chunk_rows=chunk_rows(rows.d),
+            chunk_rows=scored_rows(rows.d, rows.device),
         )
 
     @staticmethod
