@@ -6,7 +6,9 @@ The gallery has the long stories; these are small enough to be read with the pag
 
 from __future__ import annotations
 
+import subprocess
 import sys
+import tempfile
 from collections.abc import Callable
 from pathlib import Path
 
@@ -17,7 +19,7 @@ from sklearn.cluster import KMeans
 from sklearn.datasets import load_sample_image, make_moons
 from sklearn.decomposition import PCA
 
-from tensorae import TAE, ImputerTAE, LinearTAE, OutlierTAE, choose
+from tensorae import TAE, ImputerTAE, LinearTAE, OutlierTAE, choose, explore
 from tensorae.datasets import (
     add_noise,
     load_digits,
@@ -295,9 +297,22 @@ def photograph() -> None:
     Image.fromarray(both).save(FOLDER / "photograph.jpg", quality=88)
 
 
+def first_look() -> None:
+    """The page of ``tensorae explore penguins.csv``, as a browser shows its top (needs chromium)."""
+    from palmerpenguins import load_penguins as as_they_come
+
+    with tempfile.TemporaryDirectory() as folder:
+        page = explore(as_they_come()).report(Path(folder, "page.html"), title="penguins.csv")
+        file = Path(folder, "page.png")
+        command = ["chromium", "--headless", "--no-sandbox", "--window-size=1000,1150"]
+        subprocess.run([*command, f"--screenshot={file}", str(page)], check=True)
+        picture = Image.open(file).convert("RGB").crop((0, 0, 985, 1150))
+        picture.quantize(128).save(FOLDER / "first_look.png", optimize=True)
+
+
 PICTURES: tuple[Callable[[], None], ...] = (
     simpson, groups, how_many, why, odd, missing, trust, noise, few_labels, curved, family,
-    photograph,
+    photograph, first_look,
 )  # fmt: skip
 
 
