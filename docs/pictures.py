@@ -298,7 +298,7 @@ def photograph() -> None:
 
 
 def first_look() -> None:
-    """The page of ``tensorae explore penguins.csv``, as a browser shows its top (needs chromium)."""
+    """The top of the page of ``tensorae explore``, as a browser shows it (needs chromium)."""
     from palmerpenguins import load_penguins as as_they_come
 
     with tempfile.TemporaryDirectory() as folder:

@@ -2,11 +2,12 @@
 
 import base64
 import re
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
 
-from tensorae import LinearTAE
+from tensorae import LinearTAE, explore
 
 
 @pytest.fixture
@@ -346,3 +347,22 @@ def test_images_are_shown_on_hover(open_page, digits, write):
     assert (size["width"], size["height"]) == (88, 88)  # eleven times as large as it is
     broken = "return [...document.images].filter((one) => !one.naturalWidth).length"
     assert reader.run(broken) == 0
+
+
+@pytest.mark.parametrize("dark", [False, True])
+def test_a_first_look_opens_with_its_answer(open_page, write, dark):
+    """The page of an exploration: the answer on the first screen, every link leads somewhere."""
+    from palmerpenguins import load_penguins
+
+    found = explore(load_penguins())
+    page = write(SimpleNamespace(report=lambda _, path: found.report(path)), None)
+    reader = open_page(page, dark=dark)
+    assert reader.drawn == 342
+    answer = reader.find(".answer")
+    assert answer.text == found.sentences[0]
+    assert answer.location["y"] < 300
+    missing = """return [...document.querySelectorAll('nav a')].map((one) => one.hash)
+        .filter((one) => !document.querySelector(one))"""
+    assert reader.run(missing) == []
+    reader.show_row(found.outliers[0].row)
+    assert reader.run("return document.documentElement.scrollWidth <= window.innerWidth")
