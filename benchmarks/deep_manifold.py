@@ -223,7 +223,8 @@ on digits, 10 on other images; *its start*: the first labels of the same fits, w
 they took (one thread, a machine that did other things, loading of umap included). UMAP of peers: 15
 neighbours, 10 dimensions, of 50 main directions. The first four sets were seen while the start was
 made; {untouched} were not. DEC and DCN need ClustPy, which needs another
-torch and is not run here: their figures are cited from `results/peers.md` (Fashion-MNIST: one seed)."""
+torch and is not run here: their figures are cited from `results/peers.md` (Fashion-MNIST: one
+seed)."""
 
 
 def main(arguments: argparse.Namespace) -> None:
@@ -273,9 +274,7 @@ def command_line() -> argparse.Namespace:
     options.add_argument("--seeds", type=int, help="how many, from 0 (default 3)")
     options.add_argument("--processes", type=int, default=2, help="one thread each")
     options.add_argument("--any-code", action="store_true", help="reuse fits by other versions")
-    options.add_argument(
-        "--table", action="store_true", help="make it of what is kept; run nothing"
-    )
+    options.add_argument("--table", action="store_true", help="of what is kept; run nothing")
     return options.parse_args()
 
 

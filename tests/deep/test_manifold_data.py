@@ -107,9 +107,7 @@ def test_a_weight_of_two_is_a_row_that_occurs_twice():
     repeated = clone(model).fit(np.repeat(X, times, axis=0))
     np.testing.assert_array_equal(repeated.labels_, np.repeat(weighted.labels_, times))
     assert repeated.loss_ == pytest.approx(weighted.loss_, rel=1e-6)
-    assert not np.array_equal(weighted.labels_, clone(model).fit(X).labels_) or (
-        weighted.loss_ != clone(model).fit(X).loss_
-    )
+    assert weighted.loss_ != pytest.approx(clone(model).fit(X).loss_, rel=0.1)
 
 
 def test_rows_without_weight_are_nobodys_neighbours(rng):
@@ -177,8 +175,8 @@ def test_a_killed_fit_goes_on_while_labels_rest_and_afterwards(tmp_path):
     close = whole.history_["phase"].index("close")
     assert 3 < changes[0] < close
     for after in (3, changes[0] + 1, close + 3):
+        killed = clone(model).set_params(callbacks=killer(after))
         with pytest.raises(KilledError):
-            killed = clone(model).set_params(callbacks=killer(after))
             killed.fit(X, checkpoint=file, checkpoint_every=0)
         Joined.seen.clear()
         again = clone(model).fit(X, checkpoint=file, checkpoint_every=0)
@@ -193,8 +191,8 @@ def test_a_killed_stream_goes_on(tmp_path, monkeypatch):
     model, file = TAE(**CURVED, max_epochs=4, random_state=0), tmp_path / "run.ckpt"
     whole = clone(model).fit(Batches(X))
     for after in (1, 3):
+        killed = clone(model).set_params(callbacks=killer(after))
         with pytest.raises(KilledError):
-            killed = clone(model).set_params(callbacks=killer(after))
             killed.fit(Batches(X), checkpoint=file, checkpoint_every=0)
         again = clone(model).fit(Batches(X), checkpoint=file, checkpoint_every=0)
         equal_to_the_bit(again, whole)
@@ -203,8 +201,8 @@ def test_a_killed_stream_goes_on(tmp_path, monkeypatch):
 def test_a_checkpoint_of_another_start_is_refused(tmp_path):
     X, _ = rings(100)
     model, file = TAE(**CURVED, max_epochs=4, random_state=0), tmp_path / "run.ckpt"
+    killed = clone(model).set_params(callbacks=killer(2))
     with pytest.raises(KilledError):
-        killed = clone(model).set_params(callbacks=killer(2))
         killed.fit(X, checkpoint=file, checkpoint_every=0)
     with pytest.raises(InvalidParameterError, match="init was"):
         clone(model).set_params(init="linear").fit(X, checkpoint=file)
