@@ -107,9 +107,7 @@ def test_a_weight_of_two_is_a_row_that_occurs_twice():
     repeated = clone(model).fit(np.repeat(X, times, axis=0))
     np.testing.assert_array_equal(repeated.labels_, np.repeat(weighted.labels_, times))
     assert repeated.loss_ == pytest.approx(weighted.loss_, rel=1e-6)
-    assert not np.array_equal(weighted.labels_, clone(model).fit(X).labels_) or (
-        weighted.loss_ != clone(model).fit(X).loss_
-    )
+    assert weighted.loss_ != pytest.approx(clone(model).fit(X).loss_, rel=0.1)
 
 
 def test_rows_without_weight_are_nobodys_neighbours(rng):
