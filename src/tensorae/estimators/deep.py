@@ -39,6 +39,7 @@ from tensorae.estimators.check_parameters import (
 )
 from tensorae.estimators.generation import GenerativeTAE
 from tensorae.exceptions import InvalidParameterError
+from tensorae.linear.search import is_start
 from tensorae.rows import Rows
 from tensorae.rows.arrays import as_rows, sample_shape, with_channels
 from tensorae.storage import register
@@ -273,6 +274,11 @@ class TAE(GenerativeTAE):
         if sample_weight is not None:
             rows = rows.weighted(check_sample_weight(sample_weight, rows, options.n_clusters))
         known = check_known_labels(labels, rows, options.n_clusters, options.init)
+        if known is not None and is_start(
+            known, options.n_clusters
+        ):  # then it is all the same as labels in init
+            given = {**self.get_params(deep=False), "init": known.cpu().numpy()}
+            options = deep_options(given, rows, shape)
         if clean is not None:
             target = self._checked_clean(clean, rows, images)
         if checkpoint is not None:

@@ -22,8 +22,8 @@ __all__ = ["columns_beside", "odd_rows", "turned_trends"]
 Array = NDArray[Any]
 
 MOST_OUTLIERS = 50
-# Columns with more categories than this are names, and say nothing of groups.
-MOST_CATEGORIES = 50
+# Columns with more categories than this, or one for every third row, are names.
+MOST_CATEGORIES, MOST_DIFFERENT = 50, 1 / 3
 # Pairs of more columns than this are not gone through in a first look.
 MOST_PAIRED = 300
 MOST_PAIRS = 100
@@ -90,7 +90,8 @@ def columns_beside(
     frame, missing = selection.table.frame.take(numbers), selection.table.missing
     found = []
     for one in selection.left_out:
-        if one.categories is None or not 2 <= one.categories <= MOST_CATEGORIES:
+        most = min(MOST_CATEGORIES, len(labels) * MOST_DIFFERENT)
+        if one.categories is None or not 2 <= one.categories <= most:
             continue
         cells = [
             None if isinstance(cell, str) and cell.strip() in missing else cell
