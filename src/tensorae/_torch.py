@@ -19,7 +19,7 @@ from torch import Tensor
 from torch.overrides import TorchFunctionMode
 from torch.utils._python_dispatch import TorchDispatchMode
 
-__all__ = ["Chance", "own_settings"]
+__all__ = ["Chance", "own_settings", "same_threads"]
 
 # Functions that make numbers of the default type, and those that do so where Python's come in.
 OF_DEFAULT_TYPE = {
@@ -45,6 +45,19 @@ def own_settings() -> Iterator[None]:
         if torch.get_default_dtype() != torch.float32:
             stack.enter_context(_SinglePrecision())
         yield
+
+
+@contextmanager
+def same_threads() -> Iterator[None]:
+    """Leave torch with the number of threads that it has, whatever another library sets.
+
+    Libraries that share OpenMP with torch set it for both.
+    """
+    threads = torch.get_num_threads()
+    try:
+        yield
+    finally:
+        torch.set_num_threads(threads)
 
 
 class _SinglePrecision(TorchFunctionMode):

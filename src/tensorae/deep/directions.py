@@ -10,12 +10,14 @@ from torch import Tensor
 
 from tensorae._torch import Chance
 
-__all__ = ["main_parts", "nearest", "principal_directions"]
+__all__ = ["main_parts", "nearest", "of_even_strength", "principal_directions"]
 
 # Up to this size a decomposition is exact, above it is randomised.
 EXACT_SIZE = 128
 # The same for the data as a whole, which is decomposed once.
 EXACT_FEATURES = 1024
+# Numbers are intensities where this share of them stands at the floor of its feature.
+FLOOR_SHARE = 0.25
 # Distances held at a time.
 DISTANCE_ENTRIES = 10_000_000
 
@@ -53,6 +55,21 @@ def main_parts(x: Tensor, weights: Tensor, most: int, chance: Chance | None) -> 
     weighted = (x - mean) * weights.sqrt()[:, None]
     directions = principal_directions(weighted, most, chance, exact_size=EXACT_FEATURES)
     return (x - mean) @ directions.mT
+
+
+def of_even_strength(x: Tensor, weights: Tensor) -> Tensor:
+    """Rows (n, d) with weights (n,), where they are intensities above their floor and of length 1.
+
+    Pixels and counts have a floor, which much of the data stands at. There the length of a row is
+    how bright an image is, how thick a stroke, how many cells were counted; what it shows is in its
+    direction. Other data is given back as it is. Nothing changes with the place of the origin.
+    """
+    above = x - x.amin(0)
+    varying = above.amax(0) > 0
+    at_floor = (weights @ (above == 0).to(weights))[varying] / weights.sum()
+    if not at_floor.numel() or float(at_floor.mean()) < FLOOR_SHARE:
+        return x
+    return above / above.norm(dim=1, keepdim=True).clamp(min=torch.finfo(x.dtype).tiny)
 
 
 def nearest(points: Tensor, references: Tensor, m: int) -> tuple[Tensor, Tensor]:

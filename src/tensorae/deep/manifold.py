@@ -1,53 +1,48 @@
-"""Rows -> an embedding that keeps neighbours together -> labels of the groups in it.
+"""Rows -> embeddings that keep neighbours together -> labels of the groups in them.
 
 Groups of images, and groups that are curved, are told apart by who is near whom rather than by
-where they are. UMAP (McInnes, Healy and Melville, 2018) pulls neighbours together and everything
-else apart; in what it makes of the rows even rings and moons are blobs, which the linear model
-finds (docs/deep_training.md has the experiment).
+where they are. In an embedding of neighbourhoods they are blobs, which the linear model finds
+(docs/deep_training.md has the experiment).
 
-Shapes: n samples, k clusters, d features, q dimensions of the embedding, m neighbours, s sampled.
+Several embeddings, and codes of several lengths for their blobs, give several sets of labels. No
+class says which is right. So those count that cut few neighbours apart, and of these the ones that
+chance has least part in: that come out the same from every embedding. Distances between blobs mean
+nothing, and yet a small blob far from the others costs the linear model so much that it makes a
+group of it and lets two large ones be one. So more groups than are wanted are joined by their
+neighbours, too, and count where that clearly cuts fewer apart.
+
+Shapes: n samples, k clusters, d features, q dimensions of the embedding.
 """
 
 from __future__ import annotations
 
-import warnings
+from dataclasses import dataclass
 
 import numpy as np
 import torch
 from torch import Tensor
 
-from tensorae._optional import import_optional
 from tensorae._torch import Chance
 from tensorae.assignment import RULES
-from tensorae.deep.directions import main_parts, nearest
-from tensorae.exceptions import InvalidInputError
+from tensorae.deep.neighborhoods import NEIGHBORS, Neighborhoods, compared_points
 from tensorae.linear.neighbors import agreement
 from tensorae.linear.problem import SolverOptions
 from tensorae.linear.search import solve
 from tensorae.rows import Rows
 
-__all__ = ["EXTRA", "embedding", "manifold_labels"]
+__all__ = ["manifold_labels"]
 
-EXTRA = "manifold"
-# Rows with more features are reduced to so many main directions: distances between the raw ones are
-# mostly noise, and take long.
-WIDE = 50
-# Of 2, 4, 5 and 10 dimensions and 10, 15 and 30 neighbours these are among those whose labels agree
-# best between seeds; the others end at the same classes within .01.
-DIMENSIONS, NEIGHBORS = 5, 15
-FEWEST_NEIGHBORS = 5
-# Neighbours are no more than this share of a cluster of average size.
-NEIGHBOR_SHARE = 1 / 2
-# Fewer rows than this have no neighbourhoods to speak of.
-FEWEST_ROWS = 20
-# UMAP sees up to so many rows; others are placed by so many of those that are nearest to them.
-SEEN_ROWS, PLACED_BY = 20_000, 5
-# Embeddings of small data, of which the one counts whose labels agree best with those of the rest.
-EMBEDDINGS, REPEATED_ROWS = 3, 5000
-# The linear model of the embedding: longer codes let one cluster take two groups, and with λ
+# Neighbours are no more than this share of a cluster of average size, and no fewer than these.
+NEIGHBOR_SHARE, FEWEST_NEIGHBORS = 1 / 2, 5
+EMBEDDINGS = 3
+# The linear model of an embedding. Longer codes let one cluster take two groups, and with λ
 # estimated labels agree less between seeds.
-LATENT_DIM, LATENT_PENALTY = 2, 0.1
+LATENT_DIMS, LATENT_PENALTY = (2, 1), 0.1
 MAX_ITER, TOL = 300, 1e-6
+# Twice the groups are found to be joined, where there are so many rows for each.
+PARTS, ROWS_PER_PART = 2, 10
+# Modularities that differ by more tell labels apart.
+CLEAR = 0.005
 
 
 def manifold_labels(
@@ -64,77 +59,63 @@ def manifold_labels(
     """
     if n_clusters == 1:
         return torch.zeros(len(x), dtype=torch.long, device=x.device)
-    n_neighbors = max(FEWEST_NEIGHBORS, int(NEIGHBOR_SHARE * len(x) / n_clusters))
-    points = main_parts(x, weights, WIDE, chance)
-    found = []
-    for _ in range(EMBEDDINGS if len(x) <= REPEATED_ROWS else 1):
-        places = embedding(points, rng, n_neighbors=min(NEIGHBORS, n_neighbors))
-        found.append(_groups(places, weights, n_clusters, rng, known_labels))
-    return max(found, key=lambda one: sum(agreement(one, other, weights) for other in found))
-
-
-def embedding(
-    points: Tensor,
-    rng: np.random.RandomState,
-    *,
-    n_components: int = DIMENSIONS,
-    n_neighbors: int = NEIGHBORS,
-) -> Tensor:
-    """Place rows (n, d) in q dimensions, so that neighbours stay together: (n, q)."""
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # about a part of it that needs TensorFlow
-        umap = import_optional("umap", extra=EXTRA)
-    n, seed = len(points), int(rng.randint(2**31 - 1))
-    if n < FEWEST_ROWS:
-        raise InvalidInputError(
-            f"neighbourhoods need at least {FEWEST_ROWS} different rows, got n_samples={n} of "
-            'them; use init="linear".'
-        )
-    chosen = _sample(n, rng).to(points.device)
-    seen = points[chosen]
-    distances, indices = nearest(seen, seen, min(n_neighbors, n - 1))
-    reducer = umap.UMAP(
-        n_neighbors=indices.shape[1],
-        n_components=n_components,
-        min_dist=0.0,
-        # Exact neighbours; with a seed and one thread the rest is repeatable, too.
-        precomputed_knn=(indices.cpu().numpy(), distances.cpu().numpy()),
-        random_state=seed,
-        n_jobs=1,
+    most = max(FEWEST_NEIGHBORS, int(NEIGHBOR_SHARE * len(x) / n_clusters))
+    near = Neighborhoods.of(
+        compared_points(x, weights, chance), rng, n_neighbors=min(NEIGHBORS, most)
     )
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # about what it cannot do with given neighbours
-        placed = reducer.fit_transform(seen.cpu().float().numpy())
-    places = torch.as_tensor(placed, dtype=points.dtype, device=points.device)
-    if len(chosen) == n:
-        return places
-    unseen = torch.ones(n, dtype=torch.bool, device=points.device)
-    unseen[chosen] = False
-    everyone = places.new_empty(n, places.shape[1])
-    everyone[chosen] = places
-    everyone[unseen] = places[nearest(points[unseen], seen, PLACED_BY)[1]].mean(1)
-    return everyone
+    places = [near.embedding(rng) for _ in range(EMBEDDINGS)]
+    found = [
+        [_groups(one, weights, n_clusters, length, rng, known_labels) for one in places]
+        for length in LATENT_DIMS
+    ]
+    candidates = [one for labels in found for one in _candidates(labels, near, weights)]
+    if known_labels is None and len(x) >= ROWS_PER_PART * PARTS * n_clusters:
+        parts = (_groups(one, weights, PARTS * n_clusters, LATENT_DIMS[0], rng) for one in places)
+        joined = [near.joined(one, weights, n_clusters) for one in parts]
+        others = _candidates(joined, near, weights)
+        if _best(others) > _best(candidates) + CLEAR:
+            candidates = others
+    good = (one for one in candidates if one.modularity >= _best(candidates) - CLEAR)
+    return max(good, key=lambda one: one.agreement).labels
 
 
-def _sample(n: int, rng: np.random.RandomState) -> Tensor:
-    """Indices of the rows that UMAP sees, in order: all of few, of many a random sample."""
-    if n <= SEEN_ROWS:
-        return torch.arange(n)
-    # Not every m-th: users' rows may take turns between groups.
-    return torch.as_tensor(np.sort(rng.permutation(n)[:SEEN_ROWS]))
+@dataclass(frozen=True, eq=False)
+class _Candidate:
+    """Labels, how well they keep neighbours together, and how well other embeddings agree."""
+
+    labels: Tensor  # (n,)
+    modularity: float
+    agreement: float
+
+
+def _candidates(found: list[Tensor], near: Neighborhoods, weights: Tensor) -> list[_Candidate]:
+    """Labels (n,) that one way of finding them gave, by embedding."""
+    return [
+        _Candidate(
+            one,
+            near.modularity(one, weights),
+            sum(agreement(one, other, weights) for other in found if other is not one),
+        )
+        for one in found
+    ]
+
+
+def _best(candidates: list[_Candidate]) -> float:
+    return max(one.modularity for one in candidates)
 
 
 def _groups(
     points: Tensor,
     weights: Tensor,
     k: int,
+    latent_dim: int,
     rng: np.random.RandomState,
     known_labels: Tensor | None = None,
 ) -> Tensor:
     """Labels (n,) of the linear model of an embedding (n, q), seeded by those that are known."""
     options = SolverOptions(
         n_clusters=k,
-        latent_dim=min(LATENT_DIM, points.shape[1] - 1),
+        latent_dim=min(latent_dim, points.shape[1] - 1),
         latent_penalty=LATENT_PENALTY,
         rule=RULES["lloyd"],
         init="k-means++",

@@ -12,8 +12,7 @@ import torch
 from sklearn.base import BaseEstimator
 
 from tensorae._torch import own_settings
-from tensorae.deep.directions import main_parts
-from tensorae.deep.manifold import DIMENSIONS, NEIGHBORS, WIDE, embedding
+from tensorae.deep.neighborhoods import DIMENSIONS, NEIGHBORS, Neighborhoods, compared_points
 from tensorae.estimators.check_data import check_rows
 from tensorae.estimators.check_parameters import check_integer, check_seed
 from tensorae.exceptions import InvalidInputError
@@ -40,8 +39,10 @@ def embed(
     Parameters
     ----------
     X : array-like or Tensor of shape (n, d), or images
-        Rows of more than 50 features are reduced to 50 main directions first. Of more than
-        20,000 rows UMAP sees an even sample, and the others are placed by their nearest.
+        Rows of more than 50 features are reduced to 30 main directions first; where they are
+        intensities, such as pixels or counts (a quarter of the numbers at the lowest value of
+        their feature), how strong a row is does not count. Of more than 20,000 rows UMAP sees a
+        random sample, and the others are placed by their nearest.
     n_components : int, default=5
         q; two to look at, about five to cluster.
     n_neighbors : int, default=15
@@ -77,6 +78,6 @@ def embed(
         )
     x = rows.data
     weights = torch.ones(len(x), dtype=x.dtype, device=x.device)
-    points = main_parts(x, weights, WIDE, None)
-    placed = embedding(points, check_seed(random_state), n_components=q, n_neighbors=m)
-    return placed.cpu().double().numpy()
+    rng = check_seed(random_state)
+    near = Neighborhoods.of(compared_points(x, weights, None), rng, n_neighbors=m)
+    return near.embedding(rng, n_components=q).cpu().double().numpy()
