@@ -40,7 +40,7 @@ SMALLEST_SIGNAL = 0.01
 # short can be curved strongly, as rings are, and small layers take no time to speak of.
 NARROW, MIN_WIDTH = 50, 64
 # Codes that networks of curves propose for a row.
-PROPOSALS = 3
+PROPOSALS = 2
 # Channels of the two convolutions; each halves the image.
 CHANNELS = (8, 16)
 ARCHITECTURES = ("linear", "mlp", "conv", "vae")
