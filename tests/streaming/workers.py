@@ -107,7 +107,7 @@ def linear_cases():
 
 
 class Joined:
-    """In place of UMAP, which takes seconds to load: what hangs together by neighbours is a blob."""
+    """In place of UMAP, which takes long: what hangs together by neighbours is a blob."""
 
     def __init__(self, *, n_components, precomputed_knn, **_):
         self.size, self.near = n_components, precomputed_knn[0][:, :6]
