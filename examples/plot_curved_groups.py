@@ -7,7 +7,7 @@ Curved groups have no plane of their own, so that a linear start cuts them into 
 ``init="manifold"`` starts from who is near whom (UMAP; the extra ``manifold``), and assignments
 rest until each network has learned its curve. Here its two steps are taken one by one, to see what
 is in between: an embedding, in which a linear model finds the groups, and a fit from these labels.
-``TAE(2, 1, init="manifold").fit(X)`` does it at once, in five dimensions and with several embeddings.
+``TAE(2, 1, init="manifold").fit(X)`` does it at once, by several embeddings in five dimensions.
 """
 
 import matplotlib.pyplot as plt
