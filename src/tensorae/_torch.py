@@ -19,7 +19,7 @@ from torch import Tensor
 from torch.overrides import TorchFunctionMode
 from torch.utils._python_dispatch import TorchDispatchMode
 
-__all__ = ["Chance", "own_settings"]
+__all__ = ["Chance", "own_settings", "same_threads"]
 
 # Functions that make numbers of the default type, and those that do so where Python's come in.
 OF_DEFAULT_TYPE = {
@@ -45,6 +45,20 @@ def own_settings() -> Iterator[None]:
         if torch.get_default_dtype() != torch.float32:
             stack.enter_context(_SinglePrecision())
         yield
+
+
+@contextmanager
+def same_threads() -> Iterator[None]:
+    """Leave torch the threads that it had: numba, which UMAP runs by, gives it those of its own.
+
+    With more threads than cores that are free, small networks train ten times slower.
+    """
+    before = torch.get_num_threads()
+    try:
+        yield
+    finally:
+        if torch.get_num_threads() != before:
+            torch.set_num_threads(before)
 
 
 class _SinglePrecision(TorchFunctionMode):

@@ -81,6 +81,25 @@ def test_rows_that_umap_does_not_see_are_placed_by_their_neighbours(monkeypatch,
 
 
 @pytest.mark.usefixtures("quick_umap")
+def test_an_embedding_leaves_the_threads_of_torch_alone(blobs, monkeypatch):
+    X, _ = blobs
+    place = Shifted.fit_transform
+
+    def as_numba_does(self, rows):
+        torch.set_num_threads(3)
+        return place(self, rows)
+
+    monkeypatch.setattr(Shifted, "fit_transform", as_numba_does)
+    threads = torch.get_num_threads()
+    for call in (
+        lambda: tensorae.embed(X, random_state=0),
+        lambda: TAE(4, 1, init="manifold", max_epochs=2, random_state=0).fit(X),
+    ):
+        call()
+        assert torch.get_num_threads() == threads
+
+
+@pytest.mark.usefixtures("quick_umap")
 def test_few_rows_have_no_neighbourhoods(rng):
     with pytest.raises(InvalidInputError, match=r"at least 20 .* got n_samples=12"):
         TAE(2, 1, init="manifold").fit(rng.normal(size=(12, 3)))

@@ -16,7 +16,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from tensorae._torch import Chance
+from tensorae._torch import Chance, same_threads
 from tensorae.assignment import RULES
 from tensorae.deep.directions import main_parts, nearest
 from tensorae.deep.manifold import manifold_labels
@@ -72,7 +72,8 @@ def first_labels(
     if known_labels is not None and is_start(known_labels, options.n_clusters):
         return _given_labels(x, weights, options, known_labels, chance)
     if options.init == "manifold":
-        found = manifold_labels(x, weights, options.n_clusters, rng, known_labels, chance)
+        with same_threads():
+            found = manifold_labels(x, weights, options.n_clusters, rng, known_labels, chance)
         return _given_labels(x, weights, options, found, chance)
     if isinstance(options.init, str) and (options.init == "linear" or known_labels is not None):
         costs = _linear_costs(x, weights, options, rng, known_labels, chance)

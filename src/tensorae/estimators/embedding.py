@@ -11,7 +11,7 @@ import numpy as np
 import torch
 from sklearn.base import BaseEstimator
 
-from tensorae._torch import own_settings
+from tensorae._torch import own_settings, same_threads
 from tensorae.deep.directions import main_parts
 from tensorae.deep.manifold import DIMENSIONS, NEIGHBORS, WIDE, embedding
 from tensorae.estimators.check_data import check_rows
@@ -78,5 +78,6 @@ def embed(
     x = rows.data
     weights = torch.ones(len(x), dtype=x.dtype, device=x.device)
     points = main_parts(x, weights, WIDE, None)
-    placed = embedding(points, check_seed(random_state), n_components=q, n_neighbors=m)
+    with same_threads():
+        placed = embedding(points, check_seed(random_state), n_components=q, n_neighbors=m)
     return placed.cpu().double().numpy()
