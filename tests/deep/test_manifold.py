@@ -166,7 +166,7 @@ def test_spirals_are_learned_before_labels_may_change(rng):
     angles = 2 * np.pi * (1.2 * along + y / 3)
     X = along[:, None] * np.c_[np.cos(angles), np.sin(angles)] + 0.01 * rng.normal(size=(900, 2))
     model = TAE(3, 1, init=y, random_state=0).fit(X)
-    assert adjusted_rand_score(y, model.labels_) > 0.95  # .67 if S rests for a shorter time
+    assert adjusted_rand_score(y, model.labels_) > 0.95  # .67 at worst of such spirals before
 
 
 def test_a_few_wrong_labels_are_put_right(curves, rng):
