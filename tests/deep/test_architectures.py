@@ -5,6 +5,7 @@ import torch
 
 from tensorae.deep.architectures import (
     ConvAutoencoder,
+    CurveAutoencoder,
     LinearAutoencoder,
     MLPAutoencoder,
     built_in,
@@ -18,6 +19,7 @@ def every_built_in(d=6, h=2):
     return {
         "linear": LinearAutoencoder(d, h),
         "mlp": MLPAutoencoder(d, h),
+        "curve": CurveAutoencoder(d, h),
         "conv": ConvAutoencoder((1, d, 1), h),
     }
 
@@ -53,7 +55,7 @@ def test_every_parameter_of_the_convolutions_is_trained(shape):
     assert last.weight.grad.abs().sum() > 0
 
 
-@pytest.mark.parametrize("name", ["linear", "mlp", "conv"])
+@pytest.mark.parametrize("name", ["linear", "mlp", "curve", "conv"])
 def test_a_network_begins_as_the_given_directions(name):
     components = orthonormal_rows(2, 6)
     autoencoder = every_built_in()[name]
@@ -164,3 +166,26 @@ def test_convolutions_need_images():
 def test_a_misspelt_name_gets_a_suggestion(name, meant):
     with pytest.raises(InvalidParameterError, match=f"architecture must be one of .*{meant}"):
         built_in(name, (12,), 2)
+
+
+# Several proposals ------------------------------------------------------------------------------
+
+
+def test_the_code_of_a_curve_is_the_proposal_that_decodes_best():
+    torch.manual_seed(0)
+    network, x = CurveAutoencoder(3, 2), torch.randn(200, 3)
+    for parameter in network.parameters():
+        torch.nn.init.normal_(parameter, std=0.3)
+    proposals = network.proposals(x)
+    errors = torch.stack([(network.decode(z) - x).square().sum(1) for z in proposals.unbind(1)])
+    codes = network.encode(x)
+    assert set(errors.argmin(0).tolist()) == set(range(proposals.shape[1]))
+    torch.testing.assert_close((network.decode(codes) - x).square().sum(1), errors.amin(0))
+    codes.sum().backward()
+    assert network.others.weight.grad.abs().sum() > 0
+
+
+def test_only_narrow_rows_of_curved_starts_get_proposals():
+    assert isinstance(built_in("mlp", (50,), 1, curved=True)(), CurveAutoencoder)
+    for d, curved in ((50, False), (51, True)):
+        assert not isinstance(built_in("mlp", (d,), 1, curved=curved)(), CurveAutoencoder)

@@ -4,6 +4,7 @@ import math
 
 import pytest
 
+from tensorae.deep import rest
 from tensorae.deep.schedule import (
     CLOSING_STEPS,
     LEARNING_STEPS,
@@ -60,3 +61,16 @@ def test_smaller_batches_take_fewer_epochs():
     small, large = (Schedule.plan(2000, 4, n_copies=2, batch_size=size) for size in (16, 256))
     assert small.learning_epochs < large.learning_epochs
     assert small.refresh_every <= large.refresh_every
+
+
+def test_labels_rest_until_curves_are_learned():
+    plan = Schedule.plan(600, 2, n_copies=2)
+    planned = Schedule.plan(600, 2, n_copies=2, max_epochs=9)
+    stalled = rest.patience(plan)
+    # Where a linear model is right it ends at once, where it is not when the cost has stalled.
+    assert rest.is_over(plan, 0.99, rested=0, without_progress=0)
+    assert not rest.is_over(plan, 0.99, rested=5, without_progress=stalled - 1)
+    assert rest.is_over(plan, 0.99, rested=5, without_progress=stalled)
+    assert not rest.is_over(plan, 0.9, rested=5, without_progress=stalled)
+    # So many epochs and no more: there is no time to wait.
+    assert rest.is_over(planned, 0.99, rested=5, without_progress=0)

@@ -45,7 +45,7 @@ def test_linear_fits_of_several_processes_equal_that_of_one(results, name, size)
 
 
 @pytest.mark.parametrize("size", [2, 4])
-@pytest.mark.parametrize("name", ["deep", "shared"])
+@pytest.mark.parametrize("name", ["deep", "shared", "manifold"])
 def test_deep_fits_of_several_processes_reach_the_loss_of_one(results, name, size):
     assert results[size][name]["loss"] == pytest.approx(results[1][name]["loss"], rel=0.01)
     # Clusters of nearly the same size may change places.
@@ -54,8 +54,14 @@ def test_deep_fits_of_several_processes_reach_the_loss_of_one(results, name, siz
 
 
 @pytest.mark.parametrize("size", [2, 4])
-@pytest.mark.parametrize("name", ["small deep", "small shared"])
+@pytest.mark.parametrize("name", ["small deep", "small shared", "small manifold"])
 def test_rows_that_fit_in_memory_give_the_same_model(results, name, size):
     one, many = results[1][name], results[size][name]
     np.testing.assert_array_equal(many["labels"], one["labels"])
     assert many["loss"] == pytest.approx(one["loss"], rel=1e-4)
+
+
+@pytest.mark.parametrize("size", [1, 2, 4])
+def test_rings_are_found_by_any_number_of_processes(results, size):
+    labels = np.array(results[size]["manifold"]["labels"])
+    assert adjusted_rand_score(np.arange(1500) < 750, labels) > 0.98

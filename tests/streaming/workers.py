@@ -12,6 +12,9 @@ from pathlib import Path
 
 import numpy as np
 import torch
+from scipy.sparse import coo_array
+from scipy.sparse.csgraph import connected_components
+from sklearn.datasets import make_circles
 from sklearn.exceptions import ConvergenceWarning
 from torch import distributed as dist
 
@@ -103,6 +106,29 @@ def linear_cases():
     )
 
 
+class Joined:
+    """In place of UMAP, which takes long: what hangs together by neighbours is a blob."""
+
+    def __init__(self, *, n_components, precomputed_knn, **_):
+        self.size, self.near = n_components, precomputed_knn[0][:, :6]
+
+    def fit_transform(self, X):
+        pairs = np.repeat(np.arange(len(X)), self.near.shape[1]), self.near.ravel()
+        graph = coo_array((np.ones(self.near.size), pairs), shape=(len(X), len(X)))
+        parts = connected_components(graph, directed=False)[1]
+        rng = np.random.RandomState(0)
+        return 10 * rng.randn(parts.max() + 1, self.size)[parts] + rng.randn(len(X), self.size)
+
+
+def curved_cases():
+    """Rings from their neighbourhoods: read pass by pass, and few enough for memory."""
+    sys.modules["umap"] = type(sys)("umap")
+    sys.modules["umap"].UMAP = Joined
+    for name, n in (("manifold", 1500), ("small manifold", 240)):
+        X, _ = make_circles(n, factor=0.4, noise=0.04, shuffle=False, random_state=0)
+        yield name, X, TAE(2, 1, init="manifold", random_state=0)
+
+
 def fit_share(rank, size, folder):
     """Fit every case with the rows shared by ``size`` processes, and write what was found."""
     small_samples(300)
@@ -136,6 +162,9 @@ def fit_share(rank, size, folder):
     found["shared"] = {"labels": shared.labels_.tolist(), "loss": shared.loss_}
     small = TAE(3, 1, max_epochs=10, **options).fit(Batches(load_iris().data))
     found["small shared"] = {"labels": small.labels_.tolist(), "loss": small.loss_}
+    for name, X, model in curved_cases():
+        model.fit(Batches(X, batch_rows=400))
+        found[name] = {"labels": model.labels_.tolist(), "loss": model.loss_}
     Path(folder, f"{rank}.json").write_text(json.dumps(found))
     if size > 1:
         dist.destroy_process_group()

@@ -24,6 +24,7 @@ from tensorae.exceptions import InvalidParameterError, unknown_choice
 __all__ = [
     "ARCHITECTURES",
     "ConvAutoencoder",
+    "CurveAutoencoder",
     "LinearAutoencoder",
     "MLPAutoencoder",
     "VariationalAutoencoder",
@@ -38,6 +39,8 @@ SMALLEST_SIGNAL = 0.01
 # Rows of up to so many features have two hidden layers a side, of so many units at least: what is
 # short can be curved strongly, as rings are, and small layers take no time to speak of.
 NARROW, MIN_WIDTH = 50, 64
+# Codes that networks of curves propose for a row.
+PROPOSALS = 2
 # Channels of the two convolutions; each halves the image.
 CHANNELS = (8, 16)
 ARCHITECTURES = ("linear", "mlp", "conv", "vae")
@@ -160,6 +163,50 @@ class MLPAutoencoder(_WithLinearPath):
     def shared_parts(self) -> list[str]:
         """Name the layers next to the data."""
         return ["encoder.0", f"decoder.{len(self.decoder) - 1}"]
+
+
+class CurveAutoencoder(MLPAutoencoder):
+    """The MLP for curves: it proposes several codes, and the one that decodes best is the code.
+
+    What is continuous cannot cut a ring: between the two ends of the code it has to run through all
+    of it, and rows there are reconstructed on the other side. A choice between continuous proposals
+    can. The first one begins as main directions, which no other can be better than until the
+    decoder is curved; the others learn from the rows that they decode best.
+
+    Parameters
+    ----------
+    n_features, latent_dim : int
+    width : int, optional
+        Hidden units; where it is not given eight per feature, from 64 to 256.
+
+    Examples
+    --------
+    >>> import torch
+    >>> from tensorae.deep.architectures import CurveAutoencoder
+    >>> autoencoder = CurveAutoencoder(4, 2)
+    >>> autoencoder.encode(torch.zeros(3, 4)).shape
+    torch.Size([3, 2])
+    """
+
+    def __init__(self, n_features: int, latent_dim: int, width: int | None = None) -> None:
+        super().__init__(n_features, latent_dim, width, curved=True)
+        hidden = _last_with_weights(self.encoder).weight.shape[1]
+        self.others = nn.Linear(hidden, (PROPOSALS - 1) * latent_dim)
+
+    def encode(self, x: Tensor) -> Tensor:
+        """Codes (n, h) of rows (n, d)."""
+        proposals = self.proposals(x)
+        with torch.no_grad():
+            outputs = self.decode(proposals.flatten(0, 1)).view(len(x), -1, x.shape[1])
+            best = (outputs - x[:, None]).square().sum(2).argmin(1)
+        return proposals[torch.arange(len(x), device=x.device), best]
+
+    def proposals(self, x: Tensor) -> Tensor:
+        """All codes (n, p, h) that are proposed for rows (n, d)."""
+        hidden = self.encoder[:-1](x)
+        curved = torch.cat([self.encoder[-1](hidden), self.others(hidden)], dim=1)
+        straight = nn.functional.linear(x, self.encoder_path)
+        return curved.view(len(x), PROPOSALS, -1) + straight[:, None]
 
 
 class VariationalAutoencoder(MLPAutoencoder):
@@ -300,6 +347,8 @@ def built_in(
     """
     if name == "linear":
         return lambda: LinearAutoencoder(math.prod(input_shape), latent_dim)
+    if name == "mlp" and curved and math.prod(input_shape) <= NARROW:
+        return lambda: CurveAutoencoder(math.prod(input_shape), latent_dim)
     if name == "mlp":
         return lambda: MLPAutoencoder(math.prod(input_shape), latent_dim, curved=curved)
     if name == "vae":

@@ -99,7 +99,9 @@ class Copies:
             torch.stack(by_copy)[chosen]
             for by_copy in zip(*(module.penalties() for module in self.modules), strict=True)
         )
-        penalised = parts.outputs if first.by_spread else parts.codes
+        penalised = parts.codes
+        if first.by_spread:
+            penalised = torch.maximum(parts.outputs, first.spreads[candidates])
         return costs_from_parts(parts.errors, penalised, first.scale, weights, offsets)
 
     def own_sums(

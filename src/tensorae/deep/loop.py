@@ -221,7 +221,7 @@ class DeepLoop:
         """Whether S still rests, and the held-out loss as it is."""
         now = state.assignments
         loss, own = self._assigner(state.copies).own_loss(now)
-        if own >= rest.LEARNED:
+        if rest.is_over(self.schedule, own, state.rested, state.without_progress):
             # What is measured from here on has labels of its own to compare with.
             best = replace(state.best, loss=math.inf)
             return replace(state, resting=False, without_progress=0, best=best), loss

@@ -12,9 +12,10 @@ codes in units of the data, so that a small encoder with a large decoder cannot 
 Autoencoders of curves compare by their spreads (``compare_by_spread``). There a code is long
 because the curve is, and a small cluster would take the ends of a large one. So the penalty is on
 what a code decodes to, which is as far out at the ends of a ring as in its middle, in units of the
-mean of that in the cluster, with the term that makes it the logarithm of a density:
+mean of that in the cluster, with the term that makes it the logarithm of a density. That is flat
+where outputs are nearer than the mean: curves need not pass their centres, and other clusters may.
 
-    cost = |x - reconstruction|² + λ V (|scale * r|² / V_j + log(V_j / min V))
+    cost = |x - reconstruction|² + λ V (max(|scale * r|² / V_j, 1) + log(V_j / min V))
 
 V_j is the mean of |scale * r|² over the members, V the geometric mean of these: λ V/V_j is the
 cluster's own λ (section 5 of the paper with own variances), and λ what they are about.
@@ -142,7 +143,7 @@ class TensorizedAutoencoder(TiedAutoencoders):
         """Cost (m,) of rows under autoencoder j alone."""
         errors, codes, outputs = self.parts_of(j, x, target)
         weights, offsets = self.penalties()
-        penalised = outputs if self.by_spread else codes
+        penalised = outputs.clamp(min=self.spreads[j]) if self.by_spread else codes
         return costs_from_parts(errors, penalised, self.scale, weights[j], offsets[j])
 
     def evidence(self, x: Tensor) -> Tensor:
@@ -354,7 +355,7 @@ def costs_from_parts(
 ) -> Tensor:
     """Costs (Eq. 3) in units of the data from ``|r-u|²`` and ``|z|²`` as autoencoders see them.
 
-    Where they compare by spread, ``|r|²`` is what is penalised.
+    Where they compare by spread, ``|r|²`` is what is penalised, or the spread where it is less.
     """
     return scale.square() * errors + weights * penalised + offsets
 

@@ -11,7 +11,7 @@ import math
 
 from tensorae.deep.schedule import Schedule
 
-__all__ = ["LEARNED", "PROGRESS", "closing_epochs", "learning_epochs", "patience"]
+__all__ = ["PROGRESS", "closing_epochs", "is_over", "learning_epochs", "patience"]
 
 # S rests until networks that did not see them are the cheapest ones for this share of the members.
 LEARNED = 0.985
@@ -23,6 +23,16 @@ STEPS, PROGRESS, LONGEST, AFTERWARDS = 100, 0.01, 6, 0.5
 def patience(schedule: Schedule) -> int:
     """Measurements without progress after which networks that S rests for learn no more."""
     return math.ceil(STEPS / (schedule.refresh_every * schedule.steps_per_epoch))
+
+
+def is_over(schedule: Schedule, own: float, rested: int, without_progress: int) -> bool:
+    """Whether S may be refreshed: a share ``own`` of the members is cheapest as it is assigned.
+
+    Where that was not so from the first, groups are curved, and rows that are decoded badly as yet
+    would teach another network to reach for them: S waits until the cost no longer falls.
+    """
+    waits = rested and schedule.stretches and without_progress < patience(schedule)
+    return own >= LEARNED and not waits
 
 
 def learning_epochs(schedule: Schedule, rested: int, *, resting: bool) -> int:
