@@ -17,7 +17,7 @@ from torch import Tensor
 
 from tensorae.assignment import Rule
 
-__all__ = ["Schedule", "TrainingOptions"]
+__all__ = ["Schedule", "TrainingOptions", "falling", "n_batches"]
 
 BATCH_SIZE = 64
 # Steps of each network while labels are learned, and on all members of its cluster after that.
@@ -29,8 +29,11 @@ MIN_STEPS = (30, 20)
 # Large data sets are gone through this often at least.
 MIN_LEARNING_EPOCHS = 30
 MIN_CLOSING_EPOCHS = 6
-# Share of a given number of epochs that goes to the close.
-CLOSING_SHARE = 0.5
+# Share of a given number of epochs that goes to the close, where networks learn most: they see all
+# members of their cluster, not one half.
+CLOSING_SHARE = 0.75
+# Share of all epochs in which the learning rate falls, where the close is not shorter.
+FALLING_SHARE = 0.5
 # Between two refreshes of the assignments: steps of each network, and epochs, at least.
 REFRESH_STEPS = 10
 REFRESH_EPOCHS = 5
@@ -84,8 +87,8 @@ class Schedule:
     ) -> Schedule:
         """Plan for ``n`` rows in clusters that are trained by ``n_copies`` networks each."""
         size = batch_size or BATCH_SIZE
-        steps = max(1, round(n / (n_clusters * n_copies) / size))
-        closing_steps = max(1, round(n / n_clusters / size))
+        steps = n_batches(n / (n_clusters * n_copies), size)
+        closing_steps = n_batches(n / n_clusters, size)
         refresh_every = max(REFRESH_EPOCHS, math.ceil(REFRESH_STEPS / steps))
         if max_epochs is not None:
             closing = min(max_epochs - 1, max(1, round(CLOSING_SHARE * max_epochs)))
@@ -112,3 +115,17 @@ class Schedule:
         epochs = max_epochs or STREAMED_EPOCHS
         learning = epochs // 2
         return cls(batch_size or BATCH_SIZE, learning, epochs - learning, refresh_every=1)
+
+
+def n_batches(n: float, batch_size: int) -> int:
+    """Batches of even size, none larger than asked for, that so many rows are trained on in."""
+    return max(1, math.ceil(n / batch_size))
+
+
+def falling(left: int, closing_epochs: int, epochs: int) -> float:
+    """Share of the learning rate with so many epochs left of the close, this one included.
+
+    It falls to zero in the last half of all epochs, or in the close where that is shorter.
+    """
+    span = min(closing_epochs, math.ceil(FALLING_SHARE * epochs))
+    return min(1.0, left / span)
