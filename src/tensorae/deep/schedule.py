@@ -20,6 +20,9 @@ from tensorae.assignment import Rule
 __all__ = ["Schedule", "TrainingOptions", "falling", "n_batches"]
 
 BATCH_SIZE = 64
+# Batches of a cluster are even, and at most this share larger than asked for: fewer steps teach
+# small clusters less, more of them take longer.
+LARGER = 0.25
 # Steps of each network while labels are learned, and on all members of its cluster after that.
 LEARNING_STEPS = 150
 CLOSING_STEPS = 80
@@ -118,8 +121,8 @@ class Schedule:
 
 
 def n_batches(n: float, batch_size: int) -> int:
-    """Batches of even size, none larger than asked for, that so many rows are trained on in."""
-    return max(1, math.ceil(n / batch_size))
+    """Batches of even size that so many rows are trained on in, at most a quarter too large."""
+    return max(1, math.ceil(n / batch_size - LARGER))
 
 
 def falling(left: int, closing_epochs: int, epochs: int) -> float:
