@@ -218,22 +218,16 @@ class TensorizedAutoencoder(TiedAutoencoders):
         joint = nn.functional.mse_loss(output, shrunk * t, reduction="none").flatten(1).sum(1)
         return (joint + latent_penalty * shrunk**2 * _squares(t)) / shrunk
 
-    def mean_objective(
-        self, j: int, u: Tensor, t: Tensor, latent_penalty: float
-    ) -> tuple[Tensor, Tensor]:
-        """Mean of the objective over a batch, up to a constant, and its value without gradient."""
+    def mean_objective(self, j: int, u: Tensor, t: Tensor, latent_penalty: float) -> Tensor:
+        """Mean of the objective over a batch."""
         errors, output = self._answers(j, u, t, latent_penalty)
         if errors is not None:
-            if output is not None:
-                errors = errors + latent_penalty * _squares(output)
-            mean = errors.mean()
-            return mean, mean.detach()
+            return (errors if output is None else errors + latent_penalty * _squares(output)).mean()
         assert output is not None
-        # As in ``objective``, in fewer passes; what depends on t alone has no gradient.
+        # As in ``objective``, in fewer passes.
         shrunk, flat = 1 / (1 + latent_penalty), t.reshape(-1)
         joint = nn.functional.mse_loss(output, shrunk * t, reduction="sum")
-        mean = joint / (shrunk * len(t))
-        return mean, mean.detach() + latent_penalty * shrunk / len(t) * flat.dot(flat)
+        return joint / (shrunk * len(t)) + latent_penalty * shrunk / len(t) * flat.dot(flat)
 
     def _answers(
         self, j: int, u: Tensor, t: Tensor, latent_penalty: float

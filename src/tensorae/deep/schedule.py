@@ -17,7 +17,14 @@ from torch import Tensor
 
 from tensorae.assignment import Rule
 
-__all__ = ["Schedule", "TrainingOptions", "falling", "n_batches"]
+__all__ = [
+    "CLOSING_SHARE",
+    "VARIATIONAL_SHARE",
+    "Schedule",
+    "TrainingOptions",
+    "falling",
+    "n_batches",
+]
 
 BATCH_SIZE = 64
 # Batches of a cluster are even, and at most this share larger than asked for: fewer steps teach
@@ -35,6 +42,8 @@ MIN_CLOSING_EPOCHS = 6
 # Share of a given number of epochs that goes to the close, where networks learn most: they see all
 # members of their cluster, not one half.
 CLOSING_SHARE = 0.75
+# The same for variational ones, whose noise is measured by copies only, so that these learn longer.
+VARIATIONAL_SHARE = 0.5
 # Share of all epochs in which the learning rate falls, where the close is not shorter.
 FALLING_SHARE = 0.5
 # Between two refreshes of the assignments: steps of each network, and epochs, at least.
@@ -87,6 +96,7 @@ class Schedule:
         n_copies: int,
         max_epochs: int | None = None,
         batch_size: int | None = None,
+        closing_share: float = CLOSING_SHARE,
     ) -> Schedule:
         """Plan for ``n`` rows in clusters that are trained by ``n_copies`` networks each."""
         size = batch_size or BATCH_SIZE
@@ -94,7 +104,7 @@ class Schedule:
         closing_steps = n_batches(n / n_clusters, size)
         refresh_every = max(REFRESH_EPOCHS, math.ceil(REFRESH_STEPS / steps))
         if max_epochs is not None:
-            closing = min(max_epochs - 1, max(1, round(CLOSING_SHARE * max_epochs)))
+            closing = min(max_epochs - 1, max(1, round(closing_share * max_epochs)))
             return cls(size, max_epochs - closing, closing, refresh_every, steps)
         samples = (n / (n_clusters * n_copies), n / n_clusters)
         learning, closing = (

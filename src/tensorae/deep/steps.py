@@ -215,9 +215,9 @@ class Steps:
             u = u + noise.like(u)
         u, t, penalty = module.shaped(u), module.shaped(t), float(module.latent_penalty)
         if batches.shares is None:
-            mean, value = module.mean_objective(j, u, t, penalty)
+            mean = module.mean_objective(j, u, t, penalty)
             share = n / batches.sizes[step]  # of the batch of all processes
-            return (mean if share == 1 else mean * share), value * n
+            return (mean if share == 1 else mean * share), mean.detach() * n
         weighted = (batches.shares[step] * module.objective(j, u, t, penalty)).sum()
         repeats = len(rows) / n
         return weighted / (batches.sizes[step] * repeats), weighted.detach() / repeats
