@@ -180,7 +180,11 @@ class Timing:
 
 
 def interleave(
-    competitors: Mapping[str, Callable[[int], Any]], *, rounds: int, warm_up: bool = True
+    competitors: Mapping[str, Callable[[int], Any]],
+    *,
+    rounds: int,
+    warm_up: bool = True,
+    clock: Callable[[], float] = time.perf_counter,
 ) -> dict[str, Timing]:
     """Time competitors in turn, so that a busy moment of the machine hits all of them.
 
@@ -192,6 +196,8 @@ def interleave(
         How often each one runs. The order rotates from round to round.
     warm_up : bool, default=True
         Run each once before, untimed: loading of libraries and caches.
+    clock : function
+        Gives seconds; ``time.process_time`` counts those of the processor.
     """
     names = list(competitors)
     for name in names if warm_up else ():
@@ -202,9 +208,9 @@ def interleave(
         first = turn % len(names)
         for name in names[first:] + names[:first]:
             time.sleep(PAUSE)
-            began = time.perf_counter()
+            began = clock()
             result = competitors[name](turn)
-            seconds[name].append(time.perf_counter() - began)
+            seconds[name].append(clock() - began)
             returned[name].append(result)
     return {name: Timing(np.array(seconds[name]), returned[name]) for name in names}
 

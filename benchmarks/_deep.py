@@ -214,13 +214,17 @@ class StartRecord:
     ----------
     rows, labels : Tensor of shape (u,)
         One representative of each different row, and its first label.
-    seconds : float
-        What finding the labels took.
+    seconds, processor_seconds : float
+        What finding the labels took, by the clock and of the processor.
+    ended : float
+        The processor's time when they were found.
     """
 
     rows: Tensor = field(default_factory=lambda: torch.empty(0, dtype=torch.long))
     labels: Tensor = field(default_factory=lambda: torch.empty(0, dtype=torch.long))
     seconds: float = 0.0
+    processor_seconds: float = 0.0
+    ended: float = 0.0
 
     def labels_of(self, X: Array) -> Array:
         """Return the first label of every row of X (n, d) that was fitted."""
@@ -238,9 +242,10 @@ def start_on_record() -> Iterator[StartRecord]:
     find_labels, find_rows = training.first_labels, training.distinct_rows
 
     def labels(*args: Any, **options: Any) -> Any:
-        began = time.perf_counter()
+        began, processor = time.perf_counter(), time.process_time()
         start = find_labels(*args, **options)
-        record.seconds = time.perf_counter() - began
+        record.seconds, record.ended = time.perf_counter() - began, time.process_time()
+        record.processor_seconds = record.ended - processor
         record.labels = start.labels.clone()
         return start
 

@@ -1,6 +1,6 @@
 """What k autoencoders cost: whole fits of TAE in units of training one plain autoencoder.
 
-Parts: "price" (k = 10, two architectures), "loss" (what the naive loop over k reaches), "growth"
+Parts: "price" (k = 10, long and short fits), "loss" (what the naive loop over k reaches), "growth"
 (k from 2 to 50) and "clustpy" (DCN and DEC of ClustPy, where it is installed). Each part is kept,
 so they can be run one by one, with another interpreter where ClustPy lives elsewhere.
 """
@@ -33,25 +33,20 @@ from _common import (
     spread,
     table,
 )
-from _deep import BATCH_SIZE, LEARNING_RATE, StartRecord, plain_autoencoder, start_on_record
+from _deep import BATCH_SIZE, StartRecord, plain_autoencoder, start_on_record
+from _deep_naive import LATENT_DIM, PENALTY, SHAPES, NaiveLoop, naive_loss, smallest_costs
 from _problems import clustered_subspaces, random_rows
 from sklearn.metrics import adjusted_rand_score
-from torch import Tensor
 
-from tensorae import TAE, tensorize
+from tensorae import TAE
 from tensorae.datasets import load_mnist
-from tensorae.deep.architectures import built_in
-from tensorae.deep.directions import principal_directions
-from tensorae.deep.module import TensorizedAutoencoder
+from tensorae.deep.steps import WARM_UP
 
 Array = np.ndarray
 
-LATENT_DIM, WIDTH, PENALTY = 10, 256, 0.1
-IMAGE = (1, 28, 28)
-SHAPES = {"mlp": None, "conv": IMAGE}
+WIDTH = 256
 GROWTH = (2, 5, 10, 20, 50)
-# Share of the epochs on fixed assignments, the learning rate falling to zero, as in TAE.
-CLOSING_SHARE = 0.2
+AIM = 1.15
 # ClustPy's defaults are 100 epochs of pre-training and 150 of clustering.
 PRETRAINING_SHARE = 0.4
 
@@ -69,8 +64,27 @@ class Data:
 
 
 @dataclass(frozen=True)
+class PriceRow:
+    """One row of the price: what is fitted, and what TAE / plain is to reach, if anything."""
+
+    architecture: str
+    epochs: int
+    rows: int
+    reach: float | None
+
+
+# Rows of the part "price"; few epochs show what does not grow with them.
+PRICE_ROWS = {
+    "mlp-100": PriceRow("mlp", 100, 10_000, 1.25),
+    "conv-50": PriceRow("conv", 50, 10_000, 1.25),
+    "mlp-30": PriceRow("mlp", 30, 5000, 1.4),
+    "mlp-8": PriceRow("mlp", 8, 5000, None),
+}
+
+
+@dataclass(frozen=True)
 class TaeRun:
-    """A fitted model, where it began, and what its parts took."""
+    """A fitted model, where it began, and what its epochs took of the processor."""
 
     model: TAE
     start: StartRecord
@@ -79,6 +93,7 @@ class TaeRun:
 
 def fit_tae(X: Array, architecture: str, k: int, *, epochs: int, seed: int) -> TaeRun:
     """Fit with all epochs: patience never ends it, so that epochs are equal."""
+    ends: list[float] = []
     model = TAE(
         k,
         LATENT_DIM,
@@ -88,12 +103,13 @@ def fit_tae(X: Array, architecture: str, k: int, *, epochs: int, seed: int) -> T
         max_epochs=epochs,
         batch_size=BATCH_SIZE,
         patience=epochs,
+        callbacks=[lambda _: ends.append(time.process_time())],
         random_state=seed,
     )
     with start_on_record() as start:
         model.fit(X)
     assert model.n_iter_ == epochs
-    return TaeRun(model, start, sum(model.history_["seconds"]))
+    return TaeRun(model, start, ends[-1] - start.ended)
 
 
 def fit_plain(X: Array, architecture: str, *, epochs: int, seed: int) -> Any:
@@ -102,94 +118,11 @@ def fit_plain(X: Array, architecture: str, *, epochs: int, seed: int) -> Any:
     )
 
 
-class NaiveLoop:
-    """The meta-algorithm as it is written: each mixed batch goes through all k autoencoders.
-
-    Parameters
-    ----------
-    X : array of shape (n, d)
-    labels : array of shape (n,)
-        First labels; S is their one-hot form.
-    architecture : str
-    k, batch_size : int
-    """
-
-    def __init__(
-        self, X: Array, labels: Array, architecture: str, k: int, batch_size: int = BATCH_SIZE
-    ) -> None:
-        torch.manual_seed(0)
-        self.batch_size = batch_size
-        rows = torch.as_tensor(X, dtype=torch.float64)
-        rows = rows - rows.mean(0)
-        self.unit = float(rows.square().mean().sqrt())
-        self.x, self.labels = (rows / self.unit).float(), torch.as_tensor(labels).long()
-        shape = SHAPES[architecture] or (X.shape[1],)
-        make = built_in(architecture, shape, LATENT_DIM)
-        self.module: TensorizedAutoencoder = tensorize(make, k, input_shape=shape)
-        self.place_centers()
-        offsets = self.x - self.module.centers.flatten(1)[self.labels]
-        self.module.scale = offsets.square().mean().sqrt()
-        for j in range(k):
-            network: Any = self.module.autoencoders[j]
-            network.start_from(principal_directions(offsets[self.labels == j], LATENT_DIM))
-        self.optimizer = torch.optim.Adam(self.module.parameters(), lr=LEARNING_RATE, fused=True)
-
-    def place_centers(self) -> None:
-        """Move centres to the means of their members; one without members stays."""
-        centers = self.module.centers.flatten(1).clone()
-        for j in self.labels.unique().tolist():
-            centers[j] = self.x[self.labels == j].mean(0)
-        self.module.set_centers(centers)
-
-    def run_epoch(self, lr: float = LEARNING_RATE, *, refresh: bool = False) -> None:
-        """Take a step per batch on the sum of S * costs; then S and C follow where asked to."""
-        for group in self.optimizer.param_groups:
-            group["lr"] = lr
-        k = self.module.n_clusters
-        assignments = torch.nn.functional.one_hot(self.labels, k).float()
-        cheapest = self.labels.clone()
-        for batch in torch.randperm(len(self.x)).split(self.batch_size):
-            costs = self.costs(self.x[batch])
-            loss = (assignments[batch] * costs).sum(1).mean()
-            self.optimizer.zero_grad(set_to_none=True)
-            loss.backward()
-            self.optimizer.step()
-            cheapest[batch] = costs.detach().argmin(1)
-        if refresh:
-            self.labels = cheapest
-            self.place_centers()
-
-    def costs(self, x: Tensor) -> Tensor:
-        """Costs (m, k), in units of the scale: what TAE minimises too."""
-        return torch.stack(objectives(self.module, x, PENALTY), dim=1)
-
-    def loss(self) -> float:
-        """Sum of the smallest costs, in units of the data."""
-        return self.unit**2 * smallest_costs(self.module, self.x, PENALTY)
-
-
-def objectives(module: TensorizedAutoencoder, x: Tensor, penalty: float) -> list[Tensor]:
-    """Cost (m,) of rows under each autoencoder, codes measured by what they decode to."""
-    seen = [(x - center) / module.scale for center in module.centers.flatten(1)]
-    return [
-        module.objective(j, module.shaped(u), module.shaped(u), penalty) for j, u in enumerate(seen)
-    ]
-
-
-def smallest_costs(module: TensorizedAutoencoder, x: Tensor, penalty: float) -> float:
-    """Sum over rows of the smallest cost, in units of the rows."""
-    module.eval()
-    with torch.no_grad():
-        parts = [torch.stack(objectives(module, part, penalty)).amin(0) for part in x.split(1000)]
-    module.train()
-    return float(module.scale) ** 2 * float(torch.cat(parts).double().sum())
-
-
 # Part "price" -------------------------------------------------------------------------------------
 
 PRICE_COLUMNS = [
-    "architecture", "epochs", "plain autoencoder", "TAE", "TAE / plain", "to reach", "reached",
-    "start", "epochs with refreshes", "rest", "naive loop / plain",
+    "architecture", "rows", "epochs", "plain autoencoder", "TAE", "TAE / plain", "to reach",
+    "reached", "start", "epochs with refreshes", "rest", "naive loop / plain",
 ]  # fmt: skip
 
 PRICE_NOTE = """\
@@ -198,18 +131,20 @@ PRICE_NOTE = """\
 Whole fits from an array, k = {k}, {rows}, h = {h} (mlp: {d}-{width}-{h}), batches of {batch}, equal
 epochs. TAE: `fit` with its linear start, all refreshes and the final assignment. Plain: one
 autoencoder of the same built-in architecture, centred and scaled in the same way, Adam with a fused
-step, no noise. They take turns, {rounds} rounds: medians, and ratios round by round as median
-[lowest, highest]. The three columns after "reached" split TAE / plain: linear start, epochs with
-the refreshes, and the rest (checks, closing assignment, publishing). The naive loop sends each
-mixed batch through all k autoencoders; {naive} of its epochs timed and scaled."""
+step, no noise. They take turns, {rounds} rounds. Times are processor seconds: with one thread, the
+default, they are what the fit itself takes, whatever else the machine does, and so more reliable
+than a clock. Medians, and ratios round by round as median [lowest, highest]. The three columns
+after "reached" split TAE / plain: linear start, epochs with the refreshes, and the rest (checks,
+closing assignment, publishing). Start and rest do not grow with the epochs. The naive loop sends
+each mixed batch through all k autoencoders; {naive} of its epochs timed and scaled. Aim: {aim}."""
 
 
 def price_rows(data: Data, arguments: argparse.Namespace) -> str:
     rows = []
-    for architecture in arguments.architectures:
-        epochs = arguments.conv_epochs if architecture == "conv" else arguments.epochs
-        progress(f"price, {architecture}, {epochs} epochs")
-        rows.append(price_row(data.X, architecture, epochs, arguments))
+    for name in arguments.price_rows:
+        row = PRICE_ROWS[name]
+        progress(f"price, {name}")
+        rows.append(price_row(data.X[: row.rows], row, arguments))
     note = PRICE_NOTE.format(
         k=arguments.clusters,
         rows=data.source,
@@ -219,31 +154,45 @@ def price_rows(data: Data, arguments: argparse.Namespace) -> str:
         batch=BATCH_SIZE,
         rounds=arguments.repeats,
         naive=arguments.naive_timed,
+        aim=AIM,
     )
     return f"{note}\n\n{table(PRICE_COLUMNS, rows)}"
 
 
-def price_row(X: Array, architecture: str, epochs: int, arguments: argparse.Namespace) -> list[str]:
-    k = arguments.clusters
-    timings = raced(X, architecture, k, epochs, arguments.repeats)
-    tae, plain = timings["TAE"], timings["plain"].seconds
-    ratio = tae.seconds / plain
-    starts = np.array([run.start.seconds for run in tae.returned]) / plain
-    trained = np.array([run.epochs for run in tae.returned]) / plain
-    progress(f"naive loop, {architecture}")
-    naive = naive_seconds(X, tae.returned[0], architecture, k, arguments.naive_timed)
-    shares = (starts, trained, ratio - starts - trained)
+def price_row(X: Array, row: PriceRow, arguments: argparse.Namespace) -> list[str]:
+    k, epochs = arguments.clusters, min(row.epochs, arguments.most_epochs)
+    timings = raced(X, row.architecture, k, epochs, arguments.repeats)
+    plain = float(np.median(timings["plain"].seconds))
+    ratio = timings["TAE"].seconds / timings["plain"].seconds
+    progress(f"naive loop, {row.architecture}")
+    run = timings["TAE"].returned[0]
+    naive = naive_seconds(X, run, row.architecture, k, arguments.naive_timed)
+    reached = "–" if row.reach is None else "yes" if np.median(ratio) <= row.reach else "NO"
     return [
-        architecture,
+        row.architecture,
+        f"{len(X):,}",
         str(epochs),
-        duration(float(np.median(plain))),
-        duration(float(np.median(tae.seconds))),
-        spread(ratio),
-        "≤ 1.5, aim 1.2",
-        "yes" if np.median(ratio) <= 1.5 else "NO",
-        *(f"{np.median(share):.2f}" for share in shares),
-        f"{naive * epochs / float(np.median(plain)):.1f}",
+        *price_cells(timings),
+        "–" if row.reach is None else f"≤ {row.reach}",
+        reached,
+        *share_cells(timings),
+        f"{naive * epochs / plain:.1f}",
     ]
+
+
+def price_cells(timings: dict[str, Timing]) -> list[str]:
+    """Seconds of both, and their ratio."""
+    tae, plain = timings["TAE"].seconds, timings["plain"].seconds
+    return [duration(float(np.median(s))) for s in (plain, tae)] + [spread(tae / plain)]
+
+
+def share_cells(timings: dict[str, Timing]) -> list[str]:
+    """What the parts of a fit take, in units of the plain autoencoder."""
+    tae, plain = timings["TAE"], timings["plain"].seconds
+    starts = np.array([run.start.processor_seconds for run in tae.returned]) / plain
+    trained = np.array([run.epochs for run in tae.returned]) / plain
+    rest = tae.seconds / plain - starts - trained
+    return [f"{np.median(share):.2f}" for share in (starts, trained, rest)]
 
 
 def raced(X: Array, architecture: str, k: int, epochs: int, rounds: int) -> dict[str, Timing]:
@@ -255,24 +204,27 @@ def raced(X: Array, architecture: str, k: int, epochs: int, rounds: int) -> dict
         "plain": lambda seed: fit_plain(X, architecture, epochs=epochs, seed=seed),
         "TAE": lambda seed: fit_tae(X, architecture, k, epochs=epochs, seed=seed),
     }
-    return interleave(competitors, rounds=rounds, warm_up=False)
+    return interleave(competitors, rounds=rounds, warm_up=False, clock=time.process_time)
 
 
 def naive_seconds(X: Array, run: TaeRun, architecture: str, k: int, epochs: int) -> float:
     """Seconds of one epoch of the naive loop, from the same first labels."""
     loop = NaiveLoop(X, run.start.labels_of(X), architecture, k)
-    began = time.perf_counter()
+    began = time.process_time()
     for _ in range(epochs):
         loop.run_epoch()
-    return (time.perf_counter() - began) / epochs
+    return (time.process_time() - began) / epochs
 
 
 # Part "loss" --------------------------------------------------------------------------------------
 
-NAIVE_LOOPS = {
+WIDE = {"refresh": True, "wide": True}
+NAIVE_LOOPS: dict[str, dict[str, Any]] = {
     "naive, S of the start": {},
     "naive, S refreshed": {"refresh": True},
-    "naive, S refreshed, batches of 64 k": {"refresh": True, "wide": True},
+    "naive, S refreshed, batches of 64 k": WIDE,
+    "the same, no rise of the rate": {**WIDE, "warm_up": 1},
+    "the same, falling in the last fifth": {**WIDE, "warm_up": 1, "falling": 0.2},
 }
 LOSS_COLUMNS = ["seed", "start", "TAE", *NAIVE_LOOPS, *(f"TAE / {name}" for name in NAIVE_LOOPS)]
 
@@ -281,12 +233,14 @@ LOSS_NOTE = """\
 
 {rows} rows, mlp, k = {k}, {epochs} epochs, the same first labels and networks that begin as the
 main directions of their clusters. Naive loop: each mixed batch through all k autoencoders, loss =
-sum of S * costs, no noise, the learning rate falling to zero in the last half of the epochs; S is
-that of the start, or is refreshed (with the centres) after every epoch before that half. With
-batches of 64 its networks take n / 64 steps an epoch, with batches of 64 k as many as those of TAE,
-whose batches of 64 are of one cluster: n / (64 k). Loss: sum over samples of the smallest cost,
-codes measured by what they decode to; "start" is that of the networks before training. `loss_` of
-TAE differs from its column by {gap:.2g} % at most. To reach: at most 1.01."""
+sum of S * costs, no noise; the learning rate as in TAE, rising over the first {warm_up} steps and
+falling to zero in the last half of the epochs; S is that of the start, or is refreshed (with the
+centres) after every epoch before that half. With batches of 64 its networks take n / 64 steps an
+epoch, with batches of 64 k as many as those of TAE, whose batches of 64 are of one cluster:
+n / (64 k). The last two have the rate of Adam as it comes, from the first step on, and falling in
+the last half or the last fifth only. Loss: sum over samples of the smallest cost, codes measured by
+what they decode to; "start" is that of the networks before training. `loss_` of TAE differs from
+its column by {gap:.2g} % at most. To reach: at most 1.05 beside as many steps (batches of 64 k)."""
 
 
 def loss_rows(data: Data, arguments: argparse.Namespace) -> str:
@@ -307,7 +261,7 @@ def loss_rows(data: Data, arguments: argparse.Namespace) -> str:
             + [f"{loss:.0f}" for loss in (start, ours, *losses)]
             + [f"{ours / loss:.3f}" for loss in losses]
         )
-    note = LOSS_NOTE.format(rows=f"{len(X):,}", k=k, epochs=epochs, gap=max(gaps))
+    note = LOSS_NOTE.format(rows=f"{len(X):,}", k=k, epochs=epochs, gap=max(gaps), warm_up=WARM_UP)
     return f"{note}\n\n{table(LOSS_COLUMNS, rows)}"
 
 
@@ -316,18 +270,6 @@ def tae_loss(model: TAE, X: Array) -> float:
     module = model.module_
     x = torch.as_tensor(X, dtype=module.scale.dtype)
     return smallest_costs(module, x, float(module.latent_penalty))
-
-
-def naive_loss(
-    X: Array, labels: Array, k: int, epochs: int, *, refresh: bool = False, wide: bool = False
-) -> float:
-    loop = NaiveLoop(X, labels, "mlp", k, k * BATCH_SIZE if wide else BATCH_SIZE)
-    closing = int(CLOSING_SHARE * epochs)
-    for epoch in range(epochs):
-        left = epochs - epoch
-        lr = LEARNING_RATE * min(1.0, left / closing) if closing else LEARNING_RATE
-        loop.run_epoch(lr, refresh=refresh and left > closing)
-    return loop.loss()
 
 
 # Part "growth" ------------------------------------------------------------------------------------
@@ -347,19 +289,7 @@ def growth_rows(data: Data, arguments: argparse.Namespace) -> str:
     for k in arguments.growth:
         progress(f"growth, k = {k}")
         timings = raced(data.X, "mlp", k, arguments.growth_epochs, arguments.repeats)
-        tae, plain = timings["TAE"], timings["plain"].seconds
-        ratio = tae.seconds / plain
-        starts = np.array([run.start.seconds for run in tae.returned]) / plain
-        trained = np.array([run.epochs for run in tae.returned]) / plain
-        rows.append(
-            [
-                str(k),
-                duration(float(np.median(plain))),
-                duration(float(np.median(tae.seconds))),
-                spread(ratio),
-                *(f"{np.median(s):.2f}" for s in (starts, trained, ratio - starts - trained)),
-            ]
-        )
+        rows.append([str(k), *price_cells(timings), *share_cells(timings)])
     note = GROWTH_NOTE.format(epochs=arguments.growth_epochs)
     return f"{note}\n\n{table(GROWTH_COLUMNS, rows)}"
 
@@ -476,11 +406,10 @@ def main(arguments: argparse.Namespace) -> None:
 
 
 def command_line() -> argparse.Namespace:
-    options = parser(__doc__, threads=2)
+    options = parser(__doc__, threads=1)
     options.add_argument("--parts", nargs="+", choices=PARTS, default=list(PARTS))
-    options.add_argument("--architectures", nargs="+", choices=SHAPES, default=list(SHAPES))
-    options.add_argument("--epochs", type=int, default=100, help="of the mlp and of ClustPy")
-    options.add_argument("--conv-epochs", type=int, default=50)
+    options.add_argument("--price-rows", nargs="+", choices=PRICE_ROWS, default=list(PRICE_ROWS))
+    options.add_argument("--epochs", type=int, default=100, help="of the part clustpy")
     options.add_argument("--growth-epochs", type=int, default=20)
     options.add_argument("--growth", nargs="+", type=int, default=GROWTH, help="values of k")
     options.add_argument("--clusters", type=int, default=10, help="k of all other parts")
@@ -490,10 +419,11 @@ def command_line() -> argparse.Namespace:
     options.add_argument("--naive-epochs", type=int, default=20, help="of the loss")
     options.add_argument("--naive-rows", type=int, default=3000, help="of the loss")
     options.add_argument("--synthetic", action="store_true", help="random rows, no MNIST")
+    options.set_defaults(most_epochs=max(row.epochs for row in PRICE_ROWS.values()))
     arguments = options.parse_args()
     if arguments.quick:
         arguments.rows, arguments.naive_rows = min(arguments.rows, 600), 300
-        arguments.epochs = arguments.conv_epochs = arguments.growth_epochs = 3
+        arguments.epochs = arguments.growth_epochs = arguments.most_epochs = 3
         arguments.naive_epochs, arguments.growth, arguments.repeats = 3, (2, 5), 1
     return arguments
 

@@ -31,7 +31,7 @@ def test_the_history_makes_a_table():
     assert list(table.columns) == list(COLUMNS)
     assert len(table) == model.n_iter_ == 10
     assert table["epoch"].tolist() == list(range(1, 11))
-    assert table["phase"].tolist() == ["learn"] * 5 + ["close"] * 5
+    assert table["phase"].tolist() == ["learn"] * 2 + ["close"] * 8
     assert table["loss"].notna().all()
     assert (table["sizes"].map(sum) == 40).all()
     assert table["sizes"].map(len).eq(2).all()

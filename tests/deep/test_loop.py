@@ -222,7 +222,7 @@ def test_an_interrupt_gives_a_fitted_model_and_a_warning(blobs, phase, assignmen
     model = TAE(4, 2, assignment=assignment, callbacks=interrupt_in(phase), **SHORT)
     with pytest.warns(ConvergenceWarning, match=r"interrupted in epoch \d+; the best model so far"):
         model.fit(X)
-    assert model.n_iter_ == (1 if phase == "learn" else 11)
+    assert model.n_iter_ == (1 if phase == "learn" else 6)
     assert_in_order(model, X)
     assert adjusted_rand_score(y, model.labels_) == 1
     if assignment != "em":
@@ -350,7 +350,7 @@ def test_learning_ends_where_the_held_out_loss_falls_no_more():
     patient = TAE(2, 1, tol=0.0, patience=1000, **options).fit(X)
     impatient = TAE(2, 1, tol=0.5, patience=0, **options).fit(X)
     assert patient.n_iter_ == 200
-    assert impatient.n_iter_ < 150
+    assert impatient.n_iter_ < patient.n_iter_
     assert impatient.history_["phase"][-1] == "close"
 
 

@@ -6,11 +6,14 @@ import pytest
 
 from tensorae.deep import rest
 from tensorae.deep.schedule import (
+    CLOSING_SHARE,
     CLOSING_STEPS,
     LEARNING_STEPS,
     MIN_CLOSING_EPOCHS,
     MIN_LEARNING_EPOCHS,
     Schedule,
+    falling,
+    n_batches,
 )
 
 SIZES = [10, 150, 1000, 10_000, 60_000, 10**6]
@@ -46,7 +49,7 @@ def test_a_given_number_of_epochs_is_kept(max_epochs):
     plan = Schedule.plan(500, 4, n_copies=2, max_epochs=max_epochs)
     assert plan.learning_epochs + plan.closing_epochs == max_epochs
     assert plan.learning_epochs >= 1
-    assert plan.closing_epochs == pytest.approx(0.5 * max_epochs, abs=0.8)
+    assert plan.closing_epochs == pytest.approx(CLOSING_SHARE * max_epochs, abs=0.8)
 
 
 @pytest.mark.parametrize("batch_size", [2, 100, 10**6])
@@ -74,3 +77,19 @@ def test_labels_rest_until_curves_are_learned():
     assert not rest.is_over(plan, 0.9, rested=5, without_progress=stalled)
     # So many epochs and no more: there is no time to wait.
     assert rest.is_over(planned, 0.99, rested=5, without_progress=0)
+
+
+@pytest.mark.parametrize("n", [0, 1, 64, 80, 81, 90, 150, 1000])
+def test_batches_are_at_most_a_quarter_larger_than_asked_for(n):
+    batches = n_batches(n, 64)
+    assert batches >= 1
+    assert n / batches <= 1.25 * 64
+
+
+@pytest.mark.parametrize(("closing", "epochs"), [(15, 20), (10, 20), (4, 20), (1, 1), (1, 5)])
+def test_the_learning_rate_falls_to_zero_in_the_last_half_or_in_a_shorter_close(closing, epochs):
+    shares = [falling(left, closing, epochs) for left in range(closing, -1, -1)]
+    assert shares[-1] == 0
+    assert shares == sorted(shares, reverse=True)
+    assert sum(share < 1 for share in shares) <= math.ceil(epochs / 2)
+    assert shares[0] == 1

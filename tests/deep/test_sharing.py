@@ -202,7 +202,7 @@ def test_a_step_follows_the_mean_over_all_clusters(blobs, weighted):
             loss, summed = steps._loss(Copies((module,)), rows.data, one, step, None)
             losses.append(loss)
             total += float(summed)
-        counted = [one.members.rows[one.parts[step]] for one in batches]
+        counted = [one.parts[step] for one in batches]
         assert [len(part) for part in counted] == [30, 15, 10, 5]
         means = [1.0 if weights is None else float(weights[y == j].mean()) for j in range(4)]
         size = sum(len(part) * mean for part, mean in zip(counted, means, strict=True))

@@ -96,7 +96,7 @@ def killer(after):
 def test_training_goes_on_from_any_epoch(options, tmp_path):
     settings = {"n_clusters": 3, "latent_dim": 1, "max_epochs": 10, "random_state": 0} | options
     whole = TAE(**settings).fit(IRIS)
-    for after in (2, 5, 6, 9):
+    for after in (2, 3, 6, 9):
         file = tmp_path / f"{after}.ckpt"
         with pytest.raises(KilledError):
             TAE(**settings, callbacks=killer(after)).fit(IRIS, checkpoint=file, checkpoint_every=0)

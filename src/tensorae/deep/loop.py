@@ -9,8 +9,8 @@ are the refreshes of S, forward passes over the nearest candidates:
             At first S rests where the start knows more than the linear model: until networks
             have learned their members, by the cost of those that they did not see, they would
             trade what it knows for straight pieces
-    harden  the best networks so far; the first copy goes on alone, S becomes hard
-    close   epochs on all members, S fixed, the learning rate falling to zero
+    harden  the best networks so far; copies become one, their mean as a rule; S becomes hard
+    close   epochs on all members, S fixed, the learning rate falling to zero in the end
     settle  S and C agree: labels, then means, until no label changes
 
 Streamed rows go the same way, with one copy of networks that a sample has trained. The loop knows
@@ -36,15 +36,15 @@ from tensorae.deep.assignments import Assigner, Assignments, TrainingData
 from tensorae.deep.blending import Blend, fit_blend
 from tensorae.deep.contest import contested, is_contest
 from tensorae.deep.cross_fit import Copies
-from tensorae.deep.directions import principal_directions
+from tensorae.deep.first_networks import start_networks
 from tensorae.deep.history import Epoch, History, as_columns, from_columns
 from tensorae.deep.module import TensorizedAutoencoder
-from tensorae.deep.schedule import Schedule, TrainingOptions
+from tensorae.deep.schedule import Schedule, TrainingOptions, falling
 from tensorae.deep.settling import settled
 from tensorae.deep.start import Start
 from tensorae.deep.states import HARDENED, check_state
 from tensorae.deep.steps import DivergedError, Steps
-from tensorae.deep.variational import gaussian_start
+from tensorae.deep.twins import merge
 
 __all__ = ["DeepLoop", "State", "run"]
 
@@ -146,7 +146,7 @@ class DeepLoop:
             assignments, _ = self._refreshed(copies, Assignments(labels))
         else:
             assignments = assigner.first(start)
-            self._start_networks(copies, assignments)
+            start_networks(assigner, assignments)
         every = self.schedule.refresh_every
         resting = start is not None and start.trusted and self.options.n_clusters > 1
         return State(
@@ -250,7 +250,9 @@ class DeepLoop:
             noise = self.options.noise / self.data.unit
             blend = fit_blend(self.data, state.copies, noise, self.generator)
         copies = state.copies.first()
-        assignments = replace(self._assigner(copies).hardened(best.assignments), changed=0.0)
+        assigner = self._assigner(copies)
+        assignments = replace(assigner.hardened(best.assignments), changed=0.0)
+        merge(state.copies, assigner, assignments, self.steps)
         more = state.ended_by in ("budget", "patience") and self.schedule.closing_epochs > 0
         return replace(
             state,
@@ -264,13 +266,10 @@ class DeepLoop:
 
     def _close(self, state: State) -> State:
         """One epoch on all members."""
-        began, n_epochs = (
-            time.perf_counter(),
-            rest.closing_epochs(self.schedule, state.rested, state.learned),
-        )
+        began, n_epochs = time.perf_counter(), self._closing_epochs(state)
         assigner, done = self._assigner(state.copies), state.epoch - state.learned
-        lr, held_out = self.options.lr * (1 - done / n_epochs), math.nan
-        loss = self.steps.epoch(assigner, state.assignments, lr)
+        share, held_out = falling(n_epochs - done, n_epochs, state.learned + n_epochs), math.nan
+        loss = self.steps.epoch(assigner, state.assignments, self.options.lr * share)
         if self.data.held_out is not None:
             held_out = assigner.held_out_loss()
         state = self._compared(self._recorded(state, loss, held_out, 0.0, began), held_out)
@@ -299,24 +298,6 @@ class DeepLoop:
                 network.load_state_dict(module.autoencoders[parent].state_dict())
                 self.steps.forget(module.own_parameters(child))
         return found.assignments, math.nan if self.data.rows.streamed else found.loss
-
-    def _start_networks(self, copies: Copies, assignments: Assignments) -> None:
-        """Networks that can do so start from the main directions of their clusters."""
-        x, noise, total = self.data.rows.data, 0.0, 0.0
-        for members in self._assigner(copies).members(assignments, slice(0, len(x))):
-            module = copies.modules[members.which]
-            network: Any = module.autoencoders[members.cluster]
-            if hasattr(network, "start_from") or module.variational:
-                offsets = x[members.rows] - copies.flat_centers()[members.cluster]
-                weight = float(len(offsets))
-                if members.weights is not None:
-                    offsets = offsets * members.weights.sqrt()[:, None]
-                    weight = float(members.weights.sum())
-                directions = principal_directions(offsets, self.options.latent_dim, copies.chance)
-                seen = offsets / module.scale
-                noise += weight * gaussian_start(network, seen, directions, weight)
-                total += weight
-        copies.set_noise(noise, total)
 
     def _recorded(
         self, state: State, loss: float, held_out: float, changed: float, began: float
@@ -385,10 +366,7 @@ class DeepLoop:
     def _n_epochs(self, state: State) -> int:
         """Epochs of the training, as far as is known; no fewer than were planned."""
         if state.phase == "close":
-            return max(
-                self._planned_epochs,
-                state.learned + rest.closing_epochs(self.schedule, state.rested, state.learned),
-            )
+            return max(self._planned_epochs, state.learned + self._closing_epochs(state))
         return max(self._planned_epochs, state.epoch + 1)
 
 

@@ -208,25 +208,47 @@ class TensorizedAutoencoder(TiedAutoencoders):
         Inputs u and targets t (m, ...) are as the autoencoder sees them, about C_j. Variational
         ones minimise minus the evidence bound in those units, at codes that are drawn.
         """
-        autoencoder: Any = self.autoencoders[j]
-        own_loss = getattr(autoencoder, "loss", None)
-        with self._drawing():
-            if own_loss and not latent_penalty:
-                own: Tensor = own_loss(u, t)
-                return own
-            codes, log_variance = self._encoded(autoencoder, u)
-            if log_variance is not None:
-                output = autoencoder.decode(drawn(codes, log_variance, self.chance))
-                penalty = self.noise_variance * divergence(codes, log_variance)
-                return _squares(output - t) + penalty
-            output = autoencoder.decode(codes)
-            if own_loss:
-                errors: Tensor = own_loss(u, t)
-                return errors + latent_penalty * _squares(output)
+        errors, output = self._answers(j, u, t, latent_penalty)
+        if output is None:
+            assert errors is not None
+            return errors
+        if errors is not None:
+            return errors + latent_penalty * _squares(output)
         # |r-t|² + λ|r|² as one square, since each is a pass over the outputs and one back.
         shrunk = 1 / (1 + latent_penalty)
         joint = nn.functional.mse_loss(output, shrunk * t, reduction="none").flatten(1).sum(1)
         return (joint + latent_penalty * shrunk**2 * _squares(t)) / shrunk
+
+    def mean_objective(self, j: int, u: Tensor, t: Tensor, latent_penalty: float) -> Tensor:
+        """Mean of the objective over a batch."""
+        errors, output = self._answers(j, u, t, latent_penalty)
+        if errors is not None:
+            return (errors if output is None else errors + latent_penalty * _squares(output)).mean()
+        assert output is not None
+        # As in ``objective``, in fewer passes.
+        shrunk, flat = 1 / (1 + latent_penalty), t.reshape(-1)
+        joint = nn.functional.mse_loss(output, shrunk * t, reduction="sum")
+        return joint / (shrunk * len(t)) + latent_penalty * shrunk / len(t) * flat.dot(flat)
+
+    def _answers(
+        self, j: int, u: Tensor, t: Tensor, latent_penalty: float
+    ) -> tuple[Tensor | None, Tensor | None]:
+        """Errors (m,), None where they are the square of output and target, and outputs.
+
+        There are no outputs where all that counts is in the errors.
+        """
+        autoencoder: Any = self.autoencoders[j]
+        own_loss = getattr(autoencoder, "loss", None)
+        with self._drawing():
+            if own_loss and not latent_penalty:
+                return own_loss(u, t), None
+            codes, log_variance = self._encoded(autoencoder, u)
+            if log_variance is not None:
+                output = autoencoder.decode(drawn(codes, log_variance, self.chance))
+                penalty = self.noise_variance * divergence(codes, log_variance)
+                return _squares(output - t) + penalty, None
+            output = autoencoder.decode(codes)
+            return (own_loss(u, t) if own_loss else None), output
 
     def encode(self, x: Tensor, labels: Tensor) -> Tensor:
         """Codes (n, h) of samples (n, ...) under the named autoencoders (n,); means of them."""

@@ -17,9 +17,19 @@ from torch import Tensor
 
 from tensorae.assignment import Rule
 
-__all__ = ["Schedule", "TrainingOptions"]
+__all__ = [
+    "CLOSING_SHARE",
+    "VARIATIONAL_SHARE",
+    "Schedule",
+    "TrainingOptions",
+    "falling",
+    "n_batches",
+]
 
 BATCH_SIZE = 64
+# Batches of a cluster are even, and at most this share larger than asked for: fewer steps teach
+# small clusters less, more of them take longer.
+LARGER = 0.25
 # Steps of each network while labels are learned, and on all members of its cluster after that.
 LEARNING_STEPS = 150
 CLOSING_STEPS = 80
@@ -29,8 +39,13 @@ MIN_STEPS = (30, 20)
 # Large data sets are gone through this often at least.
 MIN_LEARNING_EPOCHS = 30
 MIN_CLOSING_EPOCHS = 6
-# Share of a given number of epochs that goes to the close.
-CLOSING_SHARE = 0.5
+# Share of a given number of epochs that goes to the close, where networks learn most: they see all
+# members of their cluster, not one half.
+CLOSING_SHARE = 0.75
+# The same for variational ones, whose noise is measured by copies only, so that these learn longer.
+VARIATIONAL_SHARE = 0.5
+# Share of all epochs in which the learning rate falls, where the close is not shorter.
+FALLING_SHARE = 0.5
 # Between two refreshes of the assignments: steps of each network, and epochs, at least.
 REFRESH_STEPS = 10
 REFRESH_EPOCHS = 5
@@ -81,14 +96,15 @@ class Schedule:
         n_copies: int,
         max_epochs: int | None = None,
         batch_size: int | None = None,
+        closing_share: float = CLOSING_SHARE,
     ) -> Schedule:
         """Plan for ``n`` rows in clusters that are trained by ``n_copies`` networks each."""
         size = batch_size or BATCH_SIZE
-        steps = max(1, round(n / (n_clusters * n_copies) / size))
-        closing_steps = max(1, round(n / n_clusters / size))
+        steps = n_batches(n / (n_clusters * n_copies), size)
+        closing_steps = n_batches(n / n_clusters, size)
         refresh_every = max(REFRESH_EPOCHS, math.ceil(REFRESH_STEPS / steps))
         if max_epochs is not None:
-            closing = min(max_epochs - 1, max(1, round(CLOSING_SHARE * max_epochs)))
+            closing = min(max_epochs - 1, max(1, round(closing_share * max_epochs)))
             return cls(size, max_epochs - closing, closing, refresh_every, steps)
         samples = (n / (n_clusters * n_copies), n / n_clusters)
         learning, closing = (
@@ -112,3 +128,17 @@ class Schedule:
         epochs = max_epochs or STREAMED_EPOCHS
         learning = epochs // 2
         return cls(batch_size or BATCH_SIZE, learning, epochs - learning, refresh_every=1)
+
+
+def n_batches(n: float, batch_size: int) -> int:
+    """Batches of even size that so many rows are trained on in, at most a quarter too large."""
+    return max(1, math.ceil(n / batch_size - LARGER))
+
+
+def falling(left: int, closing_epochs: int, epochs: int) -> float:
+    """Share of the learning rate with so many epochs left of the close, this one included.
+
+    It falls to zero in the last half of all epochs, or in the close where that is shorter.
+    """
+    span = min(closing_epochs, math.ceil(FALLING_SHARE * epochs))
+    return min(1.0, left / span)

@@ -23,11 +23,14 @@ from torch import Tensor, nn
 
 from tensorae.deep.assignments import Assigner, Assignments, Members, TrainingData
 from tensorae.deep.cross_fit import Copies
-from tensorae.deep.schedule import TrainingOptions
+from tensorae.deep.schedule import TrainingOptions, n_batches
 from tensorae.rows import Rows
 
 __all__ = ["DivergedError", "Steps", "buffers"]
 
+# Steps over which the learning rate rises: the first ones of Adam are as long for weights that do
+# not matter as for those that do, and would undo the start.
+WARM_UP = 8
 # Noise on the inputs while labels are learned, in units of the spread inside clusters; for curves
 # at most the second times the square root of d/h: where codes are nearly as long as rows, noise
 # hides curves.
@@ -44,8 +47,8 @@ BUFFER_BATCHES = 16
 class _Noise:
     """Normal numbers for one epoch; drawing new ones for every step would take as long as it."""
 
-    def __init__(self, bank: Tensor) -> None:
-        self.bank, self.position = bank, 0
+    def __init__(self, bank: Tensor, position: int = 0) -> None:
+        self.bank, self.position = bank, position
 
     def like(self, x: Tensor) -> Tensor:
         """Return the next numbers, in the shape of ``x``; from the first again at the end."""
@@ -61,12 +64,13 @@ class _Noise:
 class _Batches:
     """Random batches of one network in a buffer.
 
-    ``parts`` are positions among its members. ``sizes`` are what their losses are divided by: their
-    lengths over all processes, or their weights; with shared layers those of all clusters.
+    ``parts`` are rows of the buffer. ``sizes`` are what their losses are divided by: their lengths
+    over all processes, or their weights; with shared layers those of all clusters.
     """
 
     members: Members
     parts: tuple[Tensor, ...]
+    shares: tuple[Tensor, ...] | None  # weights of the rows, None where all are one
     sizes: list[Any]
 
 
@@ -98,6 +102,9 @@ class Steps:
             BUFFER_ENTRIES // data.rows.d, BUFFER_BATCHES * options.n_clusters * batch_size
         )
         self.buffer_rows = max(1, min(wanted, data.rows.n))
+        # The noise of learning is drawn once, and gone through from another place in each epoch.
+        self._bank: Tensor | None = None
+        self._seed = generator.initial_seed()
         # Rows in memory have the same members until the next refresh.
         self._trained_on: tuple[Assignments | None, list[Members]] = (None, [])
 
@@ -106,8 +113,6 @@ class Steps:
         copies = assigner.copies
         for module in copies.modules:
             module.train()
-        for optimizer in self.optimizers:
-            optimizer.param_groups[0]["lr"] = lr
         noise = self._noise_for_epoch(copies)
         device = self.data.rows.device
         totals = {
@@ -124,7 +129,7 @@ class Steps:
                 len(one.rows) if one.weights is None else float(one.weights.sum())
                 for one in members
             )
-            self._train_on(copies, x, members, noise, totals)
+            self._train_on(copies, x, members, noise, totals, lr)
         # One look at all losses: reading each would wait for the device every time.
         losses = torch.stack([*totals.values(), torch.tensor(weight, device=device).double()])
         self.data.rows.add_up(losses)
@@ -140,6 +145,20 @@ class Steps:
             for parameter in parameters:
                 optimizer.state.pop(parameter, None)
 
+    def merge_moments(
+        self, first: list[nn.Parameter], second: list[nn.Parameter], share: float
+    ) -> None:
+        """Give parameters the momentum of others, as to a share between none and all of it."""
+        states = [optimizer.state for optimizer in self.optimizers]
+        for one, other in zip(first, second, strict=True):
+            here = next((state for state in states if one in state), None)
+            there = next((state for state in states if other in state), None)
+            if here is None or there is None:  # one of them has not trained since it began
+                self.forget([one])
+                continue
+            for name, moment in there[other].items():
+                here[one][name] = here[one][name].lerp(moment, share)
+
     def _train_on(
         self,
         copies: Copies,
@@ -147,6 +166,7 @@ class Steps:
         members: list[Members],
         noise: _Noise | None,
         totals: dict[tuple[int, int], Tensor],
+        lr: float,
     ) -> None:
         """Gradient steps on one buffer x (m, d), a few networks side by side.
 
@@ -156,6 +176,8 @@ class Steps:
         by_network = {(one.which, one.cluster): one for one in members}
         for group, optimizer in zip(self.groups, self.optimizers, strict=True):
             batches = self._batches({network: by_network.get(network) for network in group})
+            sums: dict[tuple[int, int], list[Tensor]] = {network: [] for network in group}
+            done = _steps_done(optimizer)
             for step in range(max((len(one.parts) for one in batches), default=0)):
                 active = [one for one in batches if step < len(one.parts)]
                 losses = []
@@ -163,39 +185,40 @@ class Steps:
                     if len(one.parts[step]):
                         mean, total = self._loss(copies, x, one, step, noise)
                         losses.append(mean)
-                        totals[one.members.which, one.members.cluster] += total
+                        sums[one.members.which, one.members.cluster].append(total)
                 optimizer.zero_grad(set_to_none=True)
                 torch.autograd.backward(losses)
                 if self.data.rows.shared:
                     self._add_gradients(
                         [group[one.members.which, one.members.cluster] for one in active]
                     )
+                optimizer.param_groups[0]["lr"] = lr * min(1.0, (done + step + 1) / WARM_UP)
                 optimizer.step()
+            for network, found in sums.items():
+                if found:
+                    totals[network] += torch.stack(found).sum(dtype=torch.float64)
 
     def _loss(
         self, copies: Copies, x: Tensor, batches: _Batches, step: int, noise: _Noise | None
     ) -> tuple[Tensor, Tensor]:
         """Mean loss of a batch, by weight, and its sum without gradient."""
-        members, batch = batches.members, batches.parts[step]
-        n = len(batch)
+        members, rows = batches.members, batches.parts[step]
+        n = len(rows)
         if n == 1:  # batch norm cannot take a single sample
-            batch = batch.repeat(2)
-        module = copies.modules[members.which]
-        center, scale = copies.flat_centers()[members.cluster], module.scale
-        rows = members.rows[batch]
-        # In place: memory traffic is a good part of a step.
-        u = x[rows].sub_(center).div_(scale)
-        t = u if self.data.target is None else self.data.target[rows].sub_(center).div_(scale)
+            rows = rows.repeat(2)
+        module, j = copies.modules[members.which], members.cluster
+        u = _seen(x, rows, copies.flat_centers()[j], module.scale)
+        t = u
+        if self.data.target is not None:
+            t = _seen(self.data.target, rows, copies.flat_centers()[j], module.scale)
         if noise is not None:
             u = u + noise.like(u)
-        losses = module.objective(
-            members.cluster, module.shaped(u), module.shaped(t), float(module.latent_penalty)
-        )
-        if members.weights is None:
-            mean = losses.mean()
+        u, t, penalty = module.shaped(u), module.shaped(t), float(module.latent_penalty)
+        if batches.shares is None:
+            mean = module.mean_objective(j, u, t, penalty)
             share = n / batches.sizes[step]  # of the batch of all processes
             return (mean if share == 1 else mean * share), mean.detach() * n
-        weighted = (members.weights[batch] * losses).sum()
+        weighted = (batches.shares[step] * module.objective(j, u, t, penalty)).sum()
         repeats = len(rows) / n
         return weighted / (batches.sizes[step] * repeats), weighted.detach() / repeats
 
@@ -208,16 +231,18 @@ class Steps:
         none = torch.empty(0, dtype=torch.long, device=device)
         here = {network: one or Members(*network, none, None) for network, one in members.items()}
         counts = self._over_processes([len(one.rows) for one in here.values()])
-        steps = [max(1, round(count / self.batch_size)) for count in counts]
+        steps = [n_batches(count, self.batch_size) for count in counts]
         if self.together:
             clusters = max(1, sum(count > 0 for count in counts))
-            steps = [max(1, round(sum(counts) / clusters / self.batch_size))] * len(counts)
+            steps = [n_batches(sum(counts) / clusters, self.batch_size)] * len(counts)
         found = []
         for one, count, n_steps in zip(here.values(), counts, steps, strict=True):
             if count:
                 order = torch.randperm(len(one.rows), generator=self.generator, device=device)
-                parts = order.tensor_split(n_steps)
-                found.append(_Batches(one, parts, self._sizes(one, parts)))
+                parts, shares = one.rows[order].tensor_split(n_steps), None
+                if one.weights is not None:
+                    shares = one.weights[order].tensor_split(n_steps)
+                found.append(_Batches(one, parts, shares, self._sizes(one, parts)))
         if self.together:
             totals = [sum(sizes) for sizes in zip(*(one.sizes for one in found), strict=True)]
             found = [replace(one, sizes=totals) for one in found]
@@ -247,19 +272,31 @@ class Steps:
 
     def _noise_for_epoch(self, copies: Copies) -> _Noise | None:
         level = self.noise / (float(copies.modules[0].scale) * self.data.unit)
+        if level:
+            return _Noise(self._normal(self.generator).mul_(level))
         # Variational ones have noise in their codes; more would keep them from learning a curve.
         plain = self.data.target is None and not copies.modules[0].variational
-        if not level and plain and len(copies.modules) > 1:
-            level = INPUT_NOISE
-            if self.curved:
-                level = min(level, NOISE_PER_WIDTH * math.sqrt(self.data.rows.d / self.latent_dim))
-        if not level:
+        if not plain or len(copies.modules) == 1:
             return None
+        level = INPUT_NOISE
+        if self.curved:
+            level = min(level, NOISE_PER_WIDTH * math.sqrt(self.data.rows.d / self.latent_dim))
+        if self._bank is None:
+            # Of a seed of its own, so that a training that goes on has the same.
+            own = torch.Generator(self.data.rows.device).manual_seed(self._seed)
+            self._bank = self._normal(own).mul_(level)
+        begin = torch.randint(
+            len(self._bank), (), generator=self.generator, device=self._bank.device
+        )
+        return _Noise(self._bank, int(begin))
+
+    def _normal(self, generator: torch.Generator) -> Tensor:
+        """Normal numbers, enough for two batches at least."""
         rows = self.data.rows
         # Even batches are up to half as long again as asked for.
         size = max(min(rows.n * rows.d, NOISE_ENTRIES), 2 * self.batch_size * rows.d)
         bank = torch.empty(size, dtype=torch.float32, device=rows.device)
-        return _Noise(bank.normal_(std=level, generator=self.generator))
+        return bank.normal_(generator=generator)
 
 
 def buffers(rows: Rows, size: int) -> Iterator[tuple[slice, Tensor]]:
@@ -284,6 +321,12 @@ def buffers(rows: Rows, size: int) -> Iterator[tuple[slice, Tensor]]:
                 start, held, done, waiting = start + held, 0, done + 1, []
     for _ in range(done, most):
         yield slice(start, start), torch.empty(0, rows.d, dtype=torch.float32, device=rows.device)
+
+
+def _seen(x: Tensor, rows: Tensor, center: Tensor, scale: Tensor) -> Tensor:
+    """Rows of x (m, d) as a network sees them; memory traffic is a good part of a step."""
+    taken = x.index_select(0, rows)
+    return torch.addcmul(-center / scale, taken, 1 / scale, out=taken)
 
 
 def _groups(copies: Copies) -> list[dict[tuple[int, int], nn.Module]]:
@@ -318,3 +361,13 @@ def _optimizer(networks: list[nn.Module], lr: float) -> torch.optim.Optimizer:
     # One kernel for all parameters, where torch has it.
     fused = all(p.is_floating_point() and p.device.type in ("cpu", "cuda") for p in parameters)
     return torch.optim.Adam(parameters, lr=lr, fused=fused)
+
+
+def _steps_done(optimizer: torch.optim.Optimizer) -> int:
+    """Steps that an optimizer has taken with any of its parameters, as far as they matter."""
+    done = 0
+    for moments in optimizer.state.values():
+        done = max(done, int(moments["step"]))
+        if done >= WARM_UP:
+            break
+    return done

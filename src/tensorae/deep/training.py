@@ -24,7 +24,12 @@ from tensorae.deep.cross_fit import chunk_rows
 from tensorae.deep.handed_over import check_autoencoder, draws_numbers
 from tensorae.deep.loop import DeepLoop, State, run
 from tensorae.deep.module import TensorizedAutoencoder, tensorize
-from tensorae.deep.schedule import Schedule, TrainingOptions
+from tensorae.deep.schedule import (
+    CLOSING_SHARE,
+    VARIATIONAL_SHARE,
+    Schedule,
+    TrainingOptions,
+)
 from tensorae.deep.start import Start, first_labels
 from tensorae.exceptions import InvalidInputError
 from tensorae.rows import Rows
@@ -217,6 +222,7 @@ def _loop_in_memory(
         n_copies=2 if cross_fit else 1,
         max_epochs=max_epochs,
         batch_size=options.batch_size,
+        closing_share=VARIATIONAL_SHARE if module.variational else CLOSING_SHARE,
     )
     return DeepLoop(module, data, options, schedule, generator, cross_fit=cross_fit)
 

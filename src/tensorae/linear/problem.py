@@ -47,6 +47,9 @@ class SolverOptions:
         Members that the prior of own spreads counts as in each cluster.
     pooling : float
         Members of the covariance pooled over all clusters that each is given on top.
+    heats : tuple of pairs of int
+        Passes, and how many trials of a moved cluster are left after them, where a search need not
+        follow all of them equally far.
     """
 
     n_clusters: int
@@ -65,6 +68,7 @@ class SolverOptions:
     n_counted: int | None = None
     prior_strength: float = PRIOR_STRENGTH
     pooling: float = 0.0
+    heats: tuple[tuple[int, int], ...] = ()
 
 
 @dataclass(frozen=True)

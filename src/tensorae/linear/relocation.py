@@ -52,7 +52,13 @@ def agree(alternation: Alternation, objectives: np.ndarray) -> bool:
     return bool((objectives <= objectives.min() + slack).mean() >= share)
 
 
-def relocate(alternation: Alternation, run: Run, order: Tensor, rng: np.random.RandomState) -> Run:
+def relocate(
+    alternation: Alternation,
+    run: Run,
+    order: Tensor,
+    rng: np.random.RandomState,
+    heats: tuple[tuple[int, int], ...] = (),
+) -> Run:
     """Improve a run by moving one cluster at a time.
 
     Parameters
@@ -63,20 +69,19 @@ def relocate(alternation: Alternation, run: Run, order: Tensor, rng: np.random.R
     order : Tensor of shape (m,)
         Rows in an order of their own, from which the new places are drawn.
     rng : RandomState
+    heats : tuple of pairs of int, default=()
+        Passes, and how many proposals are left after them; all go equally far where it is empty.
 
     Returns
     -------
     Run
         With the same or a lower objective.
     """
-    trial = replace(alternation, max_iter=min(TRIAL_PASSES, alternation.max_iter))
     failures = 0
     for _ in range(MAX_ROUNDS):
         model = run.parameters.model[0]
         labels = _proposals(alternation.rows, model, order, rng)
-        best = min(trial.run(trial.init(labels)), key=lambda candidate: candidate.objective)
-        if not best.converged:
-            best = alternation.run(alternation.init(best.labels[None]))[0]
+        best = _best_end(alternation, labels, heats)
         if best.objective < run.objective:
             run, failures = best, 0
         else:
@@ -84,6 +89,17 @@ def relocate(alternation: Alternation, run: Run, order: Tensor, rng: np.random.R
         if failures == PATIENCE:
             break
     return run
+
+
+def _best_end(alternation: Alternation, labels: Tensor, heats: tuple[tuple[int, int], ...]) -> Run:
+    """The end of the proposal (p, n) that is best after a few passes."""
+    if heats:
+        return min(alternation.race(labels, dict(heats)), key=lambda run: run.objective)
+    trial = replace(alternation, max_iter=min(TRIAL_PASSES, alternation.max_iter))
+    best = min(trial.run(trial.init(labels)), key=lambda run: run.objective)
+    if best.converged:
+        return best
+    return alternation.run(alternation.init(best.labels[None]))[0]
 
 
 def rescue(alternation: Alternation, run: Run) -> Run:

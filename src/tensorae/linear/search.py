@@ -256,7 +256,9 @@ class Search(Fit):
             self.n_starts = AUTO_STARTS
             best, found = self.run_all(rows, [LinearModel.nearest(self._seeds(AUTO_STARTS))])
             done = alternation.n_clusters == 1 or agree(alternation, np.array(found))
-        return best if done else relocate(alternation, best, order, self.rng)
+        if done:
+            return best
+        return relocate(alternation, best, order, self.rng, self.options.heats)
 
     def _evolves(self) -> bool:
         """Tell whether a population is searched; a low limit on passes holds for it, too."""

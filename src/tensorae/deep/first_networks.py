@@ -1,0 +1,50 @@
+"""First labels -> networks that begin as the main directions of their clusters.
+
+Shapes: m members, d features, h latent.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from torch import Tensor
+
+from tensorae.deep.assignments import Assigner, Assignments, Members
+from tensorae.deep.directions import principal_directions
+from tensorae.deep.twins import turned_to
+from tensorae.deep.variational import gaussian_start
+
+__all__ = ["start_networks"]
+
+
+def start_networks(assigner: Assigner, now: Assignments) -> None:
+    """Let networks that can do so start from the main directions of what they train on.
+
+    Copies of a cluster see folds of its members; the codes of the second are turned to the first.
+    """
+    copies, data = assigner.copies, assigner.data
+    firsts: dict[int, Tensor] = {}
+    noise = total = 0.0
+    for members in assigner.members(now, slice(0, data.rows.n)):
+        module, j = copies.modules[members.which], members.cluster
+        network: Any = module.autoencoders[j]
+        if not hasattr(network, "start_from") and not module.variational:
+            continue
+        offsets, weight = _offsets(assigner, members)
+        h = assigner.options.latent_dim
+        directions = principal_directions(offsets, h, copies.chance)
+        if j in firsts:
+            directions = turned_to(firsts[j], directions, variational=module.variational)
+        firsts.setdefault(j, directions)
+        noise += weight * gaussian_start(network, offsets / module.scale, directions, weight)
+        total += weight
+    copies.set_noise(noise, total)
+
+
+def _offsets(assigner: Assigner, members: Members) -> tuple[Tensor, float]:
+    """Members (m, d) about their centre, by the root of their weights, and the sum of these."""
+    center = assigner.copies.flat_centers()[members.cluster]
+    offsets = assigner.data.rows.data[members.rows] - center
+    if members.weights is None:
+        return offsets, float(len(offsets))
+    return offsets * members.weights.sqrt()[:, None], float(members.weights.sum())
