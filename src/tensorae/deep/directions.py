@@ -71,7 +71,9 @@ def of_even_strength(x: Tensor, weights: Tensor) -> Tensor:
     at_floor = (weights @ (above == 0).to(weights))[varying] / weights.sum()
     if not at_floor.numel() or float(at_floor.mean()) < FLOOR_SHARE:
         return x
-    return above / above.norm(dim=1, keepdim=True).clamp(min=torch.finfo(x.dtype).tiny)
+    lengths = above.norm(dim=1, keepdim=True).clamp(min=torch.finfo(x.dtype).tiny)
+    evened: Tensor = above / lengths
+    return evened
 
 
 def nearest(points: Tensor, references: Tensor, m: int) -> tuple[Tensor, Tensor]:

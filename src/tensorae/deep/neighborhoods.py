@@ -122,7 +122,8 @@ class Neighborhoods:
             together = gains[kept] + gains[gone]
             gains[kept], gains[:, kept] = together, together
             gains[gone], gains[:, gone] = -torch.inf, -torch.inf
-        return names.unique(return_inverse=True)[1][labels.long()]
+        numbers: Tensor = names.unique(return_inverse=True)[1]
+        return numbers[labels.long()]
 
     def _links(self, labels: Tensor, weights: Tensor) -> tuple[Tensor, Tensor]:
         """Shares (k, k) of neighbours from label to label, and of the rows by label (k,)."""
