@@ -87,8 +87,9 @@ class TAE(GenerativeTAE):
     init : {"linear", "manifold", "k-means++", "random"} or array-like, default="linear"
         Where the first labels come from. "linear": a linear model that is solved exactly (rows
         of more than 50 features are reduced to main directions and averaged with near
-        neighbours for it). "manifold": the linear model of a neighbour embedding, see
-        :func:`tensorae.embed`, for images and for groups that are curved; it needs the extra
+        neighbours for it). "manifold": linear models of neighbour embeddings, see
+        :func:`tensorae.embed`, of which the labels count that keep neighbours together and come
+        out the same from all; for images and for groups that are curved. It needs the extra
         ``manifold`` and takes longer. "k-means++", "random": the nearest of drawn rows. An
         array of shape (k, d): the nearest of these centres; one of shape (n,): the label of
         each row, 0 to k-1, as it is. From labels, given or of "manifold", training begins
@@ -96,13 +97,14 @@ class TAE(GenerativeTAE):
     n_init : int or "auto", default="auto"
         Number of starts of that model, of which the best is kept.
     max_epochs : int or None, default=None
-        Most epochs, of which half close the training on fixed assignments. None takes as
-        many as each network needs for its steps: hundreds for 150 rows, 36 for 60,000.
+        Most epochs, of which three quarters (half with variational autoencoders) close the
+        training on fixed assignments. None takes as many as each network needs for its steps:
+        hundreds for 150 rows, 36 for 60,000.
     batch_size : int or None, default=None
         Samples per gradient step; None means 64. Batches are made even in size, so that they can
         be somewhat larger or smaller.
     lr : float or None, default=None
-        Learning rate of Adam; it falls to zero at the close. None means 2e-3, and 5e-3 for rows
+        Learning rate of Adam; it rises at first and falls to zero at the close. None means 2e-3, and 5e-3 for rows
         with up to 50 features that start from labels or from ``init="manifold"``.
     noise : float, default=0.0
         Standard deviation of fresh Gaussian noise on the inputs of each epoch, for ``denoise``.
