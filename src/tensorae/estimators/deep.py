@@ -104,8 +104,9 @@ class TAE(GenerativeTAE):
         Samples per gradient step; None means 64. Batches are made even in size, so that they can
         be somewhat larger or smaller.
     lr : float or None, default=None
-        Learning rate of Adam; it rises at first and falls to zero at the close. None means 2e-3, and 5e-3 for rows
-        with up to 50 features that start from labels or from ``init="manifold"``.
+        Learning rate of Adam; it rises at first and falls to zero at the close. None means
+        2e-3, and 5e-3 for rows with up to 50 features that start from labels or from
+        ``init="manifold"``.
     noise : float, default=0.0
         Standard deviation of fresh Gaussian noise on the inputs of each epoch, for ``denoise``.
     validation_fraction : float in [0, 1), default=0.0
