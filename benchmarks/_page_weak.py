@@ -26,7 +26,7 @@ def curves(found: Result) -> str:
     )
 
 
-def rings(found: Result) -> str:
+def maps(found: Result) -> str:
     rows = tables_of(found.text)[0]
     peers = [name for name in rows[0] if name.startswith(("UMAP", "N2D", "PCA"))]
     gaps = {row["data"]: best(row, peers) - number(row[OURS_DEEP]) for row in rows}
@@ -34,10 +34,9 @@ def rings(found: Result) -> str:
     if not worse:
         return ""
     return (
-        "**Closed curves by networks.** A code of one number cuts a ring open, and samples at the "
-        'cut may be lost. A clustering of UMAP\'s map alone is ahead of `TAE(init="manifold")` on '
-        f"{listed(worse)} (ARI). Take the network for what a map does not give: codes, "
-        "reconstructions, scores, new samples."
+        "**Maps that a clustering reads as it is.** A clustering of UMAP's map alone is ahead of "
+        f'`TAE(init="manifold")` on {listed(worse)} (ARI). Take the network for what a map does '
+        "not give: codes, reconstructions, scores, new samples."
     )
 
 
@@ -120,7 +119,7 @@ def few_epochs(found: Result) -> str:
 
 
 WEAK: dict[str, Callable[[Result], str]] = {
-    "any_data": curves, "deep_manifold": rings, "peers": some_sets, "outliers": detectors,
+    "any_data": curves, "deep_manifold": maps, "peers": some_sets, "outliers": detectors,
     "missing": imputing_time, "photos": photographs, "denoising": strong_noise, "speed": time,
     "deep_price": few_epochs,
 }  # fmt: skip
