@@ -209,3 +209,27 @@ def test_costs_of_curves_are_in_units_of_the_spread_of_clusters(curves):
     one, own = 0.1 * np.exp(np.log(spreads).mean()), spreads[model.labels_]
     wanted = errors + one * (np.maximum(lengths / own, 1) + np.log(own / spreads.min()))
     np.testing.assert_allclose(model.costs(X).min(1), wanted, rtol=1e-3)
+
+
+def test_networks_choose_between_codes_where_groups_are_curved_only(curves, rng, tmp_path):
+    X, y = curves["rings"]
+    rings = TAE(2, 1, init=y, max_epochs=2, random_state=0).fit(X)
+    assert not any(bool(one.one_code) for one in rings.module_.autoencoders)
+    straight = np.arange(200)[:, None] / 50 * [1, 1] + 0.05 * rng.normal(size=(200, 2))
+    straight[::2] += [0, 3]
+    model = TAE(2, 1, init=np.arange(200) % 2, max_epochs=4, random_state=0).fit(straight)
+    assert all(bool(one.one_code) for one in model.module_.autoencoders)
+    model.save(tmp_path / "model.tae")
+    loaded = load(tmp_path / "model.tae")
+    assert all(bool(one.one_code) for one in loaded.module_.autoencoders)
+    np.testing.assert_allclose(loaded.transform(straight), model.transform(straight), rtol=1e-5)
+
+
+def test_straight_groups_of_tables_are_kept_from_neighbourhoods(rng):
+    """With a choice between codes, one network served two of them (ARI .4 to .9)."""
+    y = np.arange(300) % 3
+    along = rng.normal(size=300)
+    X = np.outer(along, [1, 0.3, 0, 0.5]) + 0.25 * rng.normal(size=(300, 4))
+    X += 2.5 * np.eye(4)[[1, 2, 3]][y]
+    model = TAE(3, 1, init=y, random_state=0).fit(X)
+    assert adjusted_rand_score(y, model.labels_) > 0.95

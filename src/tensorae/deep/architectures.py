@@ -188,13 +188,22 @@ class CurveAutoencoder(MLPAutoencoder):
     torch.Size([3, 2])
     """
 
+    one_code: Tensor  # whether the first proposal is the only one
+
     def __init__(self, n_features: int, latent_dim: int, width: int | None = None) -> None:
         super().__init__(n_features, latent_dim, width, curved=True)
         hidden = _last_with_weights(self.encoder).weight.shape[1]
         self.others = nn.Linear(hidden, (PROPOSALS - 1) * latent_dim)
+        self.register_buffer("one_code", torch.tensor(False))
+
+    def propose_one_code(self) -> None:
+        """Be the MLP alone: with a choice one network would serve two groups that are straight."""
+        self.one_code = torch.ones_like(self.one_code)
 
     def encode(self, x: Tensor) -> Tensor:
         """Codes (n, h) of rows (n, d)."""
+        if self.one_code:
+            return super().encode(x)
         proposals = self.proposals(x)
         with torch.no_grad():
             outputs = self.decode(proposals.flatten(0, 1)).view(len(x), -1, x.shape[1])

@@ -8,8 +8,8 @@ Several embeddings, and codes of several lengths for their blobs, give several s
 class says which is right. So those count that cut few neighbours apart, and of these the ones that
 chance has least part in: that come out the same from every embedding. Distances between blobs mean
 nothing, and yet a small blob far from the others costs the linear model so much that it makes a
-group of it and lets two large ones be one. So more groups than are wanted are joined by their
-neighbours, too, and count where that clearly cuts fewer apart.
+group of it and lets two large ones be one. So where a group is small, more of them than are wanted
+are joined by their neighbours, and count where that clearly cuts fewer apart.
 
 Shapes: n samples, k clusters, d features, q dimensions of the embedding.
 """
@@ -39,8 +39,8 @@ EMBEDDINGS = 3
 # estimated labels agree less between seeds.
 LATENT_DIMS, LATENT_PENALTY = (2, 1), 0.1
 MAX_ITER, TOL = 300, 1e-6
-# Twice the groups are found to be joined, where there are so many rows for each.
-PARTS, ROWS_PER_PART = 2, 10
+# Twice the groups are found to be joined, where one has less than this share of what is fair.
+PARTS, SMALL = 2, 0.25
 # Modularities that differ by more tell labels apart.
 CLEAR = 0.005
 
@@ -69,14 +69,16 @@ def manifold_labels(
         for length in LATENT_DIMS
     ]
     candidates = [one for labels in found for one in _candidates(labels, near, weights)]
-    if known_labels is None and len(x) >= ROWS_PER_PART * PARTS * n_clusters:
+    if (
+        known_labels is None
+        and _smallest_share(_reliable(candidates), weights) < SMALL / n_clusters
+    ):
         parts = (_groups(one, weights, PARTS * n_clusters, LATENT_DIMS[0], rng) for one in places)
         joined = [near.joined(one, weights, n_clusters) for one in parts]
         others = _candidates(joined, near, weights)
         if _best(others) > _best(candidates) + CLEAR:
             candidates = others
-    good = (one for one in candidates if one.modularity >= _best(candidates) - CLEAR)
-    return max(good, key=lambda one: one.agreement).labels
+    return _reliable(candidates)
 
 
 @dataclass(frozen=True, eq=False)
@@ -98,6 +100,18 @@ def _candidates(found: list[Tensor], near: Neighborhoods, weights: Tensor) -> li
         )
         for one in found
     ]
+
+
+def _reliable(candidates: list[_Candidate]) -> Tensor:
+    """Of labels that keep neighbours together as well as any, those that agree best."""
+    good = (one for one in candidates if one.modularity >= _best(candidates) - CLEAR)
+    return max(good, key=lambda one: one.agreement).labels
+
+
+def _smallest_share(labels: Tensor, weights: Tensor) -> float:
+    """Share of the rows in the smallest group."""
+    sizes = torch.bincount(labels, weights)
+    return float(sizes.min() / sizes.sum())
 
 
 def _best(candidates: list[_Candidate]) -> float:
