@@ -223,13 +223,3 @@ def test_networks_choose_between_codes_where_groups_are_curved_only(curves, rng,
     loaded = load(tmp_path / "model.tae")
     assert all(bool(one.one_code) for one in loaded.module_.autoencoders)
     np.testing.assert_allclose(loaded.transform(straight), model.transform(straight), rtol=1e-5)
-
-
-def test_straight_groups_of_tables_are_kept_from_neighbourhoods(rng):
-    """With a choice between codes, one network served two of them (ARI .4 to .9)."""
-    y = np.arange(300) % 3
-    along = rng.normal(size=300)
-    X = np.outer(along, [1, 0.3, 0, 0.5]) + 0.25 * rng.normal(size=(300, 4))
-    X += 2.5 * np.eye(4)[[1, 2, 3]][y]
-    model = TAE(3, 1, init=y, random_state=0).fit(X)
-    assert adjusted_rand_score(y, model.labels_) > 0.95

@@ -198,6 +198,15 @@ def test_a_small_blob_far_away_is_not_a_group_where_two_large_ones_are(umap, rng
     assert near.modularity(found, ones(x)) > near.modularity(alone, ones(x)) + manifold.CLEAR
 
 
+def test_groups_of_fair_size_are_not_joined_anew(umap, blobs, monkeypatch):
+    """Links alone would rather split penguins by sex than tell two species apart."""
+    monkeypatch.setattr(Neighborhoods, "joined", lambda *_: pytest.fail("joined"))
+    umap.places = (five_columns,)
+    x, y = blobs
+    found = manifold.manifold_labels(x, ones(x), 3, np.random.RandomState(0))
+    assert adjusted_rand_score(y, found) == 1
+
+
 def test_images_that_differ_in_brightness_start_from_what_they_show(umap, images, rng):
     umap.places = (lambda X: np.tile(X, 2)[:, :5],)
     y = np.arange(60) % 2

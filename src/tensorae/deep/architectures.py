@@ -197,7 +197,7 @@ class CurveAutoencoder(MLPAutoencoder):
         self.register_buffer("one_code", torch.tensor(False))
 
     def propose_one_code(self) -> None:
-        """Be the MLP alone: with a choice one network would serve two groups that are straight."""
+        """Be the MLP alone: straight groups need no choice, and one of them could serve two."""
         self.one_code = torch.ones_like(self.one_code)
 
     def encode(self, x: Tensor) -> Tensor:
