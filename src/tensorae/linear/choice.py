@@ -30,7 +30,13 @@ from tensorae.linear.neighbors import NeighborGraph, agreement
 from tensorae.linear.portfolio import N_SHORT
 from tensorae.linear.problem import Solution, SolverOptions
 from tensorae.linear.runs import Run
-from tensorae.linear.search import Search, in_space, is_wide, solve
+from tensorae.linear.search import (
+    Search,
+    in_space,
+    is_wide,
+    solve,
+    without_needless_floor,
+)
 from tensorae.linear.span import Span
 from tensorae.linear.wishes import Wishes
 from tensorae.rows.rows import ACCURATE, Rows
@@ -122,9 +128,8 @@ class Comparison:
         self.search = Search(rows, options, rng, span, most_sampled=most)
         self.rows, _ = self.search.searched()
         self.n = self.search.n_evidence
-        self.graph = NeighborGraph.of(
-            self.rows.map(lambda x: x.to(ACCURATE)), self.rows.all_weights()
-        )
+        dithered = self.rows.map(lambda x: self.search.tied.dithered(x.to(ACCURATE)))
+        self.graph = NeighborGraph.of(dithered, self.rows.all_weights())
         self.fits: dict[int, list[Fitted]] = {}
         self.n_starts, self.first_k = 1, 0
         # Neighbours of rows with gaps are guesses, and so are the entropies of ICL.
@@ -183,7 +188,8 @@ class Comparison:
         k = self.ks[0]
         if len(self.ks) > 1:
             order = self.search.searched()[1]
-            count = count_clusters(self.fits, self.rows.select(order).to(ACCURATE), order)
+            x = self.search.tied.dithered(self.rows.select(order).to(ACCURATE))
+            count = count_clusters(self.fits, x, order)
             decided = torch.tensor([count.n_clusters, count.first], device=self.rows.device)
             # Rounding may differ between machines, a decision must not.
             self.search.rows.same_in_all(decided)
@@ -209,7 +215,7 @@ class Comparison:
 
     def solution(self, observe: Observer | None, resume: Resume | None) -> Solution:
         """What was chosen, fitted to all rows."""
-        final = self.search.with_options(self.chosen.options)
+        final = self.search.with_options(without_needless_floor(self.chosen.options))
         final.n_starts = self.n_starts
         run = final.polished(self.rows, self.chosen.run)
         run = final.over_all(run, observe, resume)
@@ -224,6 +230,7 @@ class Comparison:
             self.rows,
             run.parameters[0],
             n_evidence=self.n,
+            tied=self.search.tied,
             given_penalty=options.latent_penalty is not None,
             common=options.common,
         )
@@ -360,7 +367,8 @@ class Comparison:
     def _in_order(self, fitted: Fitted) -> tuple[Tensor, Tensor]:
         """Rows (n, d) and their labels, in an order that depends on their values only."""
         order = self.search.searched()[1]
-        return self.rows.select(order).to(ACCURATE), fitted.run.labels[order].long()
+        x = self.search.tied.dithered(self.rows.select(order).to(ACCURATE))
+        return x, fitted.run.labels[order].long()
 
 
 def _is_of_paper(options: SolverOptions) -> bool:

@@ -11,7 +11,7 @@ Shapes: n samples, k clusters, d features.
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import torch
 from torch import Tensor
@@ -19,6 +19,8 @@ from torch import Tensor
 from tensorae.linear.density import n_parameters
 from tensorae.linear.gaps import gapped_costs, log_correction
 from tensorae.linear.model import LinearModel
+from tensorae.linear.own_spreads import inverse_traces
+from tensorae.linear.ties import TiedVariance
 from tensorae.linear.update import Parameters
 from tensorae.rows.rows import ACCURATE, Rows
 
@@ -93,6 +95,7 @@ def evidence_of(
     parameters: Parameters,
     *,
     n_evidence: float,
+    tied: TiedVariance,
     given_penalty: bool = False,
     common: bool = False,
 ) -> Evidence:
@@ -105,6 +108,8 @@ def evidence_of(
     parameters : Parameters
     n_evidence : float
         How many rows the weights stand for.
+    tied : TiedVariance
+        Variance that values stand for: the likelihood is that of such intervals, not of points.
     given_penalty : bool
         Whether λ was given, not estimated.
     common : bool
@@ -115,6 +120,9 @@ def evidence_of(
     Evidence
     """
     model, k = parameters.model, parameters.counts.shape[-1]
+    if model.spreads is None:  # own spreads have it already
+        wider = parameters.noise_variance + tied.trace / parameters.n_features
+        parameters = replace(parameters, noise_variance=wider)
     likelihood, entropy = torch.zeros(2, dtype=ACCURATE, device=rows.device)
     sizes = torch.zeros(k, dtype=ACCURATE, device=rows.device)
     for place, x in rows.observed_chunks():
@@ -126,6 +134,7 @@ def evidence_of(
         entropy += weights @ torch.special.entr(joint.softmax(1)).sum(1)
         sizes.index_add_(0, joint.argmax(1), weights)
     rows.add_up(likelihood, entropy, sizes)
+    likelihood -= sizes @ _tied_distances(parameters, tied) / 2
     rows_per_weight = n_evidence / rows.total
     count = n_parameters(
         parameters.latent_dims.cpu().numpy(),
@@ -145,3 +154,15 @@ def evidence_of(
         sizes=tuple((sizes * rows_per_weight).tolist()),
         hierarchical_price=(own * float(logs) + (k - 1) * math.log(n_evidence)) / 2,
     )
+
+
+def _tied_distances(parameters: Parameters, tied: TiedVariance) -> Tensor:
+    """tr(Σ_j⁻¹ F), shape (k,): squared distances that the intervals of values add."""
+    model = parameters.model
+    if model.spreads is not None:
+        noise, along = model.spreads.noise, model.spreads.along
+    else:
+        noise = parameters.noise_variance.expand(len(model.centers))
+        tiny = torch.finfo(ACCURATE).tiny
+        along = (noise / model.latent_penalty.clamp(min=tiny)).unsqueeze(-1)
+    return inverse_traces(model.components.to(ACCURATE), along, noise, tied.covariance, tied.trace)

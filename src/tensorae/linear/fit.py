@@ -26,6 +26,7 @@ from tensorae.linear.relocation import rescue
 from tensorae.linear.runs import Course, Run, State
 from tensorae.linear.span import Span
 from tensorae.linear.sweeps import ChunkSweep, cheapest, fits_table
+from tensorae.linear.ties import tied_variance
 from tensorae.linear.update import RANK_TOLERANCE, Directions, Estimation, fix_signs
 from tensorae.rows.rows import ACCURATE, Rows, cached_rows
 
@@ -100,6 +101,7 @@ class Fit:
             self.sample = filled_by_neighbors(self.sample, direction)
         self.n_features, self.n_evidence = n_features, rows.evidence()
         self._within: dict[int, Tensor] = {}
+        self.tied = tied_variance(self.sample, span)
         self.estimation = self._estimation()
 
     def with_options(self, options: SolverOptions) -> Self:
@@ -146,13 +148,17 @@ class Fit:
             strength += self.n_features * min(1.0, GAPPED_PRIOR * share)
         if o.prior_strength == 0:
             strength = 0.0
-        return Prior.of(
+        prior = Prior.of(
             self._within[o.n_clusters],
             self.n_features,
             dof=_different(x, weights) - o.n_clusters,
             # Rows count as what they weigh, so the prior's do too.
             strength=strength * self.rows.total / self.n_evidence,
         )
+        if not o.tied_floor:
+            return prior
+        members = self.rows.total / (1 if o.common else o.n_clusters)
+        return prior.plus(members * self.tied.covariance, members * self.tied.trace)
 
     @property
     def price(self) -> float:

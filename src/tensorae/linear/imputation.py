@@ -161,6 +161,7 @@ def _fitted(
         tol=limits.tol,
         own_spread=True,
         pooling=candidate.pooling if candidate.n_clusters > 1 else 0.0,
+        tied_floor=False,  # hidden values judge the members here, not a likelihood
     )
     search = Search(rows, options, rng)
     shift = search.rows.shift.to(torch.float64)

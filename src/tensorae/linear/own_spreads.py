@@ -22,7 +22,13 @@ from tensorae.linear.subspaces import Subspaces
 from tensorae.linear.update import Estimation, Means, Parameters
 from tensorae.rows.rows import ACCURATE
 
-__all__ = ["PRIOR_STRENGTH", "OwnEstimation", "Prior", "spread_parameters"]
+__all__ = [
+    "PRIOR_STRENGTH",
+    "OwnEstimation",
+    "Prior",
+    "inverse_traces",
+    "spread_parameters",
+]
 
 # Members that the prior counts as in each cluster, at least.
 PRIOR_STRENGTH = 0.1
@@ -32,20 +38,20 @@ UNCORRELATED = 0.1
 
 @dataclass(frozen=True)
 class Prior:
-    """Members that every cluster is given beside its own.
+    """Scatter that every cluster is given beside that of its own members.
 
     Attributes
     ----------
-    covariance : Tensor of shape (d, d) or (r, 1, d, d)
-        Of these members, about the centre.
+    scatter : Tensor of shape (d, d) or (r, 1, d, d)
+        About the centre.
     trace : float or Tensor of shape (r, 1)
-        Its trace; more than that of ``covariance`` where wide data was turned, and directions off
+        Its trace; more than that of ``scatter`` where wide data was turned, and directions off
         the plane have a share too.
     strength : float
-        How many they are.
+        How many members it counts as.
     """
 
-    covariance: Tensor
+    scatter: Tensor
     trace: float | Tensor
     strength: float
 
@@ -61,8 +67,14 @@ class Prior:
         spectrum = torch.cat([unseen, values.clamp(min=0)])
         if math.isfinite(dof):
             spectrum = unbiased_spectrum(spectrum, dof)
-        kept = spectrum[n_features - inside :]
-        return cls((vectors * kept) @ vectors.mT, float(spectrum.sum()), strength)
+        kept = strength * spectrum[n_features - inside :]
+        return cls((vectors * kept) @ vectors.mT, strength * float(spectrum.sum()), strength)
+
+    def plus(self, scatter: Tensor, trace: float | Tensor, strength: float = 0.0) -> Prior:
+        """The same with more scatter, of so many members."""
+        return Prior(
+            self.scatter.to(scatter) + scatter, self.trace + trace, self.strength + strength
+        )
 
 
 @dataclass(frozen=True)
@@ -127,11 +139,9 @@ class OwnEstimation(Estimation):
         within = within / moments.counts.sum(1)[:, None, None, None]
         alone = torch.diag_embed(within.diagonal(dim1=-2, dim2=-1))
         pooled = torch.lerp(within, alone, UNCORRELATED)
-        strength = self.prior.strength + self.pooling
-        share = self.pooling / strength
-        covariance = torch.lerp(self.prior.covariance.to(pooled), pooled, share)
-        trace = covariance.diagonal(dim1=-2, dim2=-1).sum(-1)
-        return replace(self, prior=Prior(covariance, trace, strength), pooling=0.0)
+        more = self.pooling * pooled
+        trace = more.diagonal(dim1=-2, dim2=-1).sum(-1)
+        return replace(self, prior=self.prior.plus(more, trace, self.pooling), pooling=0.0)
 
     def exact(self, scatters: Tensor) -> Subspaces:
         """Top-h eigenvectors of scatters (r, k, d, d); of one where all are the same."""
@@ -146,18 +156,18 @@ class OwnEstimation(Estimation):
 
     def _with_prior(self, moments: Moments) -> Moments:
         """Moments with the scatters of the prior's members."""
-        more = self.prior.strength * self.prior.covariance
+        more = self.prior.scatter
         if self.common:
             k, d = moments.sums.shape[-2:]
             scatters = moments.scatters().sum(1, keepdim=True) + more.to(moments.seconds.dtype)
             pooled = scatters.expand(-1, k, d, d).contiguous()
             squares = moments.traces().sum(1, keepdim=True)
-            squares = squares + self.prior.strength * self.prior.trace
+            squares = squares + self.prior.trace
             about = Moments.about_means(moments.counts, moments.centers(), pooled)
             return replace(about, squares=squares.expand(-1, k).contiguous())
         return replace(
             moments,
-            squares=moments.squares + self.prior.strength * self.prior.trace,
+            squares=moments.squares + self.prior.trace,
             seconds=moments.seconds + more.to(moments.seconds.dtype),
         )
 
@@ -182,9 +192,9 @@ class OwnEstimation(Estimation):
         distances = (scatter * counted / along).sum(-1) + rest / noise
         prior_distances = self._prior_distances(subspaces.components, along, noise)
         volumes = along.log().sum(-1) + (d - h) * noise.log()
-        loss = (distances - self.prior.strength * prior_distances) / sharing
+        loss = (distances - prior_distances) / sharing
         loss = loss + counts * spreads.offsets
-        regularizer = self.prior.strength * (volumes + prior_distances) / 2
+        regularizer = (self.prior.strength * volumes + prior_distances) / 2
         regularizer = (regularizer + self.price * spread_parameters(dims, d)) / sharing
         latent = (scatter * counted).sum((-2, -1))
         penalty = _mean_ratio(rest.sum(-1), latent, d - dims, dims)
@@ -220,13 +230,17 @@ class OwnEstimation(Estimation):
         return costs.argmin(-1)
 
     def _prior_distances(self, components: Tensor, along: Tensor, noise: Tensor) -> Tensor:
-        """tr(Σ_j⁻¹ P), shape (r, k)."""
-        if self.prior.strength == 0:
-            return torch.zeros_like(noise)
-        prior = self.prior.covariance.to(components.dtype)
-        inside = ((components @ prior) * components).sum(-1)
-        excess = 1 / noise.unsqueeze(-1) - 1 / along
-        return self.prior.trace / noise - (inside * excess).sum(-1)
+        """tr(Σ_j⁻¹ P), shape (r, k), for the scatter P of the prior."""
+        return inverse_traces(components, along, noise, self.prior.scatter, self.prior.trace)
+
+
+def inverse_traces(
+    components: Tensor, along: Tensor, noise: Tensor, matrix: Tensor, trace: float | Tensor
+) -> Tensor:
+    """tr(Σ_j⁻¹ M), shape (..., k), for a symmetric matrix (d, d) with that trace in all."""
+    inside = ((components @ matrix.to(components.dtype)) * components).sum(-1)
+    excess = 1 / noise.unsqueeze(-1) - 1 / along
+    return trace / noise - (inside * excess).sum(-1)
 
 
 def spread_parameters(latent_dims: Tensor, n_features: int) -> Tensor:

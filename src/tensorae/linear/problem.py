@@ -47,6 +47,8 @@ class SolverOptions:
         Members that the prior of own spreads counts as in each cluster.
     pooling : float
         Members of the covariance pooled over all clusters that each is given on top.
+    tied_floor : bool
+        Whether own spreads are at least as wide as columns with tied values allow (``ties``).
     heats : tuple of pairs of int
         Passes, and how many trials of a moved cluster are left after them, where a search need not
         follow all of them equally far.
@@ -68,6 +70,7 @@ class SolverOptions:
     n_counted: int | None = None
     prior_strength: float = PRIOR_STRENGTH
     pooling: float = 0.0
+    tied_floor: bool = True
     heats: tuple[tuple[int, int], ...] = ()
 
 

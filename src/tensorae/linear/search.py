@@ -28,7 +28,15 @@ from tensorae.linear.sweeps import ChunkSweep
 from tensorae.linear.update import fix_signs
 from tensorae.rows.rows import ACCURATE, LARGE_WIDTH, Rows
 
-__all__ = ["Search", "in_space", "is_start", "is_wide", "model_of", "solve"]
+__all__ = [
+    "Search",
+    "in_space",
+    "is_start",
+    "is_wide",
+    "model_of",
+    "solve",
+    "without_needless_floor",
+]
 
 Worth = Callable[[Run], float]
 
@@ -82,6 +90,7 @@ def solve(
         return _solve_in_span(
             rows, options, rng, known_labels=known_labels, observe=observe, resume=resume
         )
+    options = without_needless_floor(options)
     # A start that is given leaves nothing to chance.
     chance = rng if isinstance(options.init, str) else np.random.RandomState(0)
     # Clusters that the user numbered keep their numbers.
@@ -89,6 +98,11 @@ def solve(
     search = Search(rows, options, chance, span)
     run = search.best_run(known_labels, observe, resume)
     return search.solution(run, reorder=reorder)
+
+
+def without_needless_floor(options: SolverOptions) -> SolverOptions:
+    """One cluster cannot put tied values together: it is principal component analysis as it is."""
+    return replace(options, tied_floor=options.tied_floor and options.n_clusters > 1)
 
 
 def is_start(labels: Tensor | None, n_clusters: int) -> bool:

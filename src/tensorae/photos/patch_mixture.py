@@ -225,7 +225,7 @@ def _whole_sums(patches: Patches, labels: Tensor, k: int) -> list[Moments]:
 def _estimation(plane: Tensor, recipe: Recipe) -> OwnEstimation:
     """How parameters follow from sums over patches (n, d) of one plane."""
     centered = plane - plane.mean(0)
-    covariance = centered.mT @ centered / len(plane)
+    prior = recipe.prior * (centered.mT @ centered / len(plane))
     sample = centered[:: max(1, len(plane) // SAMPLE)]
     return OwnEstimation(
         latent_dim=PIXELS - 1,
@@ -233,6 +233,6 @@ def _estimation(plane: Tensor, recipe: Recipe) -> OwnEstimation:
         latent_penalty=None,
         directions=Directions(sample, torch.ones_like(sample[:, 0])),
         variance_floor=recipe.floor + recipe.noise,
-        prior=Prior(covariance, float(covariance.trace()), recipe.prior),
+        prior=Prior(prior, float(prior.trace()), recipe.prior),
         pooling=recipe.pooling,
     )
