@@ -100,3 +100,14 @@ def test_continuous_columns_are_left_alone():
     exact, rounded = (LinearTAE(3, spread="own", random_state=0).fit(x) for x in (X, X.round(3)))
     np.testing.assert_array_equal(exact.labels_, rounded.labels_)
     np.testing.assert_allclose(exact.noise_variance_, rounded.noise_variance_, rtol=0.01)
+
+
+def test_partial_fit_keeps_the_variance_of_tied_values():
+    X, _ = three_groups("a binary of 10 %", seed=5)
+    model = LinearTAE(3, spread="own", random_state=0).fit(X)
+    assert model.tied_variance_[4] > 1
+    assert not model.tied_variance_[:4].any()
+    noise, labels = model.noise_variance_, model.labels_
+    again = model.partial_fit(X)
+    np.testing.assert_allclose(again.noise_variance_, noise, rtol=0.05)
+    assert adjusted_rand_score(again.labels_, labels) > 0.99

@@ -40,6 +40,7 @@ from tensorae.linear.problem import Solution, SolverOptions
 from tensorae.linear.search import is_start
 from tensorae.linear.update import Parameters
 from tensorae.rows import Rows
+from tensorae.rows.rows import ACCURATE
 from tensorae.storage import register
 
 __all__ = ["LinearTAE"]
@@ -142,6 +143,10 @@ class LinearTAE(KeepsSums):
         differ; all have as many rows in ``components_`` as the largest (at least one), so that
         codes are of one length. Rows beyond a cluster's own number show its next directions, but
         have no variance of their own in its costs.
+    tied_variance_ : ndarray of shape (d,)
+        Variance that tied values add to each feature inside own spreads: many samples that share
+        a value (yes/no, counts, mostly zeros) would be a cluster without any variance otherwise.
+        Zero for continuous features.
     latent_penalty_ : float
         λ that was used; with own spreads the mean ratio of the variances off and along.
     comparison_ : dict of lists
@@ -372,6 +377,7 @@ class LinearTAE(KeepsSums):
             self._predictor(rows).unshifted(),
             decay=share,
             estimated_penalty=check_penalty(self.latent_penalty) is None,
+            tied=torch.as_tensor(self.tied_variance_, dtype=ACCURATE, device=rows.device),
             pooled=self.pooled_,
         )
         self._publish_parameters(parameters[0], parameters.model[0], rows)
@@ -392,6 +398,9 @@ class LinearTAE(KeepsSums):
         self.objective_path_ = np.array(run.course.objective)
         self.entropy_path_ = np.array(run.course.entropy)
         self.n_iter_, self.converged_ = run.n_iter, run.converged
+        kind = self.cluster_centers_.dtype
+        tied = torch.zeros(rows.d) if solution.tied is None else solution.tied
+        self.tied_variance_: np.ndarray = as_array(tied).astype(kind)
         self._keep_moments(solution, rows)
         self._assign_once_more(rows)
 

@@ -229,7 +229,14 @@ class Fit:
         """The best run, closed, in the coordinates of the data."""
         run = self.closed(run, reorder=reorder)
         shift, model = self.rows.shift, run.parameters.model[0]
-        return Solution(model.shifted(shift.to(model.centers.dtype)), run, shift, self.n_starts)
+        floored = self.options.own_spread and self.options.tied_floor
+        return Solution(
+            model.shifted(shift.to(model.centers.dtype)),
+            run,
+            shift,
+            self.n_starts,
+            tied=self.tied.variances if floored else None,
+        )
 
     def closed(self, run: Run, *, reorder: bool) -> Run:
         """Sums about the clusters' own means, components to full precision, signs fixed.

@@ -35,6 +35,7 @@ def absorb(
     *,
     decay: float,
     estimated_penalty: bool,
+    tied: Tensor,
     pooled: bool = False,
 ) -> tuple[Moments, Parameters]:
     """Add a batch to the sums and fit the parameters to all of them.
@@ -51,6 +52,8 @@ def absorb(
         Share of their weight that old rows keep.
     estimated_penalty : bool
         Whether λ follows from the sums.
+    tied : Tensor of shape (d,)
+        Variance that tied values add to own spreads.
     pooled : bool
         Whether own spreads are one, pooled over the clusters.
 
@@ -68,7 +71,7 @@ def absorb(
     moments = _decayed(moments, present.centers, decay)
     _add(moments, rows, present, cheapest(rows, present)[0])
     estimation = _estimation(
-        moments, rows, present, estimated_penalty=estimated_penalty, pooled=pooled
+        moments, rows, present, estimated_penalty=estimated_penalty, tied=tied, pooled=pooled
     )
     found = estimation.last(moments, present)
     signed = fix_signs(found.model.components)
@@ -78,7 +81,13 @@ def absorb(
 
 
 def _estimation(
-    moments: Moments, rows: Rows, model: LinearModel, *, estimated_penalty: bool, pooled: bool
+    moments: Moments,
+    rows: Rows,
+    model: LinearModel,
+    *,
+    estimated_penalty: bool,
+    tied: Tensor,
+    pooled: bool,
 ) -> Estimation:
     """How parameters follow from the sums: as they did in the fit of the first batch."""
     everyone = torch.arange(rows.n, device=rows.device)
@@ -91,11 +100,13 @@ def _estimation(
     )
     if model.spreads is None:
         return shared
-    total = float(moments.counts.sum())
+    total, k = float(moments.counts.sum()), moments.counts.shape[1]
     within = moments.scatters()[0].sum(0) / total
+    prior = Prior.of(within, rows.d, total - k, PRIOR_STRENGTH)
+    intervals = total / (1 if pooled else k) * tied
     return OwnEstimation(
         **vars(shared),
-        prior=Prior.of(within, rows.d, total - moments.counts.shape[1], PRIOR_STRENGTH),
+        prior=prior.plus(torch.diag(intervals), float(intervals.sum())),
         common=pooled,
         dims=tuple((model.spreads.along > model.spreads.noise.unsqueeze(-1)).sum(-1)[0].tolist()),
     )

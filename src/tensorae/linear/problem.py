@@ -89,6 +89,8 @@ class Solution:
     n_starts : int
     span : Span or None
         The plane in whose coordinates ``run`` and ``shift`` are, where data is wide.
+    tied : Tensor of shape (d,) or None
+        Variance that tied values add to own spreads; None where they add none.
     """
 
     model: LinearModel
@@ -96,3 +98,4 @@ class Solution:
     shift: Tensor
     n_starts: int
     span: Span | None = None
+    tied: Tensor | None = None

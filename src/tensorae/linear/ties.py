@@ -41,16 +41,19 @@ class TiedVariance(NamedTuple):
 
     Attributes
     ----------
+    variances : Tensor of shape (d,)
+        Variance of a uniform place inside them, for each column.
     covariance : Tensor of shape (p, p)
-        Variance of a uniform place inside them, in the coordinates of the rows.
+        The same in the coordinates of the rows.
     trace : float
-        Of it.
+        Sum of the variances.
     steps : Tensor of shape (d, p)
         Half the interval of each column, in these coordinates.
     unit : Tensor of shape ()
         Extent of the data.
     """
 
+    variances: Tensor
     covariance: Tensor
     trace: float
     steps: Tensor
@@ -98,6 +101,7 @@ def tied_variance(sample: Rows, span: Span | None = None) -> TiedVariance:
     floor = variances * rho**2 / (1 - rho**2).clamp(min=1e-3)
     axes = torch.eye(len(floor)).to(floor) if span is None else span.axes.to(ACCURATE)
     return TiedVariance(
+        variances=floor,
         covariance=(axes * floor) @ axes.mT,
         trace=float(floor.sum()),
         steps=(3 * floor).sqrt().unsqueeze(1) * axes.mT,

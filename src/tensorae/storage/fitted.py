@@ -55,6 +55,8 @@ COMMON = {
 # Files of 0.1.0 do not have them.
 ADDED = {"cluster_sizes_": Field("k", WHOLE, low=0)}
 LATENT_DIMS = {"latent_dims_": Field("k", WHOLE, low=0)}
+# Files of 0.2.0 do not have it.
+TIED = {"tied_variance_": Field("d", low=0)}
 SPREADS = ("shared", "own")
 LINEAR = {
     **COMMON,
@@ -97,7 +99,7 @@ HISTORY = {
 
 
 def _pack_linear(model: Any) -> Packed:
-    tree = _packed(vars(model), LINEAR | ADDED | LATENT_DIMS)
+    tree = _packed(vars(model), LINEAR | ADDED | LATENT_DIMS | TIED)
     if model._frame is not None:
         tree["frame"] = _packed(dict(zip(FRAME, model._frame, strict=True)), FRAME)
     if model._moments is not None:
@@ -116,6 +118,9 @@ def _pack_linear(model: Any) -> Packed:
 def _restore_linear(model: Any, tensors: Tensors, details: Any, sizes: dict[str, int]) -> None:
     _restore(model, tensors, LINEAR, sizes)
     _restore_spread(model, tensors, details, sizes)
+    tied = {"tied_variance_": torch.zeros(sizes["d"]), **tensors}
+    check_fields(tied, TIED, sizes)
+    model.tied_variance_ = tied["tied_variance_"].numpy()
     model.comparison_ = restored_comparison(details.get("comparison"))
     model.reason_ = restored_reason(details.get("reason"))
     lengths = np.linalg.norm(model.components_, axis=2)
