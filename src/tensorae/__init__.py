@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from tensorae.estimators.imputer import ImputerTAE
     from tensorae.estimators.linear import LinearTAE
     from tensorae.estimators.outliers import OutlierTAE
+    from tensorae.estimators.table_model import TableModel
     from tensorae.exploration import Exploration, explore
     from tensorae.storage import load
 
@@ -29,6 +30,7 @@ __all__ = [
     "ImputerTAE",
     "LinearTAE",
     "OutlierTAE",
+    "TableModel",
     "__version__",
     "choose",
     "embed",
@@ -45,6 +47,7 @@ _HOMES = {
     "LinearTAE": "tensorae.estimators.linear",
     "OutlierTAE": "tensorae.estimators.outliers",
     "TAE": "tensorae.estimators.deep",
+    "TableModel": "tensorae.estimators.table_model",
     "choose": "tensorae.estimators.choice",
     "embed": "tensorae.estimators.embedding",
     "explore": "tensorae.exploration",

@@ -431,11 +431,11 @@ def test_a_network_takes_out_the_noise_it_was_trained_for(run, ran, birds, birds
         "--noise", 0.1, "-o", path, "-q")  # fmt: skip
     out = tmp_path / "out.csv"
     ran("denoise", path, birds_csv, "-o", out)
-    unit = birds[COLUMNS].to_numpy().max(0)
-    frame = pd.DataFrame(birds[COLUMNS].to_numpy() / unit, columns=COLUMNS)
     names = [f"{name}_denoised" for name in COLUMNS]
     clean = csv.read_csv(out).to_pandas()[names].to_numpy()
-    assert (clean == load(path).denoise(frame) * unit).all()
+    model, unit = load(path), birds[COLUMNS].to_numpy().max(0)
+    assert (clean == model.denoise(birds)).all()
+    assert (clean == model.estimator.denoise(birds[COLUMNS].to_numpy() / unit) * unit).all()
     assert run("denoise", path, birds_csv, "--noise", "0.1").code == 2
     ran("fit", birds_csv, "-k", 2, "-l", 1, "--model", "mlp", "--epochs", 2, "-o", path, "-q")
     outcome = run("denoise", path, birds_csv)

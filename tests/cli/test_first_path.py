@@ -3,12 +3,10 @@
 import json
 
 import numpy as np
-import pandas as pd
 import pytest
 from pyarrow import csv
 
 from tensorae import LinearTAE, load
-from tensorae.data import Preparation, read_table
 from tensorae.storage import read_header
 
 COLUMNS = ["bill_length_mm", "bill_depth_mm", "flipper_length_mm", "body_mass_g"]
@@ -43,7 +41,7 @@ def test_whole_path_gives_the_numbers_of_the_python_api(tables, birds, ran, tmp_
     X = birds[COLUMNS].to_numpy()
     X = X / np.abs(X).max(0)
     model = LinearTAE(3, 1, latent_penalty=0.1, random_state=0).fit(X)
-    assert load(model_file).cluster_centers_.tobytes() == model.cluster_centers_.tobytes()
+    assert load(model_file).estimator.cluster_centers_.tobytes() == model.cluster_centers_.tobytes()
     assert f"loss {model.loss_:.6g}" in said
     assert "144 rows" in said
     assert f"tensorae report {model_file} {fitted} -o report.html" in said
@@ -88,16 +86,14 @@ def test_whole_path_gives_the_numbers_of_the_python_api(tables, birds, ran, tmp_
     assert birds["name"][worst[0]] in text
 
 
-def test_a_model_of_the_command_line_serves_in_python_with_its_preparation(
-    model_file, birds, birds_csv
-):
-    preparation = Preparation.of_header(read_header(model_file), str(model_file))
-    rows = preparation.prepare(read_table([birds_csv]))
-    expected = birds[COLUMNS].to_numpy() / birds[COLUMNS].to_numpy().max(0)
-    np.testing.assert_array_equal(rows.X, expected)
+def test_a_model_of_the_command_line_takes_the_table_in_python(model_file, birds, birds_csv):
+    model = load(model_file)
+    X = birds[COLUMNS].to_numpy()
+    np.testing.assert_array_equal(model.prepare(birds_csv).X, X / X.max(0))
+    np.testing.assert_array_equal(model.estimator.predict(X / X.max(0)), model.labels_)
+    for given in (birds, birds_csv, X):
+        np.testing.assert_array_equal(model.predict(given), model.labels_)
     assert read_header(model_file)["feature_names"] == COLUMNS
-    named = pd.DataFrame(rows.X, columns=COLUMNS)
-    assert len(set(load(model_file).predict(named))) == 3
 
 
 def test_the_same_command_gives_the_same_model(birds_csv, ran, tmp_path):

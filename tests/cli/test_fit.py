@@ -144,7 +144,8 @@ def test_columns_of_one_unit_and_arrays_are_left_as_they_are(fitted, birds, tmp_
 def test_centres_are_told_in_the_units_of_the_table(fitted, ran, birds, birds_csv, tmp_path):
     model, _, said = fitted(birds_csv, "--json")
     X = birds[COLUMNS].to_numpy()
-    centers = X.mean(0) + X.std(0) * model.cluster_centers_
+    centers = X.mean(0) + X.std(0) * model.estimator.cluster_centers_
+    np.testing.assert_allclose(model.cluster_centers_, centers)
     told = [cluster["center"] for cluster in json.loads(said.out)["clusters"]]
     np.testing.assert_allclose(told, centers)
     kept = json.loads(ran("info", tmp_path / "model.tae", "--json").out)["clusters"]
@@ -217,12 +218,12 @@ def test_more_names_than_clusters_is_an_error(run, birds_csv, tmp_path):
 
 
 def test_options_reach_the_model(fitted, birds_csv):
-    model, _, _ = fitted(birds_csv, "--penalty", "auto", "--seed", 7, "--assignment", "em")
+    model = fitted(birds_csv, "--penalty", "auto", "--seed", 7, "--assignment", "em")[0].estimator
     assert (model.latent_penalty, model.random_state, model.assignment) == ("auto", 7, "em")
-    model, _, _ = fitted(birds_csv, "--model", "mlp", "--epochs", 3, "--noise", 0.5)
+    model = fitted(birds_csv, "--model", "mlp", "--epochs", 3, "--noise", 0.5)[0].estimator
     assert type(model).__name__ == "TAE"
     assert (model.architecture, model.max_epochs, model.noise) == ("mlp", 3, 0.5)
-    model, _, _ = fitted(birds_csv, "--model", "linear", "--epochs", 2, "--device", "cpu")
+    model = fitted(birds_csv, "--model", "linear", "--epochs", 2, "--device", "cpu")[0].estimator
     assert (model.architecture, model.device) == ("linear", "cpu")
 
 
@@ -248,7 +249,7 @@ def test_a_network_for_images_learns_their_shape(fitted, tmp_path, rng):
 def test_networks_can_share_layers_and_be_drawn_from(fitted, birds_csv):
     given = ("--model", "vae", "--sharing", "layers", "--epochs", 4, "--latent", 1)
     model, _, _ = fitted(birds_csv, *given, k=2)
-    assert (model.architecture, model.sharing) == ("vae", "layers")
+    assert (model.estimator.architecture, model.estimator.sharing) == ("vae", "layers")
     assert model.sample(3)[0].shape == (3, model.n_features_in_)
 
 

@@ -38,8 +38,8 @@ def gappy_csv(gappy, tmp_path):
 @pytest.fixture
 def wanted(birds, gappy, model_file):
     """Return what the model itself fills in, and how sure it is, in the table's units."""
-    model, top = load(model_file), birds[COLUMNS].max().to_numpy()
-    X = pd.DataFrame(gappy[COLUMNS].to_numpy(float, na_value=np.nan) / top, columns=COLUMNS)
+    model, top = load(model_file).estimator, birds[COLUMNS].max().to_numpy()
+    X = gappy[COLUMNS].to_numpy(float, na_value=np.nan) / top
     return model.impute(X) * top, model.impute_std(X) * top
 
 

@@ -49,7 +49,7 @@ def test_a_kept_model_scores_and_reports(ran, run, odd_csv, tmp_path):
     pd.testing.assert_frame_equal(
         pd.read_csv(tmp_path / "first.csv"), pd.read_csv(tmp_path / "second.csv")
     )
-    assert type(load(model)).__name__ == "OutlierTAE"
+    assert type(load(model).estimator).__name__ == "OutlierTAE"
     assert 'id="outliers"' in page.read_text("utf-8")
     ran("report", model, odd_csv, "-o", tmp_path / "again.html")
     assert 'id="outliers"' in (tmp_path / "again.html").read_text("utf-8")

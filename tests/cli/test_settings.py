@@ -31,7 +31,7 @@ def one_line(outcome):
 def test_all_is_chosen_where_nothing_is_said(ran, heaps_csv, tmp_path, stream):
     path = tmp_path / "m.tae"
     said = ran("fit", heaps_csv, "-o", path, *stream).out
-    model = load(path)
+    model = load(path).estimator
     assert said.startswith("LinearTAE: 3 clusters, 180 rows by 2 columns")
     assert f"Chosen: {model.reason_}" in said
     assert model.n_clusters == model.latent_dim == model.spread == "auto"
@@ -44,7 +44,7 @@ def test_the_choice_is_that_of_python(ran, heaps_csv, tmp_path):
     X = pd.read_csv(heaps_csv).to_numpy()
     model = LinearTAE((2, 3, 4), random_state=0).fit(X)
     again = load(path)
-    assert again.n_clusters == (2, 3, 4)
+    assert again.estimator.n_clusters == (2, 3, 4)
     assert again.reason_ == model.reason_
     np.testing.assert_allclose(again.cluster_centers_, model.cluster_centers_)
 

@@ -85,7 +85,7 @@ def test_numbers_in_disguise_are_found(frame, cells, numbers):
         ]
     found = select_columns(as_table(frame))
     assert "told" in found.columns
-    assert found.converted == ("told",)
+    assert tuple(found.formats) == ("told",)
     np.testing.assert_allclose(found.table.frame["told"].to_pandas(), numbers)
     assert len(found.notes) == 1
 

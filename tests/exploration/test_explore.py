@@ -12,7 +12,7 @@ from sklearn.metrics import adjusted_rand_score
 
 import tensorae
 from tensorae import explore, load
-from tensorae.data import as_table
+from tensorae.data import ReadOptions, as_table
 from tensorae.exceptions import InvalidInputError, InvalidParameterError
 from tensorae.exploration.halves import AGREE
 
@@ -251,6 +251,17 @@ def test_the_code_of_what_was_in_memory(groups):
     )
     X = groups[["a", "b"]].to_numpy()
     np.testing.assert_array_equal(run(explore(X).code, X=X)["clusters"], explore(X).labels)
+
+
+def test_the_code_repeats_what_was_told_and_nothing_else(groups, tmp_path):
+    assert explore(groups).code.splitlines()[3] == "found = explore(table)"
+    groups.to_csv(tmp_path / "t.csv", index=False, sep=";", decimal=",")
+    told = {"columns": ["b", "a"], "n_clusters": 2, "scale": "max", "random_state": 3}
+    found = explore(tmp_path / "t.csv", **told, options=ReadOptions(decimal=","))
+    names = run(found.code)
+    np.testing.assert_array_equal(names["clusters"], found.labels)
+    np.testing.assert_array_equal(names["centers"], found.model.cluster_centers_)
+    assert len(found.code.splitlines()) <= 9
 
 
 def test_the_model_file_knows_columns_and_scale(found, tmp_path):

@@ -96,15 +96,16 @@ def denoise(
     import numpy as np
 
     inputs = read_inputs(options, output, folders=True)
-    clean = _denoised(inputs, noise, fitted_on)
-    values = inputs.preparation.undo(clean)
+    values = _denoised(inputs, noise, fitted_on)
     names = inputs.preparation.columns or [f"x{j}" for j in range(values.shape[1])]
     beside = set(inputs.kept(output.keep))
     columns = {
         f"{name}_denoised" if name in beside else name: values[:, j] for j, name in enumerate(names)
     }
     images = inputs.shaped(values)
-    changes = (clean - inputs.rows.X)[~np.isnan(inputs.rows.X)]
+    changes = ((values - inputs.rows.values) / inputs.preparation.scaling.unit)[
+        ~np.isnan(inputs.rows.values)
+    ]
     facts = {"mean_change": float((changes**2).mean()) ** 0.5}
     write_result(inputs, output, Result(columns, images, facts, images=images.ndim > 2))
 
@@ -127,45 +128,40 @@ def report(
     options.refuse_replacing(output)
     check_writable(output)
     inputs, messages = options.read(), options.messages
-    rows, preparation = inputs.rows, inputs.preparation
-    known: dict[str, Any] = {"scaler": preparation.scaling, "shape": preparation.shape}
-    if inputs.is_detector:
-        known, what = {}, "outliers"  # it has a scale of its own
-    else:
-        what = f"{len(inputs.model.cluster_centers_)} clusters"
+    rows = inputs.rows
+    clusters = 0 if inputs.is_detector else len(inputs.model.cluster_centers_)
+    what = "outliers" if inputs.is_detector else f"{clusters} clusters"
     with messages.progress("writing"), messages.warnings_as_notes():
         page = inputs.model.report(
-            rows.values,
+            rows,
             output,
             title=title or f"{Path(rows.table.name).name}: {what}",
-            identifiers=rows.identifiers(),
-            feature_names=preparation.columns,
             max_points=max_points,
-            **known,
         )
     messages.say(f"Wrote {page}: open it in a browser.")
     messages.give({"output": str(page), "n_rows": len(rows.X)})
 
 
 def _denoised(inputs: ApplyInputs, noise: str | None, fitted_on: FittedOn) -> NDArray[Any]:
-    """Ask the model for clean rows; a network knows its noise, a LinearTAE is told."""
-    if hasattr(inputs.model, "module_"):
+    """Ask the model for clean rows (m, d); a network knows its noise, a LinearTAE is told."""
+    values = inputs.rows.values
+    if hasattr(inputs.model.estimator, "module_"):
         if noise is not None or fitted_on is not FittedOn.noisy:
             raise typer.BadParameter(
                 "a network takes out the noise that it was fitted for, see tensorae fit --noise.",
                 param_hint="--noise",
             )
         try:
-            return inputs.ask("denoise")
+            return inputs.ask("denoise").reshape(values.shape)
         except InvalidParameterError:
             raise InvalidParameterError(
                 "the network was not trained to take out noise; fit it with --noise 0.1 (its "
                 "standard deviation), for example."
             ) from None
     amount = number_or_auto(noise or "auto", "--noise")
-    clean = inputs.ask("denoise", amount, fitted_on=fitted_on.value)
-    X = inputs.rows.X
-    if amount == "auto" and ((clean == X) | (X != X)).all():  # gaps (NaN) are filled in any case
+    clean = inputs.ask("denoise", amount, fitted_on=fitted_on.value).reshape(values.shape)
+    # Gaps (NaN) are filled in any case.
+    if amount == "auto" and ((clean == values) | (values != values)).all():
         inputs.messages.note(
             "no noise was found, so nothing changed; say how much there is by --noise."
         )

@@ -34,8 +34,8 @@ from tensorae.cli.options import (
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from tensorae import Batches
-    from tensorae.data import Preparation
+    from tensorae import Batches, TableModel
+    from tensorae.data import Preparation, PreparedTable
 
 __all__ = ["fit"]
 
@@ -46,9 +46,7 @@ class FitInputs:
 
     X: NDArray[Any] | Batches
     preparation: Preparation
-    values: NDArray[Any] | None = None  # the same in the units of the table; None for a stream
-    known: NDArray[Any] | None = None  # labels (n,), -1 for unknown
-    streamed: bool = False
+    rows: PreparedTable | None = None  # None for a stream
 
 
 @with_options
@@ -76,13 +74,15 @@ def fit(
     else:
         inputs = _in_memory(data, columns, reading, model, messages)
     # Slow to import, and not needed to tell people what is wrong with a table.
+    from tensorae import TableModel
     from tensorae.rows.processes import joined_by_torchrun
 
     with joined_by_torchrun() as processes:
-        fitted = model.build(inputs.preparation.shape)
-        _train(fitted, inputs, streaming, messages)
+        estimator = model.build(inputs.preparation.shape)
+        _train(estimator, inputs, streaming, messages)
+        fitted = TableModel(estimator, inputs.preparation)
         if processes.rank == 0:
-            fitted.save(output, preprocessing=inputs.preparation.as_header())
+            fitted.save(output)
         if messages.json or not messages.quiet:
             commands = _next_commands(output, data, reading, inputs)
             _summarise(fitted, inputs, messages, processes.size, output, commands)
@@ -132,7 +132,7 @@ def _streamed(
     _refuse_names(options, named=stream.preparation.columns is not None)
     for note in stream.notes:
         messages.note(note)
-    return FitInputs(stream.batches, stream.preparation, streamed=True)
+    return FitInputs(stream.batches, stream.preparation)
 
 
 def _refuse_names(options: ColumnOptions, *, named: bool) -> None:
@@ -173,31 +173,27 @@ def _in_memory(
     )
     for note in rows.notes:
         messages.note(note)
-    return FitInputs(rows.X, preparation, rows.values, rows.known)
+    return FitInputs(rows.X, preparation, rows)
 
 
 # Fit and tell -----------------------------------------------------------------------------------
 
 
 def _train(model: Any, inputs: FitInputs, options: StreamOptions, messages: Messages) -> None:
-    """Fit a model, with a bar where people wait, and let it know the names of the columns."""
-    import numpy as np
-
+    """Fit a model, with a bar where people wait."""
     with messages.warnings_as_notes(), messages.progress("fitting") as show:
         if hasattr(model, "callbacks"):
             model.callbacks = [lambda epoch: show(epoch.epoch, epoch.n_epochs)]
         model.fit(
             inputs.X,
-            labels=inputs.known,
+            labels=None if inputs.rows is None else inputs.rows.known,
             checkpoint=options.checkpoint,
             checkpoint_every=options.checkpoint_every,
         )
-    if inputs.preparation.columns is not None:
-        model.feature_names_in_ = np.array(inputs.preparation.columns, dtype=object)
 
 
 def _summarise(
-    model: Any,
+    model: TableModel,
     inputs: FitInputs,
     messages: Messages,
     n_processes: int,
@@ -213,7 +209,7 @@ def _summarise(
     width = counted(d, "number" if preparation.columns is None else "column")
     steps = counted(model.n_iter_, "iteration" if hasattr(model, "converged_") else "epoch")
     messages.say(
-        f"{type(model).__name__}: {counted(len(model.cluster_centers_), 'cluster')}, "
+        f"{type(model.estimator).__name__}: {counted(len(model.cluster_centers_), 'cluster')}, "
         f"{counted(n, 'row')} by {width}{f', scaled by {scale}' if scale != 'none' else ''}"
         f"{f', fitted by {n_processes} processes' if n_processes > 1 else ''}; {steps}, "
         f"loss {model.loss_:.6g}",
@@ -227,7 +223,7 @@ def _summarise(
     messages.give(
         {
             "model": str(output),
-            "class": type(model).__name__,
+            "class": type(model.estimator).__name__,
             "n_rows": n,
             "n_features": d,
             "columns": preparation.columns,
@@ -262,7 +258,7 @@ def _choices(model: Any) -> dict[str, Any]:
 
 
 def _clusters(
-    model: Any, inputs: FitInputs, messages: Messages
+    model: TableModel, inputs: FitInputs, messages: Messages
 ) -> tuple[list[str], dict[str, Any]]:
     """Lines for people and facts for scripts; a stream is not read once more for them."""
     import numpy as np
@@ -270,7 +266,7 @@ def _clusters(
     from tensorae.explain import describe
 
     preparation = inputs.preparation
-    if inputs.streamed:
+    if inputs.rows is None:
         n, d = len(inputs.X), preparation.n_features
         shares = model.weights_.tolist()
         sizes = np.bincount(model.labels_, minlength=len(shares)).tolist()
@@ -279,15 +275,7 @@ def _clusters(
         lines, entries = clusters_without_rows(model, sizes, preparation)
         return lines, {"clusters": entries, "weights": shares, "rows": n, "features": d}
     with messages.warnings_as_notes():
-        names = preparation.columns
-        clusters = describe(
-            model,
-            inputs.values,
-            feature_names=names,
-            scaler=preparation.scaling,
-            n_features=N_FEATURES,
-            n_members=0,
-        )
+        clusters = describe(model, inputs.rows, n_features=N_FEATURES, n_members=0)
     entries = cluster_entries(clusters, preparation)
     return cluster_lines(clusters, preparation), {"clusters": entries}
 
@@ -298,13 +286,13 @@ def _next_commands(
     import numpy as np
 
     model = shlex.quote(str(output))
-    if inputs.values is None:  # the others would read all of it into memory
+    if inputs.rows is None:  # the others would read all of it into memory
         return [f"tensorae info {model}"]
     table = shlex.join([*(data if "-" not in data else ["DATA"]), *reading.as_flags()])
     commands = [
         f"tensorae predict {model} {table} -o clusters.csv",
         f"tensorae report {model} {table} -o report.html",
     ]
-    if np.isnan(inputs.values).any():
+    if np.isnan(inputs.rows.values).any():
         commands.append(f"tensorae impute {model} {table} -o filled.csv")
     return commands

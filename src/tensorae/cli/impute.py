@@ -46,7 +46,7 @@ def impute(
     inputs = options.read()
     if not hasattr(inputs.model, "impute"):
         raise InvalidParameterError(
-            f"gaps can be filled by a LinearTAE, got a {type(inputs.model).__name__} in "
+            f"gaps can be filled by a LinearTAE, got a {type(inputs.model.estimator).__name__} in "
             f"{str(options.model_file)!r}; fit one with --model linear-tae."
         )
     filling = _filling(inputs, round_integers=round_integers, with_std=std)
@@ -91,20 +91,19 @@ class Filling:
 def _filling(inputs: ApplyInputs, *, round_integers: bool, with_std: bool) -> Filling:
     import numpy as np
 
-    rows, preparation = inputs.rows, inputs.preparation
+    rows = inputs.rows
     there = ~np.isnan(rows.values)
-    # What is there is taken from the table, so that no bit of it changes.
-    values = np.where(there, rows.values, preparation.undo(inputs.ask("impute")))
+    values: NDArray[Any] = inputs.ask("impute").reshape(len(rows.X), -1)
     whole = np.zeros(values.shape[1], dtype=bool)
     if round_integers:
         whole = ((rows.values == np.round(rows.values)) | ~there).all(0) & there.any(0)
         values = np.where(whole & ~there, np.round(values), values)
     std = None
     if with_std:
-        std = rows.filled(inputs.ask("impute_std") * preparation.scaling.unit)
+        std = rows.filled(inputs.ask("impute_std"))
     holes = np.zeros((rows.table.n_rows, values.shape[1]), dtype=bool)
     holes[rows.numbers] = ~there
-    names = preparation.columns
+    names = inputs.preparation.columns
     if names is None:
         from tensorae.data import number_columns
 
@@ -187,7 +186,9 @@ def _joined(inputs: ApplyInputs, output: FileOptions, filling: Filling) -> Any:
         for j, name in enumerate(filling.names):
             if filling.holes[:, j].any():
                 place = frame.schema.names.index(name)
-                column = _filled_column(table.frame[name], frame[name], filling, j)
+                # Numbers do not go between texts that are written in another way.
+                written = table.frame if name in inputs.preparation.formats else frame
+                column = _filled_column(table.frame[name], written[name], filling, j)
                 frame = frame.set_column(place, name, column)
     new = _std_columns(filling)
     names = new_names(frame.schema.names, tuple(new), output, inputs.messages)

@@ -90,7 +90,9 @@ def clusters_without_rows(
     """Lines for people and facts for scripts, by what a model knows itself, and sizes."""
     from tensorae.explain import describe
 
-    if not hasattr(model, "components_"):  # a network needs samples to say more
+    if not hasattr(
+        getattr(model, "estimator", model), "components_"
+    ):  # a network needs samples to say more
         entries, total = size_entries(sizes or (), preparation), max(sum(sizes or ()), 1)
         lines = [
             f"{_title(entry['label'], preparation)}: {entry['size']} rows "
@@ -98,12 +100,7 @@ def clusters_without_rows(
             for entry in entries
         ]
         return lines, entries
-    found = describe(
-        model,
-        feature_names=preparation.columns,
-        scaler=preparation.scaling,
-        n_features=N_FEATURES,
-    )
+    found = describe(model, n_features=N_FEATURES)
     if sizes is not None:  # where several processes have the rows, a model has the labels of one
         pairs = zip(found, sizes, strict=True)
         clusters = tuple(replace(cluster, size=size) for cluster, size in pairs)

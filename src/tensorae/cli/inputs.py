@@ -26,6 +26,7 @@ from tensorae.cli.options import (
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
+    from tensorae import TableModel
     from tensorae.data import Preparation, PreparedTable
 
 __all__ = ["ApplyInputs", "ApplyOptions", "ModelAndData", "new_names"]
@@ -61,23 +62,24 @@ class ModelAndData:
                 check_writable(output.path)
 
     def _read(self, *, gaps: bool) -> ApplyInputs:
-        from tensorae import load
+        from tensorae import TableModel, load
         from tensorae.data import Preparation, read_table
         from tensorae.storage import read_header
 
-        preparation = Preparation.of_header(read_header(self.model_file), str(self.model_file))
-        if preparation.foreign:
+        model = load(self.model_file)
+        if not isinstance(model, TableModel):  # saved from Python: columns keep their scale
+            name = str(self.model_file)
+            model = TableModel(model, Preparation.of_header(read_header(name), name))
+        if model.preparation.foreign:
             self.messages.note(
                 "the model file tells of a preparation that is not the command line's own, so "
                 "columns are taken as they are; tensorae info --json shows it."
             )
-        model = load(self.model_file)
         table = read_table(self.data, self.reading.as_read_options())
-        gaps = gaps and model.__sklearn_tags__().input_tags.allow_nan
-        rows = preparation.prepare(table, drop_missing=True, gaps=gaps)
+        rows = model.prepare(table, drop_missing=True, gaps=gaps)
         for note in rows.notes:
             self.messages.note(note)
-        return ApplyInputs(model, preparation, rows, self.messages)
+        return ApplyInputs(model, rows, self.messages)
 
 
 @dataclass(frozen=True)
@@ -97,10 +99,14 @@ class ApplyOptions(ModelAndData):
 class ApplyInputs:
     """A fitted model, and a table that is ready for it."""
 
-    model: Any
-    preparation: Preparation
+    model: TableModel
     rows: PreparedTable
     messages: Messages
+
+    @property
+    def preparation(self) -> Preparation:
+        """Columns, scale and names of clusters."""
+        return self.model.preparation
 
     @property
     def is_detector(self) -> bool:
@@ -108,9 +114,9 @@ class ApplyInputs:
         return hasattr(self.model, "offset_")
 
     def ask(self, method: str, *arguments: Any, **options: Any) -> NDArray[Any]:
-        """What a method of the model says about the rows."""
+        """What a method of the model says about the rows, in the units of the table."""
         with self.messages.warnings_as_notes():
-            answer: NDArray[Any] = getattr(self.model, method)(self.rows.X, *arguments, **options)
+            answer: NDArray[Any] = getattr(self.model, method)(self.rows, *arguments, **options)
         return answer
 
     def cluster_column(self, labels: NDArray[Any]) -> NDArray[Any]:

@@ -79,7 +79,7 @@ def outliers(
     Adds outlier (yes or no), score (high is odd), probability (share of ordinary rows that are
     less odd) and because (the odd features, with what was expected of them).
     """
-    from tensorae import OutlierTAE
+    from tensorae import OutlierTAE, TableModel
     from tensorae._files import check_writable
     from tensorae.data import output_format
 
@@ -93,12 +93,13 @@ def outliers(
     detector = OutlierTAE(number_or_auto(contamination, "--contamination"), random_state=seed)
     with messages.warnings_as_notes(), messages.progress("fitting"):
         detector.fit(rows.X)
+    inputs = ApplyInputs(TableModel(detector, preparation), rows, messages)
     if model is not None:
-        detector.save(model, preprocessing=preparation.as_header())
-    inputs = ApplyInputs(detector, preparation, rows, messages)
+        inputs.model.save(model)
     if page is not None:
         with messages.warnings_as_notes(), messages.progress("writing"):
-            _write_page(inputs, page, top)
+            title = f"{Path(rows.table.name).name}: outliers"
+            inputs.model.report(rows, page, title=title, n_outliers=top or 20)
     write_result(inputs, output, detected(inputs, top))
 
 
@@ -125,14 +126,3 @@ def _read(
     for note in rows.notes:
         messages.note(note)
     return preparation, rows
-
-
-def _write_page(inputs: ApplyInputs, page: Path, top: int | None) -> None:
-    inputs.model.report(
-        inputs.rows.values,
-        page,
-        title=f"{Path(inputs.rows.table.name).name}: outliers",
-        identifiers=inputs.rows.identifiers(),
-        feature_names=inputs.preparation.columns,
-        n_outliers=top or 20,
-    )

@@ -55,9 +55,7 @@ def detected(inputs: ApplyInputs, top: int | None) -> Result:
     from tensorae.explain import outliers as explained
 
     with inputs.messages.warnings_as_notes():
-        found = explained(
-            inputs.model, inputs.rows.X, n_rows=top, feature_names=inputs.preparation.columns
-        )
+        found = explained(inputs.model, inputs.rows, n_rows=top)
     place = np.array([one.row for one in found], dtype=np.intp)
     order = np.argsort(place) if top is None else np.arange(len(place))
     odd = [found[int(number)] for number in order]

@@ -30,7 +30,9 @@ __all__ = [
     "Gaps",
     "Kind",
     "Marks",
+    "NumberFormat",
     "as_numbers",
+    "decoded",
     "is_number",
     "kind_of",
     "numbers_pattern",
@@ -78,6 +80,14 @@ USUAL = (
     Marks(",", " "),
 )
 MARKED = re.compile(r"\s*[+-]?\d[\d.,' ]*\d\s*")
+
+
+@dataclass(frozen=True)
+class NumberFormat:
+    """How a column of text writes numbers, and which of its texts mean "missing"."""
+
+    marks: Marks = PLAIN
+    missing: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -301,6 +311,12 @@ def without_marks(column: Any, marks: Marks) -> Any:
         plain = compute.replace_substring(plain, marks.thousands, "")
     plain = compute.replace_substring(plain, marks.decimal, ".")
     return compute.if_else(numbers, plain, column)
+
+
+def decoded(column: Any) -> Any:
+    """The values themselves, where a column lists them once and refers to them."""
+    kind = column.type
+    return column.cast(kind.value_type) if arrow().types.is_dictionary(kind) else column
 
 
 def as_numbers(column: Any, missing: Collection[str], marks: Marks) -> Any:

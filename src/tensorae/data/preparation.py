@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
@@ -25,13 +25,22 @@ from tensorae.data.columns import (
     number_columns,
 )
 from tensorae.data.files import arrow, listed
-from tensorae.data.kinds import Gaps, shown
+from tensorae.data.kinds import (
+    TEXTS,
+    Gaps,
+    Marks,
+    NumberFormat,
+    as_numbers,
+    decoded,
+    is_number,
+    shown,
+)
 from tensorae.data.parts import Array
 from tensorae.data.scaling import SCALES, Extent, Scaling
 from tensorae.data.table import Table
 from tensorae.exceptions import InvalidInputError, ModelFileError
 
-__all__ = ["KEPT_FITTED", "Preparation", "PreparedTable"]
+__all__ = ["KEPT_FITTED", "Preparation", "PreparedTable", "formats_of"]
 
 VERSION = 1
 # What becomes of rows with gaps.
@@ -70,6 +79,12 @@ class PreparedTable:
     known: NDArray[np.int64] | None = None
     notes: tuple[str, ...] = ()
 
+    def take(self, places: NDArray[Any]) -> PreparedTable:
+        """Some of the m rows: their places, or a mask of them."""
+        known = None if self.known is None else self.known[places]
+        X, values, numbers = self.X[places], self.values[places], self.numbers[places]
+        return replace(self, X=X, values=values, numbers=numbers, known=known)
+
     def column(self, values: Array) -> Any:
         """Of m values one for each row of the table, empty where it lacks something: pyarrow's."""
         place = np.full(self.table.n_rows, -1)
@@ -106,6 +121,10 @@ class Preparation:
         Of the clusters; empty where they have numbers only.
     labels : str or None
         The column that the names are from.
+    formats : mapping of str to NumberFormat
+        Of columns that may be text: how numbers are written there, and what means "missing".
+    infinite_as_missing : bool
+        Whether infinite values count as missing; else they are refused.
     foreign : bool
         Whether the file has notes on a preparation of another make, which are not understood.
     """
@@ -115,6 +134,8 @@ class Preparation:
     shape: tuple[int, ...] | None = None
     names: tuple[str, ...] = ()
     labels: str | None = None
+    formats: Mapping[str, NumberFormat] = field(default_factory=dict)
+    infinite_as_missing: bool = False
     foreign: bool = False
 
     @property
@@ -179,10 +200,17 @@ class Preparation:
             shape=table.shape,
             names=cluster_names(names, n_clusters) if names else (),
             labels=labels,
+            formats=formats_of(table, chosen),
         )
         rows = preparation._scaled(table, matrix, chosen, whole)
         notes += rows.notes
         return preparation, replace(rows, known=known, notes=tuple(filter(None, notes)))
+
+    @staticmethod
+    def is_in(header: Mapping[str, Any]) -> bool:
+        """Whether a model file remembers a preparation, and not only what a user wrote down."""
+        stored = header["preprocessing"]
+        return isinstance(stored, dict) and "tables" in stored
 
     @classmethod
     def of_header(cls, header: Mapping[str, Any], name: str) -> Preparation:
@@ -201,7 +229,7 @@ class Preparation:
         """
         stored = header["preprocessing"]
         d, names = header["training"].get("n_features"), header["feature_names"]
-        if not isinstance(stored, dict) or "tables" not in stored:
+        if not cls.is_in(header):
             if not isinstance(d, int):
                 raise ModelFileError(f"{name!r} does not say how many features it has.")
             columns = None if names is None else tuple(names)
@@ -232,6 +260,11 @@ class Preparation:
             "shape": None if self.shape is None else list(self.shape),
             "names": list(self.names),
             "labels": self.labels,
+            "formats": {
+                name: {**form.marks._asdict(), "missing": list(form.missing)}
+                for name, form in self.formats.items()
+            },
+            "infinite_as_missing": self.infinite_as_missing,
         }
 
     def prepare(
@@ -252,8 +285,13 @@ class Preparation:
         -------
         PreparedTable
         """
-        columns = None if table.samples is not None else self._columns_of(table, gaps=gaps)
+        columns = None
+        if table.samples is None:
+            table = self._with_numbers(table)
+            columns = self._columns_of(table, gaps=gaps)
         matrix = as_matrix(table, columns)
+        if self.infinite_as_missing and gaps:
+            matrix = np.where(np.isinf(matrix), matrix.dtype.type(np.nan), matrix)
         if matrix.shape[1] != self.n_features:
             raise InvalidInputError(
                 f"the model takes samples of {self.n_features} numbers, got {matrix.shape[1]} in "
@@ -290,6 +328,22 @@ class Preparation:
         """Samples (n, d) of the model in the units of the table."""
         return self.scaling.undo(X)
 
+    def _with_numbers(self, table: Table) -> Table:
+        """The same table, with numbers in columns that write them as text like those of the fit."""
+        frame = table.frame
+        for place, name in enumerate(frame.column_names):
+            if name not in self.formats:
+                continue
+            form, column = self.formats[name], decoded(frame[name])
+            if str(column.type) not in TEXTS:
+                continue
+            missing = table.missing.union(form.missing)
+            numbers = as_numbers(column, missing, form.marks)
+            if str(numbers.type) in TEXTS:
+                raise _no_numbers(table, name, column, missing, form.marks)
+            frame = frame.set_column(place, name, numbers)
+        return table if frame is table.frame else replace(table, frame=frame)
+
     def _columns_of(self, table: Table, *, gaps: bool) -> tuple[str, ...]:
         if self.columns is None:
             found = number_columns(table)
@@ -315,6 +369,24 @@ class Preparation:
                 f"the model takes images of shape {self.shape}, got {table.shape} in "
                 f"{table.name!r}; --resize {self.shape[-1]}x{self.shape[-2]} brings them to it."
             )
+
+
+def formats_of(table: Table, columns: Sequence[str] | None) -> dict[str, NumberFormat]:
+    """How the numbers of some columns are written, where that is not usual."""
+    form = table.number_format
+    return {} if form == NumberFormat() else dict.fromkeys(columns or (), form)
+
+
+def _no_numbers(
+    table: Table, name: str, column: Any, missing: frozenset[str], marks: Marks
+) -> InvalidInputError:
+    """Say which text of a column is neither a number nor known to mean "missing"."""
+    texts = (text for text in column.to_pylist() if text is not None)
+    odd = next(text for text in texts if text.strip() not in missing and not is_number(text, marks))
+    return InvalidInputError(
+        f"column {shown(name)} must hold numbers written as in the fit, got {odd!r:.40} in "
+        f"{table.name!r}; correct it, or leave the cell empty."
+    )
 
 
 def _checked(stored: Mapping[str, Any], d: Any) -> Preparation:
@@ -344,7 +416,20 @@ def _checked(stored: Mapping[str, Any], d: Any) -> Preparation:
         shape=None if shape is None else tuple(shape),
         names=tuple(names),
         labels=stored["labels"],
+        formats=_formats(stored.get("formats", {})),  # older files have none
+        infinite_as_missing=stored.get("infinite_as_missing") is True,
     )
+
+
+def _formats(stored: Any) -> dict[str, NumberFormat]:
+    formats = {}
+    for name, entry in stored.items():
+        marks = Marks(entry["decimal"], entry["thousands"])
+        plain = isinstance(marks.decimal, str) and isinstance(marks.thousands, str | None)
+        if not plain or not marks.decimal or marks.thousands == "" or not _texts(entry["missing"]):
+            raise ValueError("formats")
+        formats[name] = NumberFormat(marks, tuple(entry["missing"]))
+    return formats
 
 
 def _texts(values: Any) -> bool:

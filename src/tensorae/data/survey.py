@@ -20,7 +20,7 @@ from tensorae.data.files import TEXT, FilePart, ReadOptions, arrow
 from tensorae.data.frames import index_columns, layout_of
 from tensorae.data.kinds import SHORTEST_COUNTER, Gaps, Kind, kind_of, shown
 from tensorae.data.parts import Array, CompletePart, Part, float_type, named_errors
-from tensorae.data.preparation import KEPT_FITTED, Preparation
+from tensorae.data.preparation import KEPT_FITTED, Preparation, formats_of
 from tensorae.data.scaling import Extent, Scaling
 from tensorae.data.sources import (
     ask_all,
@@ -97,7 +97,8 @@ def prepare_stream(
     """
     options = options or ReadOptions()
     parts = find_parts(list(paths), options)
-    chosen, survey, notes = _choose(parts, _head(parts, options), columns, ignore)
+    head = _head(parts, options)
+    chosen, survey, notes = _choose(parts, head, columns, ignore)
     gaps = gaps and not drop_missing
     left_out: list[str] = []
     if gaps:
@@ -113,7 +114,8 @@ def prepare_stream(
     scaling = Scaling.of(extent, "none" if scale == "auto" and chosen is None else scale)
     if scaling.name != "none":
         batches = batches.scaled(scaling)
-    preparation = Preparation(chosen, scaling, shape=batches.sample_shape)
+    formats = {} if head is None else formats_of(head, chosen)
+    preparation = Preparation(chosen, scaling, shape=batches.sample_shape, formats=formats)
     return PreparedStream(batches, preparation, tuple(filter(None, [*notes, *left_out])))
 
 
@@ -192,6 +194,7 @@ def _head(parts: Sequence[Part], options: ReadOptions) -> Table | None:
         missing=frozenset([*MISSING, *options.missing]),
         from_text=text,
         decimal=options.decimal,
+        thousands=options.thousands,
         is_head=True,
     )
 

@@ -23,6 +23,7 @@ from tensorae.data.files import (
 )
 from tensorae.data.frames import index_columns, layout_of
 from tensorae.data.images import read_images
+from tensorae.data.kinds import Marks, NumberFormat
 from tensorae.data.parts import named_errors
 from tensorae.data.sources import (
     common_format,
@@ -58,6 +59,8 @@ class Table:
         Whether numbers were told from text by how they look.
     decimal : str
         What stood before decimals there.
+    thousands : str or None
+        What stood between thousands there.
     is_head : bool
         Whether these are the first rows only.
     parts : tuple of TextPart
@@ -72,8 +75,15 @@ class Table:
     missing: frozenset[str] = frozenset()
     from_text: bool = False
     decimal: str = "."
+    thousands: str | None = None
     is_head: bool = False
     parts: tuple[TextPart, ...] = ()
+
+    @property
+    def number_format(self) -> NumberFormat:
+        """How numbers were written, and what means "missing" beside the usual words."""
+        marks = Marks(self.decimal, self.thousands)
+        return NumberFormat(marks, tuple(sorted(self.missing - set(MISSING))))
 
     @property
     def columns(self) -> list[str]:
@@ -163,6 +173,7 @@ def read_table(
         missing=frozenset([*MISSING, *options.missing]),
         from_text=text,
         decimal=options.decimal,
+        thousands=options.thousands,
         parts=texts if len(texts) == len(parts) else (),
     )
 

@@ -23,6 +23,7 @@ from tensorae.explain.samples import (
     has_components,
     in_units,
     model_names,
+    unwrapped,
 )
 
 __all__ = ["describe", "describe_samples", "means_of_others", "principal_directions"]
@@ -43,10 +44,11 @@ def describe(
 
     Parameters
     ----------
-    model : LinearTAE or TAE
+    model : LinearTAE, TAE or TableModel
         Fitted.
     X : array-like of shape (n, d), optional
-        Samples to describe the clusters by, those of the fit as a rule. Without it a
+        Samples to describe the clusters by, those of the fit as a rule; for a ``TableModel`` a
+        table in its own units. Without it a
         ``LinearTAE`` is described by its own numbers, and no rows are named; a ``TAE`` needs it.
     feature_names : sequence of str, optional
         Taken from X or the model where they know them; otherwise x0, x1, …
@@ -93,6 +95,7 @@ def describe(
     if X is not None:
         samples = ClusteredSamples.of(model, X, feature_names, scaler)
         return describe_samples(samples, n_features=n_features, n_members=n_members)
+    model, feature_names, scaler = unwrapped(model, feature_names, scaler)
     facts = _known_to(model)
     names = model_names(model, feature_names)
     return _description(model, facts, names, Scaling.like(scaler, len(names)), n_features, 0)

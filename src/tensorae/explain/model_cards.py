@@ -17,6 +17,7 @@ from tensorae.explain.clusters import describe, means_of_others
 from tensorae.explain.comparison import Compared
 from tensorae.explain.results import Description, cluster_table
 from tensorae.explain.samples import (
+    estimator_of,
     has_components,
     has_own_spreads,
     is_variational,
@@ -40,9 +41,10 @@ NOTES = {
 
 
 def model_card(model: Any) -> str:
-    """A ``LinearTAE`` or a ``TAE``."""
+    """A ``LinearTAE`` or a ``TAE``, or a ``TableModel`` of one, in the units of the table."""
+    table_model, model = model, estimator_of(model)
     known = has_components(model)
-    clusters = _described(model) if known else _counted_clusters(model)
+    clusters = _described(table_model) if known else _counted_clusters(table_model)
     note = "spread" if known else "centers"
     several = len(model.cluster_centers_) > 1 and (known or not _is_image(model))
     return html.card(
@@ -164,7 +166,7 @@ def _counted_clusters(model: Any) -> str:
         for label, (size, share) in enumerate(zip(sizes, shares, strict=True))
     ]
     head = ["cluster", "members", "share"]
-    if len(sizes) == 1 or _is_image(model):  # numbers of pixels tell nothing
+    if len(sizes) == 1 or _is_image(estimator_of(model)):  # numbers of pixels tell nothing
         return html.table(head, rows, most=MOST_CLUSTERS)
     apart = zip(rows, _apart(model, sizes), strict=True)
     rows = [(*row, own) for row, own in apart]

@@ -14,7 +14,13 @@ from numpy.typing import NDArray
 
 from tensorae.data.scaling import Scaling
 from tensorae.explain import html
-from tensorae.explain.samples import as_floats, check_fitted, check_whole, model_names
+from tensorae.explain.samples import (
+    as_floats,
+    check_fitted,
+    check_whole,
+    model_names,
+    unwrapped,
+)
 
 __all__ = ["OddFeature", "OddRow", "OutlierModel", "Outliers", "outliers"]
 
@@ -127,9 +133,9 @@ def outliers(
 
     Parameters
     ----------
-    model : OutlierTAE
+    model : OutlierTAE, or a TableModel of one
         Fitted.
-    X : array-like or Tensor of shape (n, d)
+    X : array-like or Tensor of shape (n, d), or a table for a TableModel
     n_rows : int or None, default=20
         How many rows, oddest first; None explains all of them.
     n_features : int, default=3
@@ -161,6 +167,11 @@ def outliers(
     if n_rows is not None:
         check_whole("n_rows", n_rows, 1, remedy="give None for all rows.")
     check_whole("n_features", n_features, 1, remedy="3 is usual.")
+    estimator, feature_names, scaling = unwrapped(model, feature_names, None)
+    if estimator is not model:
+        table_model: Any = model
+        model, X = estimator, table_model.prepare(X).X
+    undo = scaling.undo if scaling is not None else np.asarray
     if feature_names is None and hasattr(X, "columns"):
         feature_names = [str(name) for name in X.columns]
     names = model_names(model, feature_names)  # type: ignore[arg-type]
@@ -170,7 +181,8 @@ def outliers(
     z = model.scaling_.apply(values)
     clusters = np.asarray(model.reference_.predict(z))
     expected, deviations = conditional_residuals(model.reference_, z, clusters)
-    features = _odd_features(names, values, model.scaling_.undo(expected), deviations, n_features)
+    expected = undo(model.scaling_.undo(expected))
+    features = _odd_features(names, undo(values), expected, deviations, n_features)
     odd = as_numbers(model.predict(X))[order] < 0
     shares = as_numbers(model.outlier_probability(X))[order]
     return Outliers(

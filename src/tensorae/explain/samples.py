@@ -37,6 +37,7 @@ __all__ = [
     "check_fitted",
     "check_names",
     "check_whole",
+    "estimator_of",
     "evenly_spaced",
     "find_feature",
     "has_components",
@@ -49,6 +50,7 @@ __all__ = [
     "model_names",
     "moments",
     "rounding",
+    "unwrapped",
 ]
 
 Array = NDArray[Any]
@@ -79,6 +81,27 @@ class FittedModel(Protocol):
     reconstruct: Callable[[Any], Any]
     denoise: Callable[..., Any]  # a TAE has learnt what noise to expect, a LinearTAE is told
     get_feature_names_out: Callable[[], Any]
+
+
+def estimator_of(model: Any) -> Any:
+    """What computes: the estimator of a ``TableModel``, or the model itself."""
+    return getattr(model, "estimator", model)
+
+
+def unwrapped(
+    model: Any, feature_names: Sequence[str] | None, scaler: Any
+) -> tuple[Any, Sequence[str] | None, Any]:
+    """The estimator with names and scale of its features; a ``TableModel`` has its own."""
+    preparation = getattr(model, "preparation", None)
+    if preparation is None:
+        return model, feature_names, scaler
+    if scaler is not None:
+        raise InvalidParameterError(
+            f"scaler must be left out for a TableModel, which has its own, got "
+            f"{type(scaler).__name__}; give X in the units of the table."
+        )
+    names = preparation.columns if feature_names is None else feature_names
+    return estimator_of(model), names, preparation.scaling
 
 
 def check_fitted(model: FittedModel) -> None:
@@ -139,6 +162,8 @@ class ClusteredSamples:
         From the units of the features to the scale of the model.
     gaps : ndarray of shape (n, d) or None
         Where values were missing (NaN) and are filled; None where nothing was.
+    prepared_shape : tuple of int or None
+        Of one sample, where a ``TableModel`` knows that it is an image.
     """
 
     model: FittedModel
@@ -148,6 +173,7 @@ class ClusteredSamples:
     labels: Array
     scaling: Scaling
     gaps: Array | None = field(default=None, kw_only=True)
+    prepared_shape: tuple[int, ...] | None = field(default=None, kw_only=True)
 
     @classmethod
     def of(
@@ -160,23 +186,45 @@ class ClusteredSamples:
         """Check a fitted model and samples for it; errors about them are the model's own.
 
         With a scaler, X is in the units of the features, otherwise as the model takes it. Gaps
-        (NaN) are filled in the values; the model is asked about the samples as they are.
+        (NaN) are filled in the values; the model is asked about the samples as they are. A
+        ``TableModel`` knows columns and scale by itself.
         """
         if isinstance(X, ClusteredSamples):
             return X
         check_fitted(model)
+        estimator, names, scaling = unwrapped(model, feature_names, scaler)
+        if estimator is not model:
+            table_model: Any = model
+            rows, shape = table_model.prepare(X), table_model.preparation.shape
+            return cls._sorted(estimator, rows.X, rows.values, names, scaling, prepared_shape=shape)
         if feature_names is None and _is_table(X) and len(X.columns):
             feature_names = [str(name) for name in X.columns]
         scaling = Scaling.like(scaler, int(model.n_features_in_))
         given = _as_taken(model, X if scaler is None else _scaled(X, scaler))
-        labels = np.asarray(model.predict(given))
         values = as_floats(given if scaler is None else X)
+        return cls._sorted(model, given, values, feature_names, scaling)
+
+    @classmethod
+    def _sorted(
+        cls,
+        model: FittedModel,
+        given: Any,
+        values: Array,
+        feature_names: Sequence[str] | None,
+        scaling: Scaling,
+        *,
+        prepared_shape: tuple[int, ...] | None = None,
+    ) -> ClusteredSamples:
+        """Samples on the scale of the model and in units, with labels and without gaps."""
+        labels = np.asarray(model.predict(given))
         gaps = np.isnan(values)
         if gaps.any():
             values = np.where(gaps, scaling.undo(as_floats(_filled(model, given))), values)
         names = model_names(model, feature_names)
         known = gaps if gaps.any() else None
-        return cls(model, given, values, names, labels, scaling, gaps=known)
+        return cls(
+            model, given, values, names, labels, scaling, gaps=known, prepared_shape=prepared_shape
+        )
 
     @cached_property
     def scaled(self) -> ClusteredSamples:
@@ -188,8 +236,9 @@ class ClusteredSamples:
         if self.gaps is not None:
             values = np.where(self.gaps, self.scaling.apply(self.values), values)
         return ClusteredSamples(
-            self.model, self.given, values, self.names, self.labels, plain, gaps=self.gaps
-        )
+            self.model, self.given, values, self.names, self.labels, plain, gaps=self.gaps,
+            prepared_shape=self.prepared_shape,
+        )  # fmt: skip
 
     @property
     def k(self) -> int:
@@ -218,6 +267,8 @@ class ClusteredSamples:
         fitted = tuple(getattr(self.model, "input_shape_", ()))
         if len(shape) in (2, 3):
             return shape
+        if self.prepared_shape is not None:
+            return self.prepared_shape
         return fitted if len(fitted) == 3 else None
 
     @property

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
@@ -24,7 +24,7 @@ from tensorae.data import (
     split_names,
 )
 from tensorae.data import find_columns as check_names
-from tensorae.data.kinds import Kind, Marks, as_numbers, kind_of
+from tensorae.data.kinds import Kind, Marks, NumberFormat, as_numbers, decoded, kind_of
 from tensorae.exceptions import InvalidInputError
 
 __all__ = ["LeftOut", "Selection", "select_columns"]
@@ -90,15 +90,15 @@ class Selection:
     left_out : tuple of LeftOut
     notes : tuple of str
         What was made numbers of.
-    converted : tuple of str
-        Columns of which that is said.
+    formats : mapping of str to NumberFormat
+        How numbers are written in columns of text, and which texts count as missing there.
     """
 
     table: Table
     columns: tuple[str, ...] | None
     left_out: tuple[LeftOut, ...] = ()
     notes: tuple[str, ...] = ()
-    converted: tuple[str, ...] = ()
+    formats: Mapping[str, NumberFormat] = field(default_factory=dict)
 
 
 def select_columns(
@@ -153,7 +153,7 @@ def _not_asked_for(table: Table, names: Sequence[str]) -> Iterator[LeftOut]:
 
 def _chosen(table: Table, ignore: set[str]) -> Selection:
     kinds = {name: kind_of(table, name) for name in table.columns}
-    table, kinds, notes = _as_numbers(table, kinds)
+    table, kinds, notes, formats = _as_numbers(table, kinds)
     out = {name: LeftOut(name, "ignored, as asked for") for name in ignore}
     for name, kind in kinds.items():
         if name not in out and kind.name != "number":
@@ -179,9 +179,9 @@ def _chosen(table: Table, ignore: set[str]) -> Selection:
         )
     left_out = tuple(out[name] for name in table.columns if name in out)
     notes = {name: note for name, note in notes.items() if name in kept}
-    converted = tuple(notes)
+    formats = {name: form for name, form in formats.items() if name in kept}
     table, infinite = _without_infinite(table, kept)
-    return Selection(table, kept, left_out, (*notes.values(), *infinite), converted)
+    return Selection(table, kept, left_out, (*notes.values(), *infinite), formats)
 
 
 # Numbers in disguise ----------------------------------------------------------------------------
@@ -189,13 +189,13 @@ def _chosen(table: Table, ignore: set[str]) -> Selection:
 
 def _as_numbers(
     table: Table, kinds: dict[str, Kind]
-) -> tuple[Table, dict[str, Kind], dict[str, str]]:
+) -> tuple[Table, dict[str, Kind], dict[str, str], dict[str, NumberFormat]]:
     """Make numbers of columns in which few cells, or a decimal comma, hide them."""
-    notes, found = {}, dict(kinds)
+    notes, formats, found = {}, {}, dict(kinds)
     for name, kind in kinds.items():
         if kind.name not in ("mixed", "marked"):
             continue
-        column = _decoded(table.frame[name])
+        column = decoded(table.frame[name])
         there = len(column) - column.null_count
         odd = frozenset(kind.odd) if kind.name == "mixed" else frozenset()
         if odd and (kind.count or 0) > FEW_TEXTS * there:
@@ -211,7 +211,9 @@ def _as_numbers(
         table = replace(table, frame=table.frame.set_column(place, name, numbers))
         found[name] = Kind("number", there)
         notes[name] = _said(name, kind, marks, sorted(stripped))
-    return table, found, notes
+        missing = stripped.union(table.number_format.missing)
+        formats[name] = NumberFormat(marks, tuple(sorted(missing)))
+    return table, found, notes, formats
 
 
 def _without_infinite(table: Table, names: Sequence[str]) -> tuple[Table, list[str]]:
@@ -241,12 +243,6 @@ def _said(name: str, kind: Kind, marks: Marks, odd: Sequence[str]) -> str:
     if kind.name == "marked":
         return f"{shown(name)} is read with {marks.as_flags().replace('--', '')}."
     return f"{shown(name)} is text that holds numbers, and is read as numbers."
-
-
-def _decoded(column: Any) -> Any:
-    """The values themselves, where a column lists them once and refers to them."""
-    kind = column.type
-    return column.cast(kind.value_type) if arrow().types.is_dictionary(kind) else column
 
 
 # What tells nothing -----------------------------------------------------------------------------
@@ -292,7 +288,7 @@ def _useless_number(table: Table, name: str) -> LeftOut | None:
 
 
 def _distinct(table: Table, name: str) -> int:
-    return int(arrow("compute").count_distinct(_decoded(table.frame[name])).as_py())
+    return int(arrow("compute").count_distinct(decoded(table.frame[name])).as_py())
 
 
 def _copies(table: Table, names: Sequence[str]) -> list[LeftOut]:

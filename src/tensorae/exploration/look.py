@@ -5,6 +5,7 @@ Shapes: n rows, d features.
 
 from __future__ import annotations
 
+import inspect
 import warnings
 from collections.abc import Sequence
 from dataclasses import replace
@@ -16,6 +17,7 @@ from numpy.typing import NDArray
 
 from tensorae.data import Preparation, PreparedTable, ReadOptions, Table, as_table
 from tensorae.estimators.linear import LinearTAE
+from tensorae.estimators.table_model import TableModel
 from tensorae.exceptions import InvalidInputError, InvalidParameterError
 from tensorae.exploration.again import Source
 from tensorae.exploration.columns import Selection, select_columns
@@ -88,7 +90,17 @@ def explore(
             f"{table.name!r} must have {FEWEST_ROWS} rows at least, got {table.n_rows}; there is "
             "nothing to compare."
         )
-    source = Source.of(data, options, table)
+    told = {
+        "columns": tuple(columns),
+        "ignore": tuple(ignore),
+        "n_clusters": n_clusters,
+        "scale": scale,
+        "max_rows": int(max_rows),
+        "random_state": int(random_state),
+    }
+    usual = inspect.signature(explore).parameters
+    arguments = {name: value for name, value in told.items() if value != usual[name].default}
+    source = Source.of(data, table, arguments, options)
     selection = select_columns(_finite(table), columns=columns, ignore=ignore)
     preparation, rows = _prepared(selection, scale)
     sample = _sample(len(rows.X), max_rows, random_state)
@@ -98,9 +110,8 @@ def explore(
         model.fit(rows.X if sample is None else rows.X[sample])
     return Exploration(
         name=_name(table, source),
-        model=model,
+        model=TableModel(model, preparation),
         selection=selection,
-        preparation=preparation,
         rows=rows,
         sample=sample,
         given=data,
@@ -143,12 +154,11 @@ def _prepared(selection: Selection, scale: str) -> tuple[Preparation, PreparedTa
     table = selection.table
     named = selection.columns or ()
     preparation, rows = Preparation.learn(table, 1, columns=named, scale=scale, gaps=True)
-    there = ~np.isnan(rows.values).all(1)  # rows without any value can be put anywhere
-    if not there.all():
-        rows = replace(
-            rows, X=rows.X[there], values=rows.values[there], numbers=rows.numbers[there]
-        )
-    return preparation, rows
+    formats = {**preparation.formats, **selection.formats}
+    preparation = replace(preparation, formats=formats, infinite_as_missing=True)
+    # Rows without any value can be put anywhere.
+    there = np.asarray(~np.isnan(rows.values).all(1))
+    return preparation, rows if there.all() else rows.take(there)
 
 
 def _sample(n: int, most: int, seed: int) -> NDArray[np.intp] | None:

@@ -5,7 +5,6 @@ Shapes: n rows, k groups.
 
 from __future__ import annotations
 
-import copy
 import os
 import warnings
 from collections.abc import Iterator
@@ -27,7 +26,7 @@ from tensorae.data import (
     listed,
     write_table,
 )
-from tensorae.estimators.linear import LinearTAE
+from tensorae.estimators.table_model import TableModel
 from tensorae.explain import CrossTable, Description, Outliers, TrendReversals, html
 from tensorae.explain.clusters import describe_samples
 from tensorae.explain.samples import ClusteredSamples
@@ -52,7 +51,6 @@ Array = NDArray[Any]
 
 # What is added to the rows of the table.
 ADDED = ("cluster", "confidence", "outlier")
-SCALERS = {"standard": "StandardScaler", "max": "MaxAbsScaler"}
 SCALED = {
     "standard": "Columns differ in their units, so each was brought to mean 0 and variance 1.",
     "max": "Columns were divided by their largest absolute value.",
@@ -71,13 +69,11 @@ class Exploration:
     ----------
     name : str
         Of the table.
-    model : LinearTAE
-        With everything chosen. It takes rows on the scale of the fit; ``code`` shows it with its
-        scaler, and ``save`` keeps both.
+    model : TableModel
+        With everything chosen. It takes tables like this one as they are and answers in their
+        units; ``model.estimator`` is the LinearTAE, on the scale of the fit.
     selection : Selection
         Columns of the fit and those left out.
-    preparation : Preparation
-        Columns and scale.
     rows : PreparedTable
         Rows that have a value at least, in their units and on the scale of the fit.
     sample : ndarray of int or None
@@ -90,9 +86,8 @@ class Exploration:
     """
 
     name: str
-    model: LinearTAE
+    model: TableModel
     selection: Selection
-    preparation: Preparation
     rows: PreparedTable
     sample: NDArray[np.intp] | None
     given: Any
@@ -105,6 +100,11 @@ class Exploration:
     def n_clusters(self) -> int:
         """Number of groups."""
         return len(self.model.cluster_centers_)
+
+    @property
+    def preparation(self) -> Preparation:
+        """Columns and scale of the fit."""
+        return self.model.preparation
 
     @property
     def left_out(self) -> tuple[LeftOut, ...]:
@@ -135,7 +135,7 @@ class Exploration:
     def confidence(self) -> Array:
         """Probability of the group of each of the n rows; NaN where there is none."""
         with _quiet():
-            chances = np.asarray(self.model.predict_proba(self.rows.X))
+            chances = np.asarray(self.model.predict_proba(self.rows))
         return self.rows.filled(chances[np.arange(len(chances)), self._labels])
 
     @cached_property
@@ -154,7 +154,7 @@ class Exploration:
     def agreement(self) -> float | None:
         """Of halves of the rows on the groups, 1 at most; None for one group or few rows."""
         with _quiet():
-            return agreement_of_halves(self.model, self._sampled(self.rows.X), self.seed)
+            return agreement_of_halves(self.model.estimator, self._rows_of_fit.X, self.seed)
 
     @cached_property
     def trends(self) -> TrendReversals | None:
@@ -172,24 +172,24 @@ class Exploration:
         if self.sample is None:
             return np.asarray(self.model.labels_)
         with _quiet():
-            return np.asarray(self.model.predict(self.rows.X))
+            return np.asarray(self.model.predict(self.rows))
 
     @cached_property
     def _odd_rows(self) -> tuple[NDArray[np.bool_], Outliers]:
         values = self.rows.values
         with _quiet():
-            return odd_rows(self.samples, self._sampled(values), values, self.seed)
+            return odd_rows(self.samples, self._rows_of_fit.values, values, self.seed)
 
-    def _sampled(self, rows: Array) -> Array:
+    @cached_property
+    def _rows_of_fit(self) -> PreparedTable:
         """Those that the groups were found on."""
-        return rows if self.sample is None else rows[self.sample]
+        return self.rows if self.sample is None else self.rows.take(self.sample)
 
     @cached_property
     def samples(self) -> ClusteredSamples:
         """The rows of the fit as the model sees them."""
-        values = self._sampled(self.rows.values)
         with _quiet():
-            return ClusteredSamples.of(self.model, values, self.columns, self.preparation.scaling)
+            return ClusteredSamples.of(self.model, self._rows_of_fit)
 
     @cached_property
     def description(self) -> Description:
@@ -250,17 +250,7 @@ class Exploration:
     @property
     def code(self) -> str:
         """Python that does the same again, in the units of the table."""
-        sample = None if self.sample is None else (len(self.sample), self.seed)
-        k = repr(self.model.n_clusters)
-        return code_for(
-            self.source,
-            self.columns,
-            converted=self.selection.converted,
-            scaler=SCALERS.get(self.preparation.scaling.name, ""),
-            model=f"LinearTAE({k}, random_state={self.seed})",
-            sample=sample,
-            in_memory=self.rows.table.name.removeprefix("the "),
-        )
+        return code_for(self.source)
 
     @cached_property
     def summary(self) -> str:
@@ -345,13 +335,10 @@ class Exploration:
         )
         return write_report(
             self.model,
-            self._sampled(self.rows.values),
+            self._rows_of_fit,
             path,
             title=title or f"{self.name}: a first look",
             identifiers=self._identifiers(),
-            feature_names=self.columns,
-            scaler=self.preparation.scaling,
-            shape=self.preparation.shape,
             outliers=self.outliers if len(self.outliers) else None,
             story=story,
         )
@@ -378,12 +365,8 @@ class Exploration:
         -------
         Path
         """
-        target = Path(path)
-        model = copy.copy(self.model)
-        if self.columns is not None:  # the model itself was fitted on an array
-            model.feature_names_in_ = np.array(self.columns, dtype=object)
-        model.save(target, preprocessing=self.preparation.as_header())
-        return target
+        self.model.save(path)
+        return Path(path)
 
     def _repr_html_(self) -> str:
         sentences = [self.caution, *self.sentences] if self.caution else self.sentences

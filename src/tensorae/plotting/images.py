@@ -86,10 +86,10 @@ def plot_reconstructions(
     pictures = {"sample": samples.values[chosen]}
     if clean is not None:
         pictures = {"clean": _checked_clean(clean, samples.values.shape)[chosen], **pictures}
-    given = _picked(samples.given, chosen)
-    pictures["reconstruction"] = as_rows(model.reconstruct(given))
+    given, undo = _picked(samples.given, chosen), samples.scaling.undo
+    pictures["reconstruction"] = undo(as_rows(samples.model.reconstruct(given)))
     if denoise is not False:
-        pictures["de-noised"] = _denoised(model, given, denoise)
+        pictures["de-noised"] = undo(_denoised(samples.model, given, denoise))
     grid = grid_of(
         axes, len(pictures), len(chosen), (1.05 * len(chosen) + 1, 1.1 * len(pictures) + 0.4)
     )

@@ -174,9 +174,9 @@ def plot_costs(model: FittedModel, X: Any, *, ax: Axes | None = None) -> Axes:
     Axes
     """
     samples = ClusteredSamples.of(model, X)
-    costs = np.asarray(model.costs(samples.given), np.float64)
+    costs = np.asarray(samples.model.costs(samples.given), np.float64)
     name = "cost"
-    if has_own_spreads(model):
+    if has_own_spreads(samples.model):
         name, costs = "-2 log (weight x density), above the lowest", costs - costs.min()
     n, k = costs.shape
     order = np.lexsort((costs.min(1), samples.labels))[evenly_spaced(n, MOST_ROWS)]

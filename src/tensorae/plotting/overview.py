@@ -11,6 +11,7 @@ from tensorae.explain.samples import (
     ClusteredSamples,
     FittedModel,
     check_fitted,
+    estimator_of,
     has_components,
     has_own_spreads,
     latent_dim,
@@ -105,7 +106,7 @@ def plot_overview(
         "How the fit went": lambda part: plot_history(model, ax=part),
         "Sizes": lambda part: plot_sizes(model, ax=part),
     }
-    titles = _titles(model, samples, images=images)
+    titles = _titles(estimator_of(model), samples, images=images)
     rows, columns = (1, len(titles)) if len(titles) < 4 else (2, 2)
     with styled() as plt:
         if figure is None:
@@ -115,7 +116,7 @@ def plot_overview(
         for part, title in zip(parts, titles, strict=True):
             part.suptitle(title, fontsize="large", fontweight="bold", x=0.02, ha="left")
             panels[title](part)
-        figure.suptitle(_heading(model))
+        figure.suptitle(_heading(estimator_of(model)))
     drawn: Figure = figure
     return drawn
 

@@ -58,6 +58,8 @@ def new_header(
 ) -> dict[str, Any]:
     """Describe a fitted model in what JSON knows; ``details`` are fitted and no numbers."""
     names = getattr(model, "feature_names_in_", None)
+    if names is None and preprocessing is not None and "tables" in preprocessing:
+        names = preprocessing["columns"]  # of a TableModel
     header = {
         "class": type(model).__name__,
         "parameters": dict(parameters),

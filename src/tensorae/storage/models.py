@@ -20,6 +20,7 @@ import torch
 import tensorae
 from tensorae._fields import MisfitError
 from tensorae._torch import own_settings
+from tensorae.data.preparation import Preparation
 from tensorae.exceptions import InvalidInputError, InvalidParameterError, ModelFileError
 from tensorae.storage.container import (
     Container,
@@ -33,7 +34,7 @@ from tensorae.storage.header import check_header, new_header, read_parameters, s
 from tensorae.storage.networks import restored_module
 
 if TYPE_CHECKING:
-    from tensorae import TAE, LinearTAE, OutlierTAE
+    from tensorae import TAE, LinearTAE, OutlierTAE, TableModel
 
 __all__ = ["FORMAT_VERSION", "StoredModel", "load", "read_header", "register", "save"]
 
@@ -71,7 +72,7 @@ def register(cls: C) -> C:
 
 @own_settings()
 def save(
-    model: StoredModel,
+    model: Any,
     path: str | os.PathLike[str],
     *,
     preprocessing: Mapping[str, Any] | None = None,
@@ -80,11 +81,14 @@ def save(
 
     Parameters
     ----------
-    model : LinearTAE, TAE or OutlierTAE
+    model : LinearTAE, TAE, OutlierTAE or TableModel
+        A TableModel has its own preprocessing.
     path : path-like
     preprocessing : dict, optional
         What was done to the data before the fit; ``read_header`` gives it back.
     """
+    if hasattr(model, "preparation"):
+        model, preprocessing = model.estimator, model.preparation.as_header()
     if type(model) not in CLASSES.values():
         raise InvalidParameterError(
             f"a file holds a LinearTAE, a TAE or an OutlierTAE, got {type(model).__name__}, "
@@ -106,10 +110,13 @@ def save(
 @own_settings()
 def load(
     path: str | os.PathLike[str], architecture: Any = None, device: Any = None
-) -> LinearTAE | TAE | OutlierTAE:
+) -> LinearTAE | TAE | OutlierTAE | TableModel:
     """Read a model that was written by ``save``; it predicts the same, bit for bit.
 
-    A file holds numbers and text, never code, so that a file from a stranger is safe to open.
+    A file that knows how to prepare tables, such as one of ``tensorae explore`` or ``tensorae
+    fit``, gives a :class:`tensorae.TableModel`, which takes tables as they are; any other gives
+    the estimator. A file holds numbers and text, never code, so that a file from a stranger is
+    safe to open.
 
     Parameters
     ----------
@@ -123,7 +130,7 @@ def load(
 
     Returns
     -------
-    LinearTAE, TAE or OutlierTAE
+    LinearTAE, TAE, OutlierTAE or TableModel
         Fitted. ``random_state`` is None if it was a generator, and ``callbacks`` is None.
 
     Raises
@@ -150,12 +157,15 @@ def load(
     """
     content = read_container(path, KIND)
     try:
-        model: LinearTAE | TAE | OutlierTAE = _restored(
-            path, content, architecture=architecture, device=device
-        )
+        model: Any = _restored(path, content, architecture=architecture, device=device)
     except MisfitError as error:
         raise KIND.damaged(path, str(error)) from None
-    return model
+    if Preparation.is_in(content.header):
+        preparation = Preparation.of_header(content.header, os.fspath(path))
+        vars(model).pop("feature_names_in_", None)  # it was fitted to prepared arrays
+        model = _registered("TableModel")(model, preparation)
+    found: LinearTAE | TAE | OutlierTAE | TableModel = model
+    return found
 
 
 def read_header(path: str | os.PathLike[str]) -> dict[str, Any]:
