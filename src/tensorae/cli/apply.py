@@ -129,8 +129,9 @@ def report(
     check_writable(output)
     inputs, messages = options.read(), options.messages
     rows = inputs.rows
-    clusters = 0 if inputs.is_detector else len(inputs.model.cluster_centers_)
-    what = "outliers" if inputs.is_detector else f"{clusters} clusters"
+    what = "outliers"
+    if not inputs.is_detector:
+        what = f"{len(inputs.model.cluster_centers_)} clusters"
     with messages.progress("writing"), messages.warnings_as_notes():
         page = inputs.model.report(
             rows,
