@@ -2,7 +2,7 @@
 
 Default type and device, gradients, autocast and the random generator belong to the whole process
 or to the calling thread. Here they play no part and are not changed: what differs from a fresh
-torch is put right for this thread alone, for the time of a block.
+torch is put right for this thread alone, for the time of a block. So is the number of threads.
 """
 
 from __future__ import annotations
@@ -19,7 +19,9 @@ from torch import Tensor
 from torch.overrides import TorchFunctionMode
 from torch.utils._python_dispatch import TorchDispatchMode
 
-__all__ = ["Chance", "own_settings", "same_threads"]
+from tensorae._threads import one_thread
+
+__all__ = ["Chance", "own_settings"]
 
 # Functions that make numbers of the default type, and those that do so where Python's come in.
 OF_DEFAULT_TYPE = {
@@ -33,8 +35,12 @@ BORROWED = threading.Lock()
 
 @contextmanager
 def own_settings() -> Iterator[None]:
-    """Compute as in a fresh torch: single precision by default, on the CPU, gradients allowed."""
+    """Compute as in a fresh torch: single precision by default, on the CPU, gradients allowed.
+
+    With one thread, until a ``several_threads`` inside.
+    """
     with ExitStack() as stack:
+        stack.enter_context(one_thread())
         stack.enter_context(torch.inference_mode(mode=False))
         stack.enter_context(torch.enable_grad())
         for kind in ("cpu", "cuda"):
@@ -45,19 +51,6 @@ def own_settings() -> Iterator[None]:
         if torch.get_default_dtype() != torch.float32:
             stack.enter_context(_SinglePrecision())
         yield
-
-
-@contextmanager
-def same_threads() -> Iterator[None]:
-    """Leave torch with the number of threads that it has, whatever another library sets.
-
-    Libraries that share OpenMP with torch set it for both.
-    """
-    threads = torch.get_num_threads()
-    try:
-        yield
-    finally:
-        torch.set_num_threads(threads)
 
 
 class _SinglePrecision(TorchFunctionMode):

@@ -2,6 +2,7 @@
 
 import threading
 
+import joblib
 import numpy as np
 import pytest
 import torch
@@ -58,13 +59,16 @@ def test_a_source_that_changes_its_length_is_refused(data, n, found):
 
 
 @pytest.mark.parametrize(("prefetch", "left"), [(2, 2), (0, 3)])
-def test_one_thread_is_left_to_a_reader_and_no_other_thread_is_told(data, prefetch, left):
+def test_one_thread_is_left_to_a_reader_and_no_other_thread_is_told(
+    data, prefetch, left, monkeypatch
+):
+    monkeypatch.setattr(joblib, "cpu_count", lambda: 8)
     before = torch.get_num_threads()
     torch.set_num_threads(3)
     elsewhere = []
     other = threading.Thread(target=lambda: elsewhere.append(torch.get_num_threads()))
     try:
-        with streamed(data, prefetch=prefetch).reading():
+        with streamed(data, prefetch=prefetch).parallel(2**30):
             assert torch.get_num_threads() == left
             other.start()
             other.join()

@@ -9,6 +9,8 @@ from typing import TYPE_CHECKING, Any
 
 from torch import nn
 
+from tensorae._threads import callers_threads
+
 if TYPE_CHECKING:
     from tensorae.deep.loop import State
 
@@ -101,7 +103,8 @@ class Announcer:
         if self._verbose:
             self._show(epoch, sum(past.seconds for past in state.history))
         # Every callback hears of every epoch, whatever the others answer.
-        answers = [callback(epoch) for callback in self._callbacks]
+        with callers_threads():
+            answers = [callback(epoch) for callback in self._callbacks]
         return any(answer is True for answer in answers)
 
     def close(self) -> None:

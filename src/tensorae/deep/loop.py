@@ -378,7 +378,7 @@ def run(loop: DeepLoop, state: State, observe: Callable[[State], bool | None]) -
     while not loop.finished(state):
         training = state.phase in ("learn", "close")
         try:
-            with loop.data.rows.reading():  # observers are the user's, with all threads
+            with loop.data.rows.parallel(loop.options.work):
                 state = loop.step(state)
             if observe(state):
                 state = loop.stopped(state, "callback")

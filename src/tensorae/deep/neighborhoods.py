@@ -16,11 +16,12 @@ import torch
 from torch import Tensor
 
 from tensorae._optional import import_optional
-from tensorae._torch import Chance, same_threads
+from tensorae._threads import one_thread
+from tensorae._torch import Chance
 from tensorae.deep.directions import main_parts, nearest, of_even_strength
 from tensorae.exceptions import InvalidInputError
 
-__all__ = ["DIMENSIONS", "EXTRA", "NEIGHBORS", "Neighborhoods", "compared_points"]
+__all__ = ["DIMENSIONS", "EXTRA", "NEIGHBORS", "SEEN_ROWS", "Neighborhoods", "compared_points"]
 
 EXTRA = "manifold"
 # Rows with more features than the first number are reduced to so many main directions: distances
@@ -87,7 +88,8 @@ class Neighborhoods:
             random_state=int(rng.randint(2**31 - 1)),
             n_jobs=1,
         )
-        with warnings.catch_warnings(), same_threads():
+        # Libraries that share OpenMP with torch set the number of threads for both.
+        with warnings.catch_warnings(), one_thread():
             warnings.simplefilter("ignore")  # about what it cannot do with given neighbours
             placed = reducer.fit_transform(seen.cpu().float().numpy())
         places = torch.as_tensor(placed, dtype=points.dtype, device=points.device)

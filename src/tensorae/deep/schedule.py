@@ -49,6 +49,8 @@ FALLING_SHARE = 0.5
 # Between two refreshes of the assignments: steps of each network, and epochs, at least.
 REFRESH_STEPS = 10
 REFRESH_EPOCHS = 5
+# Products of a network for each number of X and each cluster, at least.
+WORK = 16
 # Passes over streamed rows, where the caller does not say.
 STREAMED_EPOCHS = 4
 
@@ -74,6 +76,11 @@ class TrainingOptions:
     # Whether the start may be curved: networks of narrow rows then follow curves, with less noise.
     curved: bool = False
     sharing: str = "none"  # or "layers": parts that all autoencoders have in common
+
+    @property
+    def work(self) -> int:
+        """Products for each number of X, about."""
+        return WORK * self.n_clusters
 
 
 @dataclass(frozen=True)

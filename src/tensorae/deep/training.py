@@ -100,10 +100,11 @@ def train(
     """
     seed = int(rng.randint(2**31 - 1))
     generator = torch.Generator(rows.device).manual_seed(seed)
-    with rows.reading():
+    with rows.parallel(options.work):
         rows = rows.collected(_sample_rows(rows.d))
         few = _sample(rows, rng) if rows.streamed else rows
-    data, origin, known = _training_data(few, options, rng, generator, target, known_labels)
+    with few.parallel(options.work):
+        data, origin, known = _training_data(few, options, rng, generator, target, known_labels)
     module = _new_module(options, shape, data, Chance(seed))
     epochs = None if rows.streamed else options.max_epochs
     first = loop = _loop_in_memory(module, data, options, epochs, generator)
@@ -254,7 +255,7 @@ def _start(
     assert data.weights is not None
     if not isinstance(options.init, str) and options.init.ndim > 1:
         options = replace(options, init=_in_units(options.init, origin, data.unit))
-    with torch.no_grad():
+    with torch.no_grad(), data.rows.parallel(options.work):
         return first_labels(data.rows.data, data.weights, options, rng, known, chance)
 
 

@@ -82,6 +82,9 @@ class BaseTAE(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMixin, S
     n_features_in_: int
     cluster_centers_: np.ndarray
 
+    # Products for each number of X and each cluster, about.
+    _work = 1
+
     @abstractmethod
     def _predictor(self, rows: Rows) -> Predictor:
         """Set up the fitted model for rows like these, on their device."""
@@ -180,7 +183,7 @@ class BaseTAE(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMixin, S
         check_fitted(self)
         codes = check_codes(Z, self._n_features_out, device=self.device)
         names = check_labels_of(codes, labels, len(self.cluster_centers_))
-        with torch.no_grad():
+        with torch.no_grad(), codes.parallel(self._work * self.n_features_in_):
             points = self._predictor(codes).decode(codes.data, names)
         return self._as_samples(codes.as_given(points))
 
@@ -390,7 +393,7 @@ class BaseTAE(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMixin, S
         check_fitted(self)
         rows = self._check_rows(X, reset=False)
         predictor = self._predictor(rows)
-        with torch.no_grad(), rows.reading():
+        with torch.no_grad(), rows.parallel(self._work * len(self.cluster_centers_)):
             chunks = rows.in_chunks(predictor.chunk_rows)
             return chunks.results(lambda x: step(predictor, x))
 
@@ -435,7 +438,7 @@ class BaseTAE(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMixin, S
         counts = torch.zeros(k, dtype=torch.float64, device=rows.device)
         sizes = torch.zeros(k, dtype=torch.int64, device=rows.device)
         loss = torch.zeros((), dtype=torch.float64, device=rows.device)
-        with torch.no_grad(), rows.reading():
+        with torch.no_grad(), rows.parallel(self._work * k):
             for place, x in rows.observed_chunks():
                 best, costs = cheapest(place, x)
                 lowest = costs.double()

@@ -17,6 +17,7 @@ from sklearn.base import BaseEstimator
 from sklearn.utils.validation import _check_n_features, check_array, check_is_fitted, validate_data
 from torch import Tensor
 
+from tensorae._threads import callers_threads
 from tensorae.data import Batches
 from tensorae.estimators.check_values import has_gaps
 from tensorae.exceptions import InvalidInputError, InvalidParameterError, NotFittedError
@@ -233,17 +234,19 @@ def _check_batches(
     """Check batches, of which each process takes its share in a fit."""
     if gaps:
         X = X.with_gaps()
-    if reset:
-        X.check()
-        estimator.n_features_in_ = X.n_features
-        _learn_names(estimator, X.feature_names)
-    else:
-        _check_features(estimator, X)
-    group = processes() if reset else Processes()
-    share = X if group.alone else X.shard(group.rank, group.size)
-    rows = StreamedRows(share, group, check_device(device, CPU))
+    with callers_threads():  # rows may have to be counted, by the user's own code
+        if reset:
+            X.check()
+            estimator.n_features_in_ = X.n_features
+            _learn_names(estimator, X.feature_names)
+        else:
+            _check_features(estimator, X)
+        group = processes() if reset else Processes()
+        share = X if group.alone else X.shard(group.rank, group.size)
+        rows = StreamedRows(share, group, check_device(device, CPU))
     if gaps and reset:
-        rows.find_gaps()
+        with rows.parallel(1):
+            rows.find_gaps()
     return rows
 
 

@@ -21,7 +21,7 @@ from tensorae.deep.blending import Blend
 from tensorae.deep.cross_fit import chunk_rows, scored_rows
 from tensorae.deep.history import Announcer, all_of, as_columns
 from tensorae.deep.predictor import DeepPredictor
-from tensorae.deep.schedule import TrainingOptions
+from tensorae.deep.schedule import WORK, TrainingOptions
 from tensorae.deep.training import Trained, train
 from tensorae.estimators.base import Predictor
 from tensorae.estimators.check_data import (
@@ -180,6 +180,8 @@ class TAE(GenerativeTAE):
     >>> bool((model.predict(X) == model.labels_).all())
     True
     """
+
+    _work = WORK
 
     def __init__(
         self,

@@ -12,7 +12,13 @@ import torch
 from sklearn.base import BaseEstimator
 
 from tensorae._torch import own_settings
-from tensorae.deep.neighborhoods import DIMENSIONS, NEIGHBORS, Neighborhoods, compared_points
+from tensorae.deep.neighborhoods import (
+    DIMENSIONS,
+    NEIGHBORS,
+    SEEN_ROWS,
+    Neighborhoods,
+    compared_points,
+)
 from tensorae.estimators.check_data import check_rows
 from tensorae.estimators.check_parameters import check_integer, check_seed
 from tensorae.exceptions import InvalidInputError
@@ -79,5 +85,6 @@ def embed(
     x = rows.data
     weights = torch.ones(len(x), dtype=x.dtype, device=x.device)
     rng = check_seed(random_state)
-    near = Neighborhoods.of(compared_points(x, weights, None), rng, n_neighbors=m)
-    return near.embedding(rng, n_components=q).cpu().double().numpy()
+    with rows.parallel(min(rows.n, SEEN_ROWS)):  # everybody is compared with these
+        near = Neighborhoods.of(compared_points(x, weights, None), rng, n_neighbors=m)
+        return near.embedding(rng, n_components=q).cpu().double().numpy()

@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 import torch
 
+from tensorae._threads import several_threads
 from tensorae._torch import own_settings
 from tensorae.deep.module import TensorizedAutoencoder
 from tensorae.estimators.base import BaseTAE
@@ -127,7 +128,8 @@ class GenerativeTAE(BaseTAE):
         rng = check_seed(self.random_state if random_state is None else random_state)
         chosen = self._labels_to_draw(n, labels, rng)
         predictor: Any = self._predictor(_no_rows(self.n_features_in_, self._checked_device()))
-        points = predictor.draw(chosen, self._n_features_out, rng, noise=bool(noise))
+        with several_threads(n * self.n_features_in_ * self._work):
+            points = predictor.draw(chosen, self._n_features_out, rng, noise=bool(noise))
         kind = self.cluster_centers_.dtype
         samples = points.cpu().numpy().astype(kind, copy=False)
         return self._as_samples(samples), chosen.cpu().numpy().astype(np.int32)

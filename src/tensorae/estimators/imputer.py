@@ -26,6 +26,7 @@ from tensorae.estimators.check_parameters import (
     check_seed,
 )
 from tensorae.estimators.check_values import column_label
+from tensorae.estimators.linear import PASSES
 from tensorae.estimators.notebook import ShownAsCard
 from tensorae.exceptions import InvalidInputError, InvalidParameterError
 from tensorae.explain.model_cards import imputer_card
@@ -177,7 +178,8 @@ class ImputerTAE(TransformerMixin, ShownAsCard):
         self._mean = self._scale = data.new_zeros(kept.d, dtype=ACCURATE)
         if kept.d:
             candidates = self._candidates(kept.n, kept.d)
-            with torch.inference_mode():
+            clusters = sum(candidate.n_clusters for candidate in candidates)
+            with torch.inference_mode(), kept.parallel(PASSES * clusters):
                 ready = self._scaled(kept)
                 self._members = fit_members(
                     ready, candidates, rng, hidden_share=share, limits=limits
@@ -241,7 +243,7 @@ class ImputerTAE(TransformerMixin, ShownAsCard):
         """
         check_fitted(self)
         rows = self._check_rows(X, reset=False)
-        with torch.inference_mode():
+        with torch.inference_mode(), rows.parallel(self._work):
             kept = self._kept(rows.data)
             deviations = rows.data.new_zeros(rows.data.shape, dtype=ACCURATE)
             if self._members:
@@ -361,6 +363,11 @@ class ImputerTAE(TransformerMixin, ShownAsCard):
     def _standardised(self, x: Tensor) -> Tensor:
         return (x.to(ACCURATE) - self._mean.to(x.device)) / self._scale.to(x.device)
 
+    @property
+    def _work(self) -> int:
+        """Products for each number of X, about."""
+        return int(self.n_clusters_.sum())
+
     def _predictors(self, device: torch.device) -> list[tuple[float, GapPredictor]]:
         return [
             (member.weight, GapPredictor.of_model(member.model.on(device)))
@@ -398,7 +405,7 @@ class ImputerTAE(TransformerMixin, ShownAsCard):
         check_fitted(self)
         rows = self._check_rows(X, reset=False)
         data, kept = rows.data, self._kept(rows.data)
-        with torch.inference_mode():
+        with torch.inference_mode(), rows.parallel(self._work):
             points = torch.zeros_like(data, dtype=ACCURATE)
             if self._members and bool(data[:, kept].isnan().any()):
                 found = fill(self._standardised(data[:, kept]))

@@ -46,6 +46,8 @@ from tensorae.storage import register
 __all__ = ["LinearTAE"]
 
 AS_GIVEN = "All settings were given."
+# Passes of a fit, at least.
+PASSES = 16
 
 logger = logging.getLogger(__name__)
 
@@ -288,19 +290,21 @@ class LinearTAE(KeepsSums):
         if checkpoint is not None:
             self._warn_of_starts(known, options)
             kept, rng = self._checkpoint(rows, checkpoint, checkpoint_every, rng, known)
-        if rows.gapped:
-            rows = fill_gaps(self, rows, options.n_clusters)
-        # A third faster than no_grad where data is small and most of the time goes into calls.
-        with torch.inference_mode(), rows.reading():
-            resume = None if kept is None else kept.resume
-            solution, comparison = solve_by_evidence(
-                rows, wishes, rng, known_labels=known, observe=kept, resume=resume
-            )
-        self._publish(solution, rows)
+        with rows.parallel(PASSES * sum(wishes.n_clusters)):
+            if rows.gapped:
+                rows = fill_gaps(self, rows, options.n_clusters)
+            # A third faster than no_grad where data is small and most of the time goes into calls.
+            with torch.inference_mode():
+                resume = None if kept is None else kept.resume
+                solution, comparison = solve_by_evidence(
+                    rows, wishes, rng, known_labels=known, observe=kept, resume=resume
+                )
+            self._publish(solution, rows)
+            doubts = [] if comparison is None else comparison.doubts()
         self.pooled_ = comparison is not None and comparison.chosen.options.common
         self.comparison_ = {} if comparison is None else comparison.table()
         self.reason_ = AS_GIVEN if comparison is None else comparison.reason()
-        self._warn_of_doubts([] if comparison is None else comparison.doubts())
+        self._warn_of_doubts(doubts)
         if kept is not None:
             kept.remove()
         self._warn_if_needed()
@@ -371,17 +375,18 @@ class LinearTAE(KeepsSums):
             )
         if sample_weight is not None:
             rows = rows.weighted(check_sample_weight(sample_weight, rows, 1))
-        moments, parameters = absorb(
-            self._kept_sums(rows.device),
-            rows,
-            self._predictor(rows).unshifted(),
-            decay=share,
-            estimated_penalty=check_penalty(self.latent_penalty) is None,
-            tied=torch.as_tensor(self.tied_variance_, dtype=ACCURATE, device=rows.device),
-            pooled=self.pooled_,
-        )
-        self._publish_parameters(parameters[0], parameters.model[0], rows)
-        self._assign_once_more(rows)
+        with rows.parallel(len(self.cluster_centers_)):
+            moments, parameters = absorb(
+                self._kept_sums(rows.device),
+                rows,
+                self._predictor(rows).unshifted(),
+                decay=share,
+                estimated_penalty=check_penalty(self.latent_penalty) is None,
+                tied=torch.as_tensor(self.tied_variance_, dtype=ACCURATE, device=rows.device),
+                pooled=self.pooled_,
+            )
+            self._publish_parameters(parameters[0], parameters.model[0], rows)
+            self._assign_once_more(rows)
         self._moments, self._denoiser = moments.arrays(self.components_.dtype), None
         self.n_iter_, self.converged_ = self.n_iter_ + 1, True
         self.loss_path_ = self.objective_path_ = np.array([self.loss_])

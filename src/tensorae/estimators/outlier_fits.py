@@ -22,7 +22,7 @@ from tensorae.outliers.local import LocalModel, misfit
 from tensorae.rows import Rows
 from tensorae.rows.rows import ACCURATE
 
-__all__ = ["POOL_ROWS", "Judges", "Plan", "Pool", "fit_judges", "new_reference"]
+__all__ = ["CLUSTERS", "POOL_ROWS", "Judges", "Plan", "Pool", "fit_judges", "new_reference"]
 
 Array = NDArray[Any]
 

@@ -27,7 +27,7 @@ from tensorae.estimators.check_parameters import check_auto, check_integer, chec
 from tensorae.estimators.check_values import column_label, nothing_observed
 from tensorae.estimators.linear import LinearTAE
 from tensorae.estimators.notebook import ShownAsCard
-from tensorae.estimators.outlier_fits import Plan, Pool, fit_judges, new_reference
+from tensorae.estimators.outlier_fits import CLUSTERS, Plan, Pool, fit_judges, new_reference
 from tensorae.exceptions import InvalidInputError
 from tensorae.explain.model_cards import outlier_card
 from tensorae.explain.odd_rows import outliers
@@ -148,7 +148,7 @@ class OutlierTAE(OutlierMixin, ShownAsCard):
         rng = check_seed(self.random_state, rows.processes)
         if sample_weight is not None:
             rows = rows.weighted(check_sample_weight(sample_weight, rows, 1))
-        with torch.no_grad(), rows.reading():
+        with torch.no_grad(), rows.parallel(plan.n_estimators):
             pool = Pool.of(rows, rng)
             self._check_pool(pool)
             judges = fit_judges(pool, plan)
@@ -359,7 +359,7 @@ class OutlierTAE(OutlierMixin, ShownAsCard):
         """Apply ``step`` to the oddness of checked rows, and give back the kind that came in."""
         check_fitted(self)
         rows = self._check_rows(X, reset=False)
-        with torch.no_grad(), rows.reading():
+        with torch.no_grad(), rows.parallel(CLUSTERS * len(self._ensemble.members)):
             chunks = rows.in_chunks(self._ensemble.chunk_rows)
             found = chunks.results(lambda x: step(self._ensemble.oddness(x)))
         return found.astype(np.int64) if whole and isinstance(found, np.ndarray) else found

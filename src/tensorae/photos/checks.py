@@ -5,16 +5,17 @@ Shapes: c planes, H high, W wide.
 
 from __future__ import annotations
 
-import os
 import warnings
 from collections.abc import Callable
 from typing import Any
 
+import joblib
 import numpy as np
 import torch
 from torch import Tensor
 
 from tensorae._numbers import check_integer, check_number
+from tensorae._threads import callers_threads
 from tensorae.exceptions import InvalidInputError, InvalidParameterError, unknown_choice
 from tensorae.photos.images import Picture, refuse_not_finite
 
@@ -114,7 +115,7 @@ def check_passes(passes: Any) -> int:
 def check_jobs(n_jobs: Any) -> int:
     """Return how many tiles to work on side by side; None and -1 mean one for each core."""
     if n_jobs is None or (isinstance(n_jobs, int | np.integer) and n_jobs == -1):
-        return _cores()
+        return int(joblib.cpu_count())
     if isinstance(n_jobs, int | np.integer) and not isinstance(n_jobs, bool) and n_jobs > 0:
         return int(n_jobs)
     raise InvalidParameterError(
@@ -132,19 +133,12 @@ def check_progress(progress: Any) -> Progress:
             f"progress must be a function of two numbers, done and total, or None, got "
             f"{progress!r}; give a function."
         )
-    called: Progress = progress
+    called: Progress = callers_threads()(progress)
     return called
 
 
 def _say_nothing(done: int, total: int) -> None:
     """Take what is said about progress, and say nothing."""
-
-
-def _cores() -> int:
-    """Cores that this process may use."""
-    if hasattr(os, "sched_getaffinity"):
-        return len(os.sched_getaffinity(0))
-    return os.cpu_count() or 1
 
 
 def _warn_of_units(sigma: float, picture: Picture) -> None:

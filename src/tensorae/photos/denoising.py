@@ -137,7 +137,7 @@ def denoise(
     sigma = check_noise(noise, picture)
     passes, quality = check_passes(passes), check_quality(quality)
     jobs, said = check_jobs(n_jobs), check_progress(progress)
-    with own_settings(), torch.inference_mode():
+    with own_settings(), picture.parallel(), torch.inference_mode():
         if sigma is None:
             sigma = estimated_noise(picture.planes)
             if sigma <= picture.rounding:

@@ -93,7 +93,7 @@ def enlarge(
     picture = Picture.of(image)
     times, deviation = check_factor(factor), check_blur(blur) or 0.0
     jobs, said = check_jobs(n_jobs), check_progress(progress)
-    with own_settings(), torch.no_grad():
+    with own_settings(), picture.parallel(), torch.no_grad():
         planes = enlarge_planes(picture.planes, times, deviation, jobs, said)
     larger = picture.restored(planes)
     if deviation == 0:

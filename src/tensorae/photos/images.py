@@ -5,6 +5,7 @@ Shapes: c planes (1 grey, 3 colours), H high, W wide.
 
 from __future__ import annotations
 
+from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from typing import Any, TypeAlias
 
@@ -13,6 +14,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
+from tensorae._threads import several_threads
 from tensorae.exceptions import InvalidInputError
 
 __all__ = ["ROUNDING", "SMALLEST", "Image", "Picture", "refuse_not_finite"]
@@ -97,6 +99,10 @@ class Picture:
         if finite:
             refuse_not_finite(picture)
         return picture
+
+    def parallel(self) -> AbstractContextManager[object]:
+        """Context of work on all patches of the picture at once."""
+        return several_threads(self.planes.numel() * SMALLEST**2)
 
     @property
     def brightest(self) -> int | None:

@@ -88,7 +88,7 @@ def inpaint(
     missing = check_mask(mask, picture)
     sigma, said = check_noise(noise, picture), check_progress(progress)
     jobs = check_jobs(n_jobs)
-    with own_settings(), torch.no_grad():
+    with own_settings(), picture.parallel(), torch.no_grad():
         planes = fill_planes(picture.planes, missing, sigma, jobs, said)
     if sigma is None:
         return picture.completed(image, planes, missing)

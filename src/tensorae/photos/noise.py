@@ -59,7 +59,7 @@ def estimate_noise(image: Image) -> float:
     True
     """
     picture = Picture.of(image)
-    with own_settings(), torch.inference_mode():
+    with own_settings(), picture.parallel(), torch.inference_mode():
         return estimated_noise(picture.planes)
 
 

@@ -11,9 +11,9 @@ from dataclasses import dataclass
 from itertools import pairwise
 
 import torch
-from threadpoolctl import ThreadpoolController
 from torch import Tensor
 
+from tensorae._threads import one_thread
 from tensorae.photos.checks import Progress
 
 __all__ = ["Window", "over_tiles", "windows"]
@@ -77,10 +77,12 @@ def over_tiles(
     device = tiles[0].weights.device
     planes, total = torch.zeros(size, device=device), torch.zeros(size[1:], device=device)
     progress(0, len(tiles))
-    for number, (tile, part) in enumerate(_worked_on(tiles, work, n_jobs), 1):
-        tile.of(planes).add_(part * tile.weights)
-        tile.of(total).add_(tile.weights)
-        progress(number, len(tiles))
+    with one_thread():  # here and for each tile, which has a core to itself
+        alone = one_thread()(work)
+        for number, (tile, part) in enumerate(_worked_on(tiles, alone, n_jobs), 1):
+            tile.of(planes).add_(part * tile.weights)
+            tile.of(total).add_(tile.weights)
+            progress(number, len(tiles))
     return planes.div_(total)
 
 
@@ -89,7 +91,7 @@ def _worked_on(
 ) -> Iterator[tuple[Window, Tensor]]:
     """Tiles with what becomes of them, in their order."""
     workers = min(n_jobs, len(tiles))
-    pool = ThreadPoolExecutor(workers, initializer=_one_thread)
+    pool = ThreadPoolExecutor(workers)
     try:
         # Only a few ahead of their turn, so that results do not pile up.
         waiting = [pool.submit(work, tile) for tile in tiles[: 2 * workers]]
@@ -101,8 +103,3 @@ def _worked_on(
     finally:
         # After Ctrl-C nobody waits for tiles that have not begun.
         pool.shutdown(cancel_futures=True)
-
-
-def _one_thread() -> None:
-    """Keep the libraries of this thread from starting others: tiles have a core each."""
-    ThreadpoolController().limit(limits=1, user_api="openmp")

@@ -9,7 +9,7 @@ import copy
 import hashlib
 import warnings
 from collections.abc import Callable, Iterator
-from contextlib import AbstractContextManager, nullcontext
+from contextlib import AbstractContextManager
 from functools import cached_property
 from typing import Any, Self
 
@@ -18,6 +18,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
+from tensorae._threads import several_threads
 from tensorae.rows.processes import Processes
 
 __all__ = ["ACCURATE", "LARGE_WIDTH", "Rows", "cached_rows", "shared_tensor"]
@@ -307,9 +308,9 @@ class Rows:
         ]
         return torch.cat(parts).squeeze(1)
 
-    def reading(self) -> AbstractContextManager[object]:
-        """Context of passes over these rows; those in memory need nothing."""
-        return nullcontext()
+    def parallel(self, work: float) -> AbstractContextManager[object]:
+        """Context of a computation with ``work`` products for each number of this process."""
+        return several_threads(self.n * self.d * work)
 
     # Weights, processes, results ------------------------------------------------------------------
 

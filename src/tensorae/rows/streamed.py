@@ -9,14 +9,14 @@ from __future__ import annotations
 
 import copy
 from collections.abc import Iterator
-from contextlib import AbstractContextManager, nullcontext
+from contextlib import AbstractContextManager
 from typing import Any, Protocol, Self
 
 import numpy as np
 import torch
-from threadpoolctl import ThreadpoolController
 from torch import Tensor
 
+from tensorae._threads import made_by_caller, several_threads
 from tensorae.exceptions import InvalidInputError
 from tensorae.rows.processes import Processes
 from tensorae.rows.rows import ACCURATE, Rows, cached_rows, shared_tensor
@@ -109,7 +109,7 @@ class StreamedRows(Rows):
         """Yield ``(slice, x (m, d))`` with NaN where a value is missing."""
         stop = 0
         unmoved = self._unmoved()
-        for batch in self.source:
+        for batch in made_by_caller(self.source):
             for part in shared_tensor(batch).split(self.chunk_rows):
                 start, stop = stop, stop + part.shape[0]
                 if stop > self.n:
@@ -191,20 +191,14 @@ class StreamedRows(Rows):
         """Tell these rows from all others."""
         return f"{(self.count, self.d)} {self.source.fingerprint()}"
 
-    def reading(self) -> AbstractContextManager[object]:
-        """Leave one thread to a source that reads ahead, while in this context.
+    def parallel(self, work: float) -> AbstractContextManager[object]:
+        """Context of a computation, which leaves one thread to a source that reads ahead.
 
         The threads of a product wait for each other: one that has to share its core with the
         reader holds up all of them (a pass over Parquet files on two cores takes half as long
-        again). OpenMP keeps this number by thread, so that no other thread's is changed.
+        again).
         """
-        threads = torch.get_num_threads()
-        if self.source.prefetch == 0 or threads == 1:
-            return nullcontext()
-        limited: AbstractContextManager[object] = ThreadpoolController().limit(
-            limits=threads - 1, user_api="openmp"
-        )
-        return limited
+        return several_threads(self.n * self.d * work, others=min(self.source.prefetch, 1))
 
     def _moved_at_once(self) -> None:
         return None
