@@ -138,7 +138,7 @@ def explore(
     reading: ReadingOptions,
     messages: Messages,
 ) -> None:
-    """Take a first look at a table: what groups, why, what is odd, what is missing.
+    """Take a first look at a table: what groups, why, what is unusual, what is missing.
 
     Nothing needs to be decided. Writes a page to open in a browser (data.html), the rows with
     their groups (data.clusters.csv) and the model (data.tae).
@@ -151,7 +151,7 @@ def explore(
         with messages.progress("looking for groups"):
             found = look_at(data, options=reading.as_read_options(), **look.as_arguments())
         keep(found.save, files.model)
-        with messages.progress("looking for odd rows"):
+        with messages.progress("looking for unusual rows"):
             keep(found.write_table, files.table)
         with messages.progress("writing the page"):
             keep(found.report, files.page)
@@ -206,7 +206,9 @@ def _facts(found: Exploration, files: Files) -> dict[str, Any]:
         "n_clusters": found.n_clusters,
         "sizes": found.sizes,
         "agreement": found.agreement,
+        "grade": found.grade,
         "caution": found.caution,
+        "warnings": found.warnings,
         "sentences": found.sentences,
         "n_outliers": int(found.odd.sum()),
         "n_reversals": None if found.trends is None else found.trends.n_reversals,

@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 from tensorae.data.scaling import Scaling
 from tensorae.exceptions import InvalidInputError
-from tensorae.explain.results import ClusterSummary, Component, Description, Loading
+from tensorae.explain.results import ClusterSummary, Component, Description, Loading, Missing
 from tensorae.explain.samples import (
     ClusteredSamples,
     FittedModel,
@@ -26,9 +26,19 @@ from tensorae.explain.samples import (
     unwrapped,
 )
 
-__all__ = ["describe", "describe_samples", "means_of_others", "principal_directions"]
+__all__ = [
+    "WORTH_A_WORD",
+    "Observed",
+    "describe",
+    "describe_samples",
+    "means_of_others",
+    "principal_directions",
+]
 
 Array = NDArray[Any]
+
+# From here on a difference is worth a word: a medium effect, by Cohen's d (means) and h (shares).
+WORTH_A_WORD = 0.5
 
 
 def describe(
@@ -134,10 +144,13 @@ class _Facts:
     sizes: Array  # (k,)
     shares: Array  # (k,)
     centers: Array  # (k, d)
+    means: Array  # (k, d): of the members; the centres, where there are no samples
     others: Array  # (k, d): mean of the samples of all other clusters
     spread: Array  # (d,): standard deviation over all samples
+    missing: Array | None  # (2, k, d): share that is missing of the members, and of all others
     directions: list[_Directions]
     members: list[Array]  # rows of each cluster, lowest cost first
+    seen: bool  # whether all this is of samples, not of the model alone
 
 
 def _description(
@@ -152,7 +165,8 @@ def _description(
         _summary(facts, label, names, scaling, n_features, n_members)
         for label in range(len(facts.sizes))
     )
-    return Description(type(model).__name__, int(facts.sizes.sum()), names, clusters)
+    spread = facts.spread * scaling.unit
+    return Description(type(model).__name__, int(facts.sizes.sum()), names, clusters, spread)
 
 
 def _summary(
@@ -166,7 +180,7 @@ def _summary(
     own = facts.directions[label]
     components = zip(own.components, own.variances, own.ratios, strict=True)
     # Over all samples, not inside the clusters: no spread is zero where the centres differ.
-    apart = in_units(facts.centers[label] - facts.others[label], facts.spread)
+    apart = np.nan_to_num(in_units(facts.means[label] - facts.others[label], facts.spread))
     return ClusterSummary(
         label=label,
         size=int(facts.sizes[label]),
@@ -186,7 +200,17 @@ def _summary(
         defining=_main(apart, names, n_features),
         typical=tuple(facts.members[label][:n_members].tolist()),
         worst=tuple(facts.members[label][::-1][:n_members].tolist()),
+        missing=() if facts.missing is None else _missing(*facts.missing[:, label], names),
+        mean=scaling.undo(facts.means[label]) if facts.seen else None,
+        missing_share=None if facts.missing is None else facts.missing[0, label],
     )
+
+
+def _missing(own: Array, others: Array, names: tuple[str, ...]) -> tuple[Missing, ...]:
+    """Features whose share of missing values is clearly another one, clearest first."""
+    found = [Missing(*one) for one in zip(names, own.tolist(), others.tolist(), strict=True)]
+    found = [one for one in found if abs(one.effect) >= WORTH_A_WORD]
+    return tuple(sorted(found, key=lambda one: -abs(one.effect)))
 
 
 def _main(values: Array, names: tuple[str, ...], count: int) -> tuple[Loading, ...]:
@@ -215,10 +239,13 @@ def _known_to(model: Any) -> _Facts:
         sizes=sizes,
         shares=sizes / max(int(sizes.sum()), 1),
         centers=centers,
+        means=centers,
         others=means_of_others(weights, centers, centers),
         spread=np.sqrt(variance),
+        missing=None,
         directions=_own_directions(model),
         members=[np.empty(0, np.intp)] * len(centers),
+        seen=False,
     )
 
 
@@ -227,26 +254,93 @@ def _seen_in(samples: ClusteredSamples) -> _Facts:
     centers = _doubled(samples.model.cluster_centers_)
     order = np.lexsort((samples.misfit, samples.labels))
     members = np.split(order, np.cumsum(samples.sizes)[:-1])
-    means = np.zeros_like(centers)
-    for label, own in enumerate(members):
-        if len(own):
-            means[label] = samples.values[own].mean(0, dtype=np.float64)
+    observed = Observed.of(samples)
+    means = np.where(samples.sizes[:, None] > 0, observed.means, centers)
     known = has_components(samples.model)
     return _Facts(
         sizes=samples.sizes,
         shares=samples.sizes / samples.n,
         centers=centers,
-        others=means_of_others(samples.sizes, means, centers),
-        spread=samples.spread,
+        means=means,
+        others=means_of_others(observed.counts, means, means),
+        spread=observed.spread,
+        missing=None if samples.gaps is None else observed.missing(samples.sizes),
         directions=_own_directions(samples.model) if known else _found_directions(samples, members),
         members=members,
+        seen=True,
     )
 
 
+@dataclass(frozen=True, eq=False)
+class Observed:
+    """Moments of the values that are there: what was filled in has no part in them.
+
+    Attributes
+    ----------
+    counts : ndarray of shape (k, d)
+        Values in each cluster.
+    means : ndarray of shape (k, d)
+        NaN where there are none.
+    spread : ndarray of shape (d,)
+        Standard deviation over all samples; 0 where a feature does not vary.
+    """
+
+    counts: Array
+    means: Array
+    spread: Array
+
+    @classmethod
+    def of(cls, samples: ClusteredSamples) -> Observed:
+        """Go through the clusters; values are in the units that the samples are in."""
+        k, d = samples.k, samples.d
+        counts = np.repeat(samples.sizes[:, None], d, axis=1)
+        means = np.full((k, d), np.nan)
+        for label in np.flatnonzero(samples.sizes).tolist():
+            own = samples.labels == label
+            values = samples.values[own]
+            if samples.gaps is None:
+                means[label] = values.mean(0, dtype=np.float64)
+                continue
+            there = ~samples.gaps[own]
+            counts[label] = there.sum(0)
+            sums = np.where(there, values, 0).sum(0, dtype=np.float64)
+            means[label] = np.where(counts[label] > 0, sums / np.maximum(counts[label], 1), np.nan)
+        if samples.gaps is None:
+            return cls(counts, means, samples.spread)
+        total = np.maximum(counts.sum(0), 1)
+        mean = np.nansum(counts * means, axis=0) / total
+        off = np.where(samples.gaps, 0, samples.values - mean)
+        spread = np.sqrt((off**2).sum(0, dtype=np.float64) / total)
+        # ``samples.spread`` knows what rounding alone makes of a feature that does not vary.
+        return cls(counts, means, np.where(samples.spread > 0, spread, 0))
+
+    def missing(self, sizes: Array) -> Array:
+        """Share (2, k, d) that is missing of the members of each cluster, and of all others."""
+        lacking = sizes[:, None] - self.counts
+        others = np.maximum(sizes.sum() - sizes, 1)[:, None]
+        return np.stack(
+            [lacking / np.maximum(sizes, 1)[:, None], (lacking.sum(0) - lacking) / others]
+        )
+
+    @property
+    def explained(self) -> float:
+        """Share of the variance that lies between the means of the clusters."""
+        total = np.maximum(self.counts.sum(0), 1)
+        means = np.nan_to_num(self.means)
+        mean = (self.counts * means).sum(0) / total
+        between = (self.counts * (means - mean) ** 2).sum(0) / total
+        whole = float((self.spread**2).sum())
+        return float(between.sum()) / whole if whole else 0.0
+
+
 def means_of_others(sizes: Array, means: Array, centers: Array) -> Array:
-    """Mean (k, d) of all samples outside each cluster; its own centre where there are none."""
-    rest = (sizes.sum() - sizes)[:, None]
-    sums = (sizes @ means) - sizes[:, None] * means
+    """Mean (k, d) of all samples outside each cluster; its own centre where there are none.
+
+    Sizes (k,) are those of the clusters, or (k, d) the values that each has of a feature.
+    """
+    counts = sizes[:, None] if sizes.ndim == 1 else sizes
+    rest, own = counts.sum(0) - counts, counts * np.nan_to_num(means)
+    sums = own.sum(0) - own
     return np.where(rest > 0, sums / np.where(rest > 0, rest, 1), centers)
 
 

@@ -114,8 +114,14 @@ class CrossTable(Result):
         which = f"{self.name} {category}" if _is_number(category) else category
         part = "all" if share == 1 else _percent(share)
         return (
-            f": {part} of {which} are in group {label}, which has {_percent(overall)} of all rows"
+            f": {part} of {which} are in group {label}, which has {_percent(overall)} of all "
+            f"{self._rows}"
         )
+
+    @property
+    def _rows(self) -> str:
+        """What shares are of."""
+        return "rows with a value" if self.missing.any() else "rows"
 
     def _match(self) -> str:
         both = min(self.in_main_group, self.of_main_category)
@@ -135,7 +141,7 @@ class CrossTable(Result):
         if self.in_main_group == self.of_main_category == 1:
             return "each category is one group"
         share = max(self.in_main_group, self.of_main_category)
-        rows = "all rows" if share == 1 else f"{_percent(share)} of rows"
+        rows = f"all {self._rows}" if share == 1 else f"{_percent(share)} of {self._rows}"
         if self.in_main_group == share:
             return f"{rows} are in their category's main group"
         return f"{rows} have their group's main category"

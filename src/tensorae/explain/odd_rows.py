@@ -22,7 +22,7 @@ from tensorae.explain.samples import (
     unwrapped,
 )
 
-__all__ = ["OddFeature", "OddRow", "OutlierModel", "Outliers", "outliers"]
+__all__ = ["OddFeature", "OddRow", "OutlierModel", "Outliers", "odd_features", "outliers"]
 
 Array = NDArray[Any]
 
@@ -182,7 +182,7 @@ def outliers(
     clusters = np.asarray(model.reference_.predict(z))
     expected, deviations = conditional_residuals(model.reference_, z, clusters)
     expected = undo(model.scaling_.undo(expected))
-    features = _odd_features(names, undo(values), expected, deviations, n_features)
+    features = odd_features(names, undo(values), expected, deviations, n_features)
     odd = as_numbers(model.predict(X))[order] < 0
     shares = as_numbers(model.outlier_probability(X))[order]
     return Outliers(
@@ -200,8 +200,12 @@ def as_numbers(values: Any) -> Array:
     return as_floats(values).ravel().astype(np.float64)
 
 
-def _odd_features(
-    names: Sequence[str], values: Array, expected: Array, deviations: Array, most: int
+def odd_features(
+    names: Sequence[str],
+    values: Array,
+    expected: Array,
+    deviations: Array,
+    most: int = MOST_FEATURES,
 ) -> Iterator[tuple[OddFeature, ...]]:
     """Features (m,) of each row that differ most from what is expected."""
     sizes = np.nan_to_num(np.abs(deviations), nan=-1.0)

@@ -5,6 +5,7 @@ Shapes: k clusters, d features.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
@@ -16,7 +17,7 @@ from tensorae._optional import import_optional
 from tensorae.explain import html
 from tensorae.explain.base import Result
 
-__all__ = ["ClusterSummary", "Component", "Description", "Loading", "cluster_table"]
+__all__ = ["ClusterSummary", "Component", "Description", "Loading", "Missing", "cluster_table"]
 
 MOST_COMPONENTS = 3  # of a cluster in the notebook
 
@@ -29,6 +30,26 @@ class Loading(NamedTuple):
 
     def __str__(self) -> str:
         return f"{self.feature} {self.value:+.2f}"
+
+
+class Missing(NamedTuple):
+    """A feature that is missing more often in a cluster than in the other ones, or less often."""
+
+    feature: str
+    share: float  # of the members
+    elsewhere: float  # of all other samples
+
+    @property
+    def effect(self) -> float:
+        """Cohen's h: like a difference in standard deviations, for shares."""
+        own, others = (2 * math.asin(math.sqrt(share)) for share in (self.share, self.elsewhere))
+        return own - others
+
+    def __str__(self) -> str:
+        return (
+            f"{self.feature} missing in {100 * self.share:.0f} % "
+            f"({100 * self.elsewhere:.0f} % elsewhere)"
+        )
 
 
 @dataclass(frozen=True, eq=False)
@@ -74,12 +95,21 @@ class ClusterSummary(Result):
     components : tuple of Component
         Largest variance first; none where the cluster is round.
     defining : tuple of Loading
-        The features in which the centre differs most from the samples of the other clusters, in
-        standard deviations of the feature over all samples; empty where there is one cluster.
+        The features in which the members differ most from the samples of the other clusters: the
+        difference of the means, in standard deviations of the feature over all samples; empty
+        where there is one cluster. Missing values have no part in it.
     typical : tuple of int
         Rows that fit best (``score_samples``), best first; empty without samples.
     worst : tuple of int
         Rows that fit worst, worst first.
+    missing : tuple of Missing
+        Features that are missing clearly more often, or less often, than in the other clusters,
+        clearest first.
+    mean : ndarray of shape (d,) or None
+        Of the members, over the values that are there, in the units of the features; NaN where
+        there are none. None without samples.
+    missing_share : ndarray of shape (d,) or None
+        Share of the members without a value; None where no value is missing.
     """
 
     label: int
@@ -91,6 +121,9 @@ class ClusterSummary(Result):
     defining: tuple[Loading, ...]
     typical: tuple[int, ...]
     worst: tuple[int, ...]
+    missing: tuple[Missing, ...] = ()
+    mean: NDArray[Any] | None = None
+    missing_share: NDArray[Any] | None = None
 
     @property
     def round(self) -> bool:
@@ -101,6 +134,8 @@ class ClusterSummary(Result):
         lines = [f"cluster {self.label}{self._head}"]
         if self.defining:
             lines.append(f"  unlike the rest  {_listed(self.defining)}")
+        if self.missing:
+            lines.append(f"  missing values   {_listed(self.missing)}")
         for number, component in enumerate(self.components):
             head = f"component {number}".ljust(15)
             share = f"({100 * component.share:.1f} %)"
@@ -133,12 +168,15 @@ class Description(Result):
     feature_names : tuple of str
     clusters : tuple of ClusterSummary
         In the order of their labels.
+    spread : ndarray of shape (d,)
+        Standard deviation of each feature over all samples, in its units.
     """
 
     model: str
     n_samples: int
     feature_names: tuple[str, ...]
     clusters: tuple[ClusterSummary, ...]
+    spread: NDArray[Any]
 
     def __len__(self) -> int:
         return len(self.clusters)
@@ -209,6 +247,7 @@ def cluster_table(
     numbers = len(columns)
     columns += [
         ("unlike the rest", [tuple(map(str, one.defining)) for one in clusters]),
+        ("missing values", [tuple(map(str, one.missing)) for one in clusters]),
         ("varies along", [_along(one, n_components) for one in clusters]),
         ("typical rows", [_listed(one.typical) for one in clusters]),
         ("worst rows", [_listed(one.worst) for one in clusters]),

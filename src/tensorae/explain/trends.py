@@ -18,11 +18,13 @@ from tensorae.explain.arrays import as_array, check_groups, in_chunks, moments, 
 from tensorae.explain.samples import ClusteredSamples, check_names
 from tensorae.explain.trend_results import Slope, Trend, TrendReversals
 
-__all__ = ["numbered_reversals", "trend_reversals"]
+__all__ = ["numbered_reversals", "observed_enough", "trend_reversals"]
 
 Floats = NDArray[np.float64]
 Pairs = tuple[NDArray[np.intp], NDArray[np.intp]]
 
+# Features that are missing more often tell of how they were filled in, not of trends.
+MOST_MISSING = 0.2
 # Some numbers for each pair of features have to be in memory at once: about 1 GB here.
 MOST_FEATURES = 3000
 
@@ -121,6 +123,13 @@ def trend_reversals(
         correction=correction,
         trends=_trends(clusters, search, search.order[:max_pairs], features),
     )
+
+
+def observed_enough(samples: ClusteredSamples, columns: NDArray[np.intp]) -> NDArray[np.intp]:
+    """Those of the columns that are missing in few rows, so that trends can be told."""
+    if samples.gaps is None:
+        return columns
+    return columns[samples.gaps[:, columns].mean(0) <= MOST_MISSING]
 
 
 def numbered_reversals(

@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from tensorae.explain.clusters import describe_samples, principal_directions
+from tensorae.explain.clusters import Observed, describe_samples, principal_directions
 from tensorae.explain.results import Component, Description
 from tensorae.explain.samples import ClusteredSamples, evenly_spaced, has_components, in_units
 
@@ -107,18 +107,25 @@ def axis_ends(center: Array, step: Array) -> Array:
 def telling_features(
     samples: ClusteredSamples, components: Iterable[Component] = ()
 ) -> NDArray[np.intp]:
-    """All columns, those first in which centres differ or components reach most, in spreads."""
-    score = samples.centers.std(0)
+    """All columns, those first in which means differ or components reach most, in spreads.
+
+    By the values that are there; clusters without any have no part in it.
+    """
+    observed = Observed.of(samples)
+    alive = (observed.counts > 0).sum(0)
+    mean = np.nansum(observed.means, axis=0) / np.maximum(alive, 1)
+    score = np.sqrt(np.nansum((observed.means - mean) ** 2, axis=0) / np.maximum(alive, 1))
     for component in components:
         score = np.maximum(score, np.abs(component.step))
-    return np.argsort(-in_units(score, samples.spread), kind="stable")
+    return np.argsort(-in_units(score, observed.spread), kind="stable")
 
 
 def separating_pair(samples: ClusteredSamples) -> tuple[int, int]:
     """The two columns, of two or more, in which the clusters overlap least.
 
     Each cluster is a Gaussian in the plane of the two; the pair is best under which a row finds
-    its own cluster with the highest probability, on average over the clusters.
+    its own cluster with the highest probability, on average over the clusters. A row that lacks
+    one of the two values finds any cluster alike.
     """
     telling = telling_features(samples)
     alive = np.flatnonzero(samples.sizes)
@@ -129,6 +136,8 @@ def separating_pair(samples: ClusteredSamples) -> tuple[int, int]:
     columns = np.sort(telling[:most])
     rows = _some_of_each(samples, alive)
     off = samples.values[np.ix_(rows, columns)] - samples.mean[columns]
+    if samples.gaps is not None:
+        off = np.where(samples.gaps[np.ix_(rows, columns)], np.nan, off)
     x = in_units(off.astype(np.float64), samples.spread[columns])
     own = np.searchsorted(alive, samples.labels[rows])
     pairs = list(combinations(range(len(columns)), 2))
@@ -146,10 +155,13 @@ def _some_of_each(samples: ClusteredSamples, labels: Array) -> NDArray[np.intp]:
 
 def _found_in_plane(x: Array, labels: Array, k: int) -> float:
     """Mean over k clusters of the probability that rows (n, 2) get for their own one."""
-    counts = np.bincount(labels, minlength=k)
+    sizes = np.bincount(labels, minlength=k)
+    there = ~np.isnan(x).any(1)
+    x, labels = x[there], labels[there]
+    counts = np.maximum(np.bincount(labels, minlength=k), 1)
     means = np.stack([np.bincount(labels, column, k) for column in x.T], axis=1) / counts[:, None]
     off = x - means[labels]
-    shared = off.T @ off / len(x) + 1e-6 * np.eye(2)
+    shared = off.T @ off / max(len(x), 1) + 1e-6 * np.eye(2)
     distances = np.empty((len(x), k))
     for label in range(k):
         part = off[labels == label]
@@ -159,4 +171,5 @@ def _found_in_plane(x: Array, labels: Array, k: int) -> float:
         distances[:, label] = inside + np.log(np.linalg.det(spread))
     chances = np.exp(-0.5 * (distances - distances.min(1, keepdims=True)))
     sure = chances[np.arange(len(x)), labels] / chances.sum(1)
-    return float((np.bincount(labels, sure, k) / counts).mean())
+    lacking = sizes - np.bincount(labels, minlength=k)
+    return float(((np.bincount(labels, sure, k) + lacking / k) / sizes).mean())

@@ -13,14 +13,26 @@ from sklearn.metrics import adjusted_rand_score
 
 from tensorae.estimators.linear import LinearTAE
 
-__all__ = ["AGREE", "agreement_of_halves"]
+__all__ = ["GRADES", "agreement_of_halves", "grade_of"]
 
-# Below this, groups of one half are not those of the other. Single heaps that are cut in parts
-# have .2 to .6, groups with something between them .8 and more.
-AGREE = 0.6
+# What an agreement says of the groups, from the worst to the best, each with where it begins.
+# Heaps without groups that are cut in parts all the same: lognormal .25 to .34, skewed along one
+# factor .64, a ring .49 to .69, a banana .77. Real groups: wine .69, Zoo .74, breastw .76, vowels
+# .84, satellite .86, Wilt .95, smtp .96, penguins .99, iris and geyser 1. So nothing but shapes
+# without groups is below .6, no such shape was above .8, and from .9 on few rows are in doubt.
+GRADES = {"none": 0.0, "weak": 0.6, "fair": 0.8, "clear": 0.9}
 # Fewer rows a group and half than this tell nothing.
 FEWEST_ROWS = 10
 SPLITS = 3
+
+
+def grade_of(k: int, agreement: float | None) -> str:
+    """How clear k groups are, in a word of ``GRADES``; empty where that is unknown."""
+    if k == 1:
+        return "none"
+    if agreement is None:
+        return ""
+    return [name for name, low in GRADES.items() if agreement >= low or not low][-1]
 
 
 def agreement_of_halves(model: LinearTAE, X: NDArray[Any], seed: int) -> float | None:

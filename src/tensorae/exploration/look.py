@@ -105,9 +105,10 @@ def explore(
     preparation, rows = _prepared(selection, scale)
     sample = _sample(len(rows.X), max_rows, random_state)
     model = LinearTAE(n_clusters, random_state=random_state)
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # what matters is said by what comes back
+    with warnings.catch_warnings(record=True) as said:
+        warnings.simplefilter("always")  # they are said by what comes back
         model.fit(rows.X if sample is None else rows.X[sample])
+    ours = [str(one.message) for one in said if _concerns_users(one.category)]
     return Exploration(
         name=_name(table, source),
         model=TableModel(model, preparation),
@@ -117,7 +118,13 @@ def explore(
         given=data,
         source=source,
         seed=int(random_state),
+        warnings=tuple(dict.fromkeys(ours)),
     )
+
+
+def _concerns_users(category: type[Warning]) -> bool:
+    """Whether a warning is about data and fit, not about code of some package."""
+    return issubclass(category, RuntimeWarning | UserWarning)
 
 
 def _check(n_clusters: Any, max_rows: Any, random_state: Any) -> None:

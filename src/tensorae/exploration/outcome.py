@@ -32,15 +32,17 @@ from tensorae.explain.clusters import describe_samples
 from tensorae.explain.samples import ClusteredSamples
 from tensorae.exploration.again import Source, code_for
 from tensorae.exploration.columns import LeftOut, Selection
-from tensorae.exploration.halves import agreement_of_halves
-from tensorae.exploration.questions import columns_beside, odd_rows, turned_trends
+from tensorae.exploration.halves import GRADES, agreement_of_halves, grade_of
+from tensorae.exploration.questions import UNUSUAL, columns_beside, turned_trends, unusual_rows
 from tensorae.exploration.sentences import (
+    about_clarity,
     about_groups,
-    about_odd_rows,
+    about_missing,
     about_trends,
-    apart,
+    about_unusual_rows,
     caution,
     group_lines,
+    group_words,
 )
 from tensorae.report import write_report
 from tensorae.report.story import Step, Story
@@ -56,7 +58,6 @@ SCALED = {
     "max": "Columns were divided by their largest absolute value.",
     "none": "Columns were left on their scale: their ranges are alike.",
 }
-MOST_NAMED = 3
 MOST_LEFT_OUT = 6
 MOST_COMPARED = 12
 
@@ -83,6 +84,8 @@ class Exploration:
     source : Source
         Where it came from.
     seed : int
+    warnings : tuple of str
+        What the fit warns of, such as evidence for more groups than were tried.
     """
 
     name: str
@@ -93,6 +96,7 @@ class Exploration:
     given: Any
     source: Source
     seed: int
+    warnings: tuple[str, ...] = ()
 
     # What was found ----------------------------------------------------------------------------
 
@@ -140,14 +144,14 @@ class Exploration:
 
     @cached_property
     def odd(self) -> NDArray[np.bool_]:
-        """Which of the n rows fit no group."""
+        """Which of the n rows are unusual for their own group; 1 % are by chance."""
         whole = np.zeros(self.rows.table.n_rows, bool)
         whole[self.rows.numbers] = self._odd_rows[0]
         return whole
 
     @property
     def outliers(self) -> Outliers:
-        """The oddest of them, with reasons; rows are those of the page."""
+        """The most unusual of them, with reasons; rows are those of the page."""
         return self._odd_rows[1]
 
     @cached_property
@@ -155,6 +159,14 @@ class Exploration:
         """Of halves of the rows on the groups, 1 at most; None for one group or few rows."""
         with _quiet():
             return agreement_of_halves(self.model.estimator, self._rows_of_fit.X, self.seed)
+
+    @property
+    def grade(self) -> str:
+        """How clear the groups are by the agreement: "clear", "fair", "weak" or "none".
+
+        Empty where there are too few rows to tell.
+        """
+        return grade_of(self.n_clusters, self.agreement)
 
     @cached_property
     def trends(self) -> TrendReversals | None:
@@ -176,9 +188,9 @@ class Exploration:
 
     @cached_property
     def _odd_rows(self) -> tuple[NDArray[np.bool_], Outliers]:
-        values = self.rows.values
+        sample = slice(None) if self.sample is None else self.sample
         with _quiet():
-            return odd_rows(self.samples, self._rows_of_fit.values, values, self.seed)
+            return unusual_rows(self.samples, self.rows.X, self._labels, sample, self.seed)
 
     @cached_property
     def _rows_of_fit(self) -> PreparedTable:
@@ -194,21 +206,27 @@ class Exploration:
     @cached_property
     def description(self) -> Description:
         """What makes up each group."""
-        return describe_samples(self.samples, n_features=MOST_NAMED, n_members=0)
+        return describe_samples(self.samples, n_features=self.samples.d, n_members=0)
+
+    @cached_property
+    def group_words(self) -> tuple[str, ...]:
+        """What sets each of the k groups apart, by the values that are there."""
+        return tuple(group_words(self.description))
 
     @property
     def caution(self) -> str:
-        """Why there may be no groups; empty where they can be relied on."""
+        """Why there may be no groups, or weak ones; empty where they can be relied on."""
         return caution(self.n_clusters, self.agreement)
 
     @cached_property
     def sentences(self) -> tuple[str, ...]:
-        """The answer, in up to three sentences."""
-        missing = int(np.isnan(self.rows.values).sum())
+        """The answer, in up to three lines."""
+        n, k, missing = len(self.rows.X), self.n_clusters, np.isnan(self.rows.values)
+        unusual = about_unusual_rows(int(self.odd.sum()), n, UNUSUAL, k)
         found = (
-            about_groups(self.samples, len(self.rows.X), self.sizes),
+            about_groups(self.samples, self.description, n, self.sizes),
             about_trends(self.trends, self.comparisons),
-            about_odd_rows(int(self.odd.sum()), missing, self.n_clusters),
+            " ".join(filter(None, (unusual, about_missing(int(missing.sum()), missing.size)))),
         )
         return tuple(filter(None, found))
 
@@ -235,7 +253,8 @@ class Exploration:
             steps.append(
                 Step(
                     f"The groups were found on a sample of {len(self.sample):,} rows; every row "
-                    "then got the group that describes it best. This page shows the sample."
+                    "then got the group that describes it best. The map and what is said "
+                    "of the columns of a group come from the sample."
                 )
             )
         if self.columns is not None:
@@ -261,8 +280,9 @@ class Exploration:
             head.append(f"Left out: {left_out}.")
         if self.sample is not None:
             head.append(f"The groups were found on a sample of {len(self.sample):,} rows.")
-        groups = group_lines(self.description, self.sizes) if self.n_clusters > 1 else []
-        lines = [*head, self.caution, *self.sentences, *(f"  {line}" for line in groups)]
+        groups = group_lines(self.group_words, self.sizes) if self.n_clusters > 1 else []
+        said = [self.caution, *self.warnings, about_clarity(self.n_clusters, self.agreement)]
+        lines = [*head, *said, *self.sentences, *(f"  {line}" for line in groups)]
         return "\n".join(filter(None, lines))
 
     def __str__(self) -> str:
@@ -328,10 +348,16 @@ class Exploration:
         story = Story(
             sentences=self.sentences,
             caution=self.caution,
+            warnings=self.warnings,
             comparisons=self.comparisons[:MOST_COMPARED],
             steps=self.steps,
             code=self.code,
             agreement=self.agreement,
+            grade=self.grade,
+            grades=tuple(zip(GRADES, GRADES.values(), [*GRADES.values(), 1.0][1:], strict=True)),
+            sizes=() if self.sample is None else tuple(self.sizes.tolist()),
+            n_unusual=int(self._sampled(self._odd_rows[0]).sum()),
+            chance=UNUSUAL,
         )
         return write_report(
             self.model,
@@ -369,13 +395,16 @@ class Exploration:
         return Path(path)
 
     def _repr_html_(self) -> str:
-        sentences = [self.caution, *self.sentences] if self.caution else self.sentences
+        clarity = about_clarity(self.n_clusters, self.agreement)
+        sentences = [self.caution, *self.warnings, clarity, *self.sentences]
         parts = [html.heading(self.name, f": {self.steps[0].what}")]
-        parts += [html.paragraph(sentence) for sentence in sentences]
+        parts += [html.paragraph(sentence) for sentence in sentences if sentence]
         if self.n_clusters > 1:
             rows = [
-                (str(group.label), f"{size:,}", html.Share(size / self.sizes.sum()), apart(group))
-                for group, size in zip(self.description, self.sizes.tolist(), strict=True)
+                (str(label), f"{size:,}", html.Share(size / self.sizes.sum()), words)
+                for label, (size, words) in enumerate(
+                    zip(self.sizes.tolist(), self.group_words, strict=True)
+                )
             ]
             parts.append(html.table(["group", "rows", "share", "unlike the rest"], rows, words=[3]))
         if self.left_out:

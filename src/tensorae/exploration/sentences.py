@@ -12,15 +12,31 @@ from numpy.typing import NDArray
 
 from tensorae.data import counted, shown
 from tensorae.explain import ClusterSummary, CrossTable, Description, TrendReversals
-from tensorae.explain.samples import ClusteredSamples
+from tensorae.explain.clusters import WORTH_A_WORD
+from tensorae.explain.samples import ClusteredSamples, in_units
 from tensorae.explain.views import telling_features
-from tensorae.exploration.halves import AGREE
+from tensorae.exploration.halves import GRADES, grade_of
 
-__all__ = ["about_groups", "about_odd_rows", "about_trends", "apart", "caution", "group_lines"]
+__all__ = [
+    "about_clarity",
+    "about_groups",
+    "about_missing",
+    "about_trends",
+    "about_unusual_rows",
+    "caution",
+    "group_lines",
+    "group_words",
+]
 
 MOST_TELLING = 3
 MOST_SIZES = 6
 MOST_GROUPS = 5
+# Things that are said of a group, unless it takes more to tell it from another one.
+MOST_NAMED = 3
+# Standard deviations below which two means are the same.
+SLIGHT = 0.1
+# A mean of a column is said with what is missing of it from this share on.
+WORTH_SAYING = 0.2
 
 
 def caution(k: int, agreement: float | None) -> str:
@@ -30,16 +46,38 @@ def caution(k: int, agreement: float | None) -> str:
             "No groups were found: one group describes the rows best. What follows describes the "
             "rows as a whole."
         )
-    if agreement is not None and agreement < AGREE:
+    grade = grade_of(k, agreement)
+    if grade == "none":
         return (
             f"There may be no groups here: two halves of the rows do not agree on them (agreement "
             f"{agreement:.2f} of 1). Take them for a way to cut the rows in {k} parts, not for "
             "something that is there."
         )
+    if grade == "weak":
+        return (
+            f"The groups are weak: two halves of the rows agree on them in part only (agreement "
+            f"{agreement:.2f} of 1), as they do where one bent or skewed heap is cut in {k} parts. "
+            "Look at the map before you rely on them."
+        )
     return ""
 
 
-def about_groups(samples: ClusteredSamples, n: int, sizes: NDArray[np.intp]) -> str:
+def about_clarity(k: int, agreement: float | None) -> str:
+    """How clear the groups are, on a scale; nothing where there is one group."""
+    if k == 1:
+        return ""
+    if agreement is None:
+        return "How clear the groups are is unknown: there are too few rows to compare halves."
+    limits = ", ".join(f"{name} from {low:.2f}" for name, low in GRADES.items() if low)
+    return (
+        f"How clear the groups are: {grade_of(k, agreement)}, {agreement:.2f} on a scale from 0 to "
+        f"1 ({limits}); it is how far halves of the rows agree."
+    )
+
+
+def about_groups(
+    samples: ClusteredSamples, description: Description, n: int, sizes: NDArray[np.intp]
+) -> str:
     """How many groups, how large, and which columns tell them apart."""
     if samples.k == 1:
         return f"The {_rows(n)} are one group."
@@ -47,9 +85,17 @@ def about_groups(samples: ClusteredSamples, n: int, sizes: NDArray[np.intp]) -> 
     sentence = f"{n:,} rows fall into {samples.k} groups{many}"
     if samples.image_shape is not None or samples.d == 1:
         return f"{sentence}."
-    columns = telling_features(samples)[:MOST_TELLING]
-    names = [shown(samples.names[column]) for column in columns[: max(samples.d - 1, 1)]]
-    return f"{sentence}; most telling: {_joined(names)}."
+    telling = {
+        one.feature
+        for group in description
+        for one in group.defining
+        if abs(one.value) >= WORTH_A_WORD
+    }
+    columns = telling_features(samples)[: max(samples.d - 1, 1)]
+    names = [samples.names[column] for column in columns if samples.names[column] in telling]
+    if not names:
+        return f"{sentence}; the mean of no column tells them apart."
+    return f"{sentence}; most telling: {_joined([shown(one) for one in names[:MOST_TELLING]])}."
 
 
 def about_trends(found: TrendReversals | None, comparisons: Sequence[CrossTable]) -> str:
@@ -71,36 +117,119 @@ def about_trends(found: TrendReversals | None, comparisons: Sequence[CrossTable]
     return f"{sentence[:1].upper()}{sentence[1:]}." if sentence else ""
 
 
-def about_odd_rows(n_odd: int, n_missing: int, k: int) -> str:
-    """How many rows fit nowhere, and how many values were missing."""
-    where = "none of the groups" if k > 1 else "nowhere"
-    verb = "fits" if n_odd == 1 else "fit"
-    odd = f"{_rows(n_odd)} {verb} {where}" if n_odd else "No row is out of place"
+def about_unusual_rows(n_unusual: int, n: int, chance: float, k: int) -> str:
+    """How many of n rows are unusual for their group, beside how many are by chance."""
+    where = " for their group" if k > 1 else ""
+    if not n_unusual:
+        return f"No row is unusual{where.replace('their', 'its')}."
+    verb = "is" if n_unusual == 1 else "are"
+    where = where if n_unusual > 1 else where.replace("their", "its")
+    expected = chance * n
+    if n_unusual <= expected + 2 * expected**0.5:
+        what = f"about as many as by chance ({100 * chance:g} %)"
+    else:
+        what = f"where {100 * chance:g} % would be by chance"
+    return f"{_rows(n_unusual)} ({_percent(n_unusual / n)}) {verb} unusual{where}, {what}."
+
+
+def about_missing(n_missing: int, n_values: int) -> str:
+    """How many values were missing; nothing where none was."""
     if not n_missing:
-        return f"{odd}."
-    values = "value was" if n_missing == 1 else "values were"
-    filled = "is" if n_missing == 1 else "are"
-    return f"{odd}; {n_missing:,} {values} missing and {filled} filled in for the picture."
+        return ""
+    verb = "value is" if n_missing == 1 else "values are"
+    return f"{n_missing:,} {verb} missing ({_percent(n_missing / n_values)}) and left out of means."
 
 
-def group_lines(description: Description, sizes: NDArray[np.intp]) -> list[str]:
+def group_lines(words: Sequence[str], sizes: NDArray[np.intp]) -> list[str]:
     """A line for each group: how large, and what sets it apart."""
-    lines = []
-    for group in list(description)[:MOST_GROUPS]:
-        what = apart(group)
-        lines.append(
-            f"group {group.label}, {_rows(int(sizes[group.label]))}{f': {what}' * bool(what)}"
-        )
-    rest = len(description) - MOST_GROUPS
+    lines = [
+        f"group {label}, {_rows(int(sizes[label]))}{f': {what}' * bool(what)}"
+        for label, what in enumerate(words[:MOST_GROUPS])
+    ]
+    rest = len(words) - MOST_GROUPS
     return [*lines, f"and {counted(rest, 'more group')}"] if rest > 0 else lines
 
 
-def apart(group: ClusterSummary) -> str:
-    """What sets a group apart, in words."""
-    return ", ".join(
-        f"{'high' if loading.value > 0 else 'low'} {shown(str(loading.feature))}"
-        for loading in group.defining
-    )
+def group_words(description: Description) -> list[str]:
+    """What sets each group apart, in words that tell the groups from each other.
+
+    Parameters
+    ----------
+    description : Description
+        With all features of each group.
+
+    Returns
+    -------
+    list of str
+        Empty for a group without rows.
+    """
+    groups = list(description)
+    marks = [_marks(group, description.feature_names) for group in groups]
+    counts = [min(MOST_NAMED, len(own)) for own in marks]
+    alike = _alike(marks, counts)
+    while longer := [g for g in alike if counts[g] < len(marks[g])]:
+        for g in longer:
+            counts[g] += 1
+        alike = _alike(marks, counts)
+    words = [", ".join(own[:count]) for own, count in zip(marks, counts, strict=True)]
+    for g, group in enumerate(groups):
+        if not group.size or len(groups) == 1:
+            words[g] = ""
+            continue
+        words[g] = words[g] or "near the mean in every column"
+        if g in alike:
+            other = next(groups[h] for h in alike[g] if groups[h].size)
+            words[g] += f"; {_beside(group, other, description)}"
+    return words
+
+
+def _marks(group: ClusterSummary, names: Sequence[str]) -> list[str]:
+    """Columns that are high, low or missing in a group, clearest first."""
+    found = []
+    for one in group.defining:
+        if abs(one.value) < WORTH_A_WORD:
+            continue
+        share = 0.0
+        if group.missing_share is not None:
+            share = float(group.missing_share[names.index(one.feature)])
+        lacking = f" (missing in {_percent(share)})" if share >= WORTH_SAYING else ""
+        level = "high" if one.value > 0 else "low"
+        found.append((abs(one.value), f"{level} {shown(one.feature)}{lacking}"))
+    for lack in group.missing:
+        text = (
+            f"{shown(lack.feature)} missing in {_percent(lack.share)} "
+            f"({_percent(lack.elsewhere)} elsewhere)"
+        )
+        found.append((abs(lack.effect), text))
+    return [text for _, text in sorted(found, key=lambda one: -one[0])]
+
+
+def _alike(marks: list[list[str]], counts: list[int]) -> dict[int, list[int]]:
+    """Groups of which the same is said as of others, and these others."""
+    said = [frozenset(own[:count]) for own, count in zip(marks, counts, strict=True)]
+    twins = {
+        g: [h for h in range(len(said)) if h != g and said[h] == said[g]] for g in range(len(said))
+    }
+    return {g: others for g, others in twins.items() if others}
+
+
+def _beside(group: ClusterSummary, other: ClusterSummary, description: Description) -> str:
+    """How a group differs from another one of which the same is said."""
+    apart = np.nan_to_num(in_units(group.mean - other.mean, description.spread))  # type: ignore[operator]
+    column = int(np.abs(apart).argmax())
+    name, size = shown(description.feature_names[column]), abs(float(apart[column]))
+    if size < SLIGHT:
+        return f"its means are those of group {other.label}, it differs in how columns vary"
+    degree = "" if size >= WORTH_A_WORD else "slightly "
+    level = "higher" if apart[column] > 0 else "lower"
+    return f"unlike group {other.label}: {degree}{level} {name} ({size:.1f} standard deviations)"
+
+
+def _percent(share: float) -> str:
+    """A share that is neither nothing nor all does not read as if it were."""
+    text = f"{100 * share:.0f}" if share >= 0.1 else f"{100 * share:.1f}"
+    text = "< 0.1" if text == "0.0" and share > 0 else text
+    return f"{'> 99' if text == '100' and share < 1 else text} %"
 
 
 def _rows(count: int) -> str:

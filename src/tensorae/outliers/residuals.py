@@ -5,6 +5,7 @@ Shapes: m rows, d features, o of them observed, h latent.
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
@@ -12,7 +13,7 @@ from numpy.typing import NDArray
 
 from tensorae.outliers.local import DensityModel
 
-__all__ = ["conditional_residuals"]
+__all__ = ["conditional_residuals", "squared_distances"]
 
 Array = NDArray[Any]
 
@@ -40,20 +41,37 @@ def conditional_residuals(fitted: DensityModel, z: Array, labels: Array) -> tupl
     deviations : ndarray of shape (m, d)
         Real minus expected value, in standard deviations of what the other features leave open.
     """
-    z, labels = np.asarray(z, np.float64), np.asarray(labels)
+    z = np.asarray(z, np.float64)
     expected, deviations = np.full_like(z, np.nan), np.full_like(z, np.nan)
-    there = ~np.isnan(z)
-    kinds, kind_of = np.unique(
-        np.column_stack([labels.astype(np.int64), there]), axis=0, return_inverse=True
-    )
-    for number, kind in enumerate(kinds):
-        rows = np.flatnonzero(kind_of.ravel() == number)
-        seen = np.flatnonzero(kind[1:])
+    for label, rows, seen in _alike(z, labels):
         here = np.ix_(rows, seen)
-        pulls, diagonal = _pulls(fitted, z[here], int(kind[0]), seen)
+        pulls, diagonal = _pulls(fitted, z[here], label, seen)
         expected[here] = z[here] - pulls / diagonal
         deviations[here] = pulls / np.sqrt(diagonal)
     return expected, deviations
+
+
+def squared_distances(fitted: DensityModel, z: Array, labels: Array) -> Array:
+    """Squared Mahalanobis distance (m,) from the centre of the row's cluster.
+
+    It is over the observed features; 0 for a row without any.
+    """
+    z = np.asarray(z, np.float64)
+    distances = np.zeros(len(z))
+    for label, rows, seen in _alike(z, labels):
+        here = np.ix_(rows, seen)
+        pulls, _ = _pulls(fitted, z[here], label, seen)
+        off = z[here] - np.asarray(fitted.cluster_centers_[label], np.float64)[seen]
+        distances[rows] = (off * pulls).sum(1)
+    return distances
+
+
+def _alike(z: Array, labels: Array) -> Iterator[tuple[int, Array, Array]]:
+    """Clusters, with the rows that have the same features observed, and these features."""
+    keys = np.column_stack([np.asarray(labels).astype(np.int64), ~np.isnan(z)])
+    kinds, kind_of = np.unique(keys, axis=0, return_inverse=True)
+    for number, kind in enumerate(kinds):
+        yield int(kind[0]), np.flatnonzero(kind_of.ravel() == number), np.flatnonzero(kind[1:])
 
 
 def _pulls(fitted: DensityModel, z: Array, label: int, seen: Array) -> tuple[Array, Array]:

@@ -21,11 +21,15 @@ MOST_COMPONENTS = 3
 
 @dataclass(frozen=True)
 class CenterLine:
-    """A feature of a centre, and how far it is from the other samples, in their spread."""
+    """A feature of a cluster, and how far its mean is from the other samples, in their spread.
+
+    The value is that of the centre, or the mean of what is there where values are missing.
+    """
 
     name: str
-    value: float
+    value: float | None
     apart: float | None
+    missing: float = 0.0  # share of the members without a value
 
 
 @dataclass(frozen=True)
@@ -59,6 +63,7 @@ class Card:
     typical: list[Member]
     worst: list[Member]
     picture: str | None  # the centre as an image
+    missing: list[tuple[str, float, float]]  # name, share of the members, share elsewhere
 
     @property
     def n_more_components(self) -> int:
@@ -92,7 +97,10 @@ def _card(
     return Card(
         summary=cluster,
         lines=[_line(findings, cluster, column, apart.get(column)) for column in first],
-        center=[_line(findings, cluster, column, None) for column in shown],
+        center=[
+            CenterLine(findings.names[column], float(cluster.center[column]), None)
+            for column in shown
+        ],
         components=tuple(
             _component(findings, cluster, component, painter)
             for component in cluster.components[:MOST_COMPONENTS]
@@ -100,6 +108,10 @@ def _card(
         typical=members(cluster.typical),
         worst=members(cluster.worst),
         picture=None if painter is None else painter.paint(cluster.center),
+        missing=[
+            (findings.names[int(one.feature)], one.share, one.elsewhere)
+            for one in cluster.missing[:MOST_DEFINING]
+        ],
     )
 
 
@@ -119,7 +131,11 @@ def _component(
 def _line(
     findings: Findings, cluster: ClusterSummary, column: int, apart: float | None
 ) -> CenterLine:
-    return CenterLine(findings.names[column], float(cluster.center[column]), apart)
+    if cluster.mean is None or cluster.missing_share is None:
+        return CenterLine(findings.names[column], float(cluster.center[column]), apart)
+    share = float(cluster.missing_share[column])
+    value = float(cluster.mean[column]) if share < 1 else None
+    return CenterLine(findings.names[column], value, apart, share)
 
 
 def _member(findings: Findings, row: int, painter: Painter | None) -> Member:

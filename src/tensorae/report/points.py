@@ -132,6 +132,8 @@ class _Columns:
         for column in wanted:
             line = None if self.line is None else self.line[:, column]
             values = self.findings.values[self.rows, column]
+            if self.findings.gaps is not None:  # what was filled in is no value to draw
+                values = np.where(self.findings.gaps[self.rows, column], np.nan, values)
             made = _column(f"x{column}", self.findings.names[column], "Features", values, line)
             if not self._takes(made) and len(kept) >= FEWEST:
                 break
@@ -226,7 +228,7 @@ def _column(
 def _rounded(values: Array) -> list[Any]:
     if values.dtype.kind != "f":
         return list(values.tolist())
-    return [float(f"{value:.{DIGITS}g}") for value in values]
+    return [None if value != value else float(f"{value:.{DIGITS}g}") for value in values]
 
 
 def _wanted(findings: Findings, reversals: Reversals, start: tuple[str, str]) -> list[int]:

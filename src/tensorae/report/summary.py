@@ -17,6 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tensorae import __version__
+from tensorae.explain.clusters import Observed
 from tensorae.explain.samples import evenly_spaced, has_own_spreads, is_variational, losses_of
 from tensorae.report.findings import Findings
 
@@ -95,14 +96,19 @@ class Summary:
 
 def _fit_facts(findings: Findings) -> list[Fact]:
     facts = []
-    if findings.explained is not None:
-        note = "of the variance, by centres and codes together"
-        facts.append(Fact("Explained", findings.explained, note, share=True))
     if findings.k > 1:
+        share = Observed.of(findings.scaled).explained
+        note = "of the variance of the features is between the means of the clusters"
+        facts.append(Fact("Between clusters", share, note, share=True))
         unsure = int((findings.confidence < UNSURE).sum())
         rows = "row" if unsure == 1 else "rows"
         note = f"mean probability of a row's cluster; {unsure:,} {rows} below {100 * UNSURE:.0f} %"
         facts.append(Fact("Confidence", float(findings.confidence.mean()), note, share=True))
+    # Codes nearly as long as the rows give back nearly everything, whatever the clusters are.
+    h = int(max(getattr(findings.model, "latent_dims_", [findings.h])))
+    if findings.explained is not None and 2 * h <= findings.d:
+        note = f"of the variance, by centres and codes of {h} of {findings.d} directions"
+        facts.append(Fact("Explained", findings.explained, note, share=True))
     cost = float(findings.misfit.mean())
     kind = "minus log-density" if has_own_spreads(findings.model) else "cost"
     return [*facts, Fact("Misfit", cost, f"mean {kind} of a row of this page")]
@@ -131,14 +137,16 @@ def _spread_facts(model: Any) -> list[Fact]:
         return []
     notes = {
         "own": "each cluster has its own variances",
+        "pooled": "one covariance for all clusters",
         "shared": "one noise and one λ for all clusters",
     }
     dims = [int(h) for h in model.latent_dims_]
     low, high = min(dims), max(dims)
     span = high if low == high else f"{low} to {high}"
     each = "in each cluster" if low == high or len(dims) > MOST_DIMS else f"({str(dims)[1:-1]})"
+    kind = "pooled" if getattr(model, "pooled_", False) else model.spread_
     return [
-        Fact("Spread", model.spread_, notes[model.spread_]),
+        Fact("Spread", kind, notes[kind]),
         Fact("Components", span, f"directions that count {each}"),
     ]
 

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from tensorae.explain import Slope, Trend, TrendReversals
-from tensorae.explain.trends import numbered_reversals
+from tensorae.explain.trends import numbered_reversals, observed_enough
 from tensorae.report.findings import Findings
 
 __all__ = ["Mark", "Reversal", "Reversals"]
@@ -46,9 +46,9 @@ class Reversal:
 
     @property
     def agreeing(self) -> int:
-        """Clusters whose own slope has the sign of the common one."""
+        """Clusters whose own slope has the sign of the common one, beyond chance."""
         sign = math.copysign(1, self.trend.within.slope)
-        return sum(slope.known and slope.slope * sign > 0 for slope in self.trend.clusters)
+        return sum(min(slope.low * sign, slope.high * sign) > 0 for slope in self.trend.clusters)
 
     @property
     def n_known(self) -> int:
@@ -68,9 +68,9 @@ class Reversals:
     def of(cls, findings: Findings) -> Reversals:
         """Look at the pairs of features; pixels and single clusters have no trends to turn."""
         alive = np.count_nonzero(findings.sizes)
-        if findings.d < 2 or alive < 2 or findings.shape is not None:
+        columns = np.sort(observed_enough(findings, findings.telling)[:MOST_SEARCHED])
+        if len(columns) < 2 or alive < 2 or findings.shape is not None:
             return cls(None, (), 0)
-        columns = np.sort(findings.telling[:MOST_SEARCHED])
         found = numbered_reversals(findings, columns, MOST_SHOWN)
         return cls(found, tuple(_shown(found, one) for one in found.reversals), len(columns))
 

@@ -42,6 +42,7 @@ const shortened = (text, most) => (text.length <= most ? text : text.slice(0, Ma
 
 // A number with six digits, without an exponent where it can do without.
 const readable = (value) => {
+  if (value === null) return "missing";
   if (typeof value !== "number") return value;
   const size = Math.abs(value);
   const text = size !== 0 && (size < 1e-4 || size >= 1e9) ? value.toPrecision(4) : String(Number(value.toPrecision(6)));

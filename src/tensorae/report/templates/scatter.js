@@ -42,7 +42,11 @@
 
   const rangeOf = (column) => {
     let low = Infinity, high = -Infinity;
-    for (const value of column.shown) { low = Math.min(low, value); high = Math.max(high, value); }
+    for (const value of column.shown) {
+      if (value === null) continue;
+      low = Math.min(low, value); high = Math.max(high, value);
+    }
+    if (low > high) return [0, 1];  // no value is there
     const margin = 0.05 * (high > low ? high - low : Math.abs(high) || 1);
     return [low - margin, high + margin];
   };
@@ -71,9 +75,11 @@
       y: (value) => box.bottom + (value - ranges.y[0]) * slope.y,
       back: { x: (p) => ranges.x[0] + (p - box.left) / slope.x, y: (p) => ranges.y[0] + (p - box.bottom) / slope.y },
     };
+    // A missing value is drawn at the edge, where no other point is.
+    const edge = { x: box.left + 1, y: box.bottom - 1 };
     for (const axis of ["x", "y"]) {
       const { shown } = columnOf(axis);
-      for (let i = 0; i < n; i++) place[axis][i] = scale[axis](shown[i]);
+      for (let i = 0; i < n; i++) place[axis][i] = shown[i] === null ? edge[axis] : scale[axis](shown[i]);
     }
   };
 
@@ -172,6 +178,7 @@
     drawPoints();
     drawLines();
     byId("reset").hidden = !zoomed;
+    byId("edge-note").hidden = ![columnOf("x"), columnOf("y")].some((column) => column.shown.includes(null));
     byId("frame-note").hidden = ![columnOf("x"), columnOf("y")].some((column) => column.key.startsWith("code"));
     if (current >= 0) visible(current) ? show(current) : leave();
   };
