@@ -14,7 +14,6 @@ import tensorae
 from tensorae import explore, load
 from tensorae.data import ReadOptions, as_table
 from tensorae.exceptions import InvalidInputError, InvalidParameterError
-from tensorae.exploration.halves import AGREE
 
 MEASURED = ("bill_length_mm", "bill_depth_mm", "flipper_length_mm", "body_mass_g")
 
@@ -51,6 +50,7 @@ def test_penguins_without_any_decision(found, birds):
     assert adjusted_rand_score(birds["species"][known], found.labels[known]) > 0.95
     assert found.agreement > 0.9
     assert not found.caution
+    assert found.grade == "clear"
     assert found.trends.n_reversals == 3
     assert found.comparisons[0].name == "species"
     assert found.comparisons[0].strength > 0.9
@@ -63,7 +63,7 @@ def test_the_answer_is_three_sentences(found):
     assert re.match(r"342 rows fall into 3 groups of \d+, \d+ and \d+; most telling: ", first)
     assert "species matches the groups almost exactly" in second
     assert "in 3 pairs of columns the overall trend is reversed inside the groups" in second
-    assert re.match(r"\d+ rows? fits? none of the groups", third)
+    assert re.match(r"\d+ rows \(\d.\d %\) are unusual for their group; by chance", third)
     assert len(found.summary.splitlines()) <= 10
     assert str(found) == repr(found) == found.summary
 
@@ -123,10 +123,10 @@ def test_groups_that_halves_do_not_share_are_doubted(rng, tmp_path):
     # A skewed heap without groups, which mixtures of Gaussians cut in parts.
     found = explore(np.exp(rng.randn(1000, 5)))
     assert found.n_clusters > 1
-    assert found.agreement < AGREE
-    assert "halves of the rows do not agree" in found.caution
+    assert found.grade in ("none", "weak")
+    assert "The groups are weak" in found.caution or "may be no groups" in found.caution
     page = found.report(tmp_path / "page.html").read_text("utf-8")
-    assert page.index("There may be no groups") < page.index("rows fall into")
+    assert page.index(found.caution[:20]) < page.index("rows fall into")
 
 
 # What comes in, what goes out ---------------------------------------------------------------------

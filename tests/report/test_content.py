@@ -15,7 +15,9 @@ def test_the_summary_is_the_model_s(linear, penguins, penguin_page):
     explained = 1 - ((X - linear.reconstruct(X)) ** 2).sum() / ((X - X.mean(0)) ** 2).sum()
     sure = linear.predict_proba(X)[np.arange(333), linear.labels_].mean()
     cost, loss = -linear.score(X), linear.loss_
-    expected = [333, 4, 3, 1, explained, sure, cost, loss, 1, 0.1, linear.n_iter_]
+    means = np.stack([X[linear.labels_ == label].mean(0) for label in range(3)])[linear.labels_]
+    between = ((means - X.mean(0)) ** 2).sum() / ((X - X.mean(0)) ** 2).sum()
+    expected = [333, 4, 3, 1, between, sure, explained, cost, loss, 1, 0.1, linear.n_iter_]
     assert penguin_page.numbers_in("summary") == pytest.approx(expected)
     assert "came to a fixed point" in penguin_page.text_in("summary")
     assert penguin_page.text_in("summary").startswith("LinearTAE sorted 333 rows of 4 features")

@@ -207,6 +207,7 @@ def _facts(found: Exploration, files: Files) -> dict[str, Any]:
         "sizes": found.sizes,
         "agreement": found.agreement,
         "grade": found.grade,
+        "touching": found.touching,
         "caution": found.caution,
         "warnings": found.warnings,
         "sentences": found.sentences,

@@ -200,15 +200,15 @@ def _summary(
         defining=_main(apart, names, n_features),
         typical=tuple(facts.members[label][:n_members].tolist()),
         worst=tuple(facts.members[label][::-1][:n_members].tolist()),
-        missing=() if facts.missing is None else _missing(*facts.missing[:, label], names),
+        missing=() if facts.missing is None else _missing(facts.missing[:, label], names),
         mean=scaling.undo(facts.means[label]) if facts.seen else None,
         missing_share=None if facts.missing is None else facts.missing[0, label],
     )
 
 
-def _missing(own: Array, others: Array, names: tuple[str, ...]) -> tuple[Missing, ...]:
-    """Features whose share of missing values is clearly another one, clearest first."""
-    found = [Missing(*one) for one in zip(names, own.tolist(), others.tolist(), strict=True)]
+def _missing(shares: Array, names: tuple[str, ...]) -> tuple[Missing, ...]:
+    """Features whose shares (2, d) of missing values, here and elsewhere, differ clearly."""
+    found = [Missing(*one) for one in zip(names, *shares.tolist(), strict=True)]
     found = [one for one in found if abs(one.effect) >= WORTH_A_WORD]
     return tuple(sorted(found, key=lambda one: -abs(one.effect)))
 

@@ -129,7 +129,8 @@ def observed_enough(samples: ClusteredSamples, columns: NDArray[np.intp]) -> NDA
     """Those of the columns that are missing in few rows, so that trends can be told."""
     if samples.gaps is None:
         return columns
-    return columns[samples.gaps[:, columns].mean(0) <= MOST_MISSING]
+    enough: NDArray[np.intp] = columns[samples.gaps[:, columns].mean(0) <= MOST_MISSING]
+    return enough
 
 
 def numbered_reversals(

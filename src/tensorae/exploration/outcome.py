@@ -32,7 +32,7 @@ from tensorae.explain.clusters import describe_samples
 from tensorae.explain.samples import ClusteredSamples
 from tensorae.exploration.again import Source, code_for
 from tensorae.exploration.columns import LeftOut, Selection
-from tensorae.exploration.halves import GRADES, agreement_of_halves, grade_of
+from tensorae.exploration.halves import GRADES, agreement_of_halves, grade_of, share_touching
 from tensorae.exploration.questions import UNUSUAL, columns_beside, turned_trends, unusual_rows
 from tensorae.exploration.sentences import (
     about_clarity,
@@ -160,13 +160,22 @@ class Exploration:
         with _quiet():
             return agreement_of_halves(self.model.estimator, self._rows_of_fit.X, self.seed)
 
+    @cached_property
+    def touching(self) -> float | None:
+        """Share of the rows whose group has another one with no valley in between.
+
+        None for one group, and where values are missing.
+        """
+        return share_touching(self.samples)
+
     @property
     def grade(self) -> str:
-        """How clear the groups are by the agreement: "clear", "fair", "weak" or "none".
+        """How clear the groups are: "clear", "fair", "weak" or "none".
 
-        Empty where there are too few rows to tell.
+        By the agreement, and weak at best where no valleys lie between many of them. Empty where
+        there are too few rows to tell.
         """
-        return grade_of(self.n_clusters, self.agreement)
+        return grade_of(self.n_clusters, self.agreement, self.touching)
 
     @cached_property
     def trends(self) -> TrendReversals | None:
@@ -216,7 +225,7 @@ class Exploration:
     @property
     def caution(self) -> str:
         """Why there may be no groups, or weak ones; empty where they can be relied on."""
-        return caution(self.n_clusters, self.agreement)
+        return caution(self.n_clusters, self.agreement, self.touching)
 
     @cached_property
     def sentences(self) -> tuple[str, ...]:
@@ -281,7 +290,8 @@ class Exploration:
         if self.sample is not None:
             head.append(f"The groups were found on a sample of {len(self.sample):,} rows.")
         groups = group_lines(self.group_words, self.sizes) if self.n_clusters > 1 else []
-        said = [self.caution, *self.warnings, about_clarity(self.n_clusters, self.agreement)]
+        clarity = about_clarity(self.n_clusters, self.agreement, self.grade)
+        said = [self.caution, *self.warnings, clarity]
         lines = [*head, *said, *self.sentences, *(f"  {line}" for line in groups)]
         return "\n".join(filter(None, lines))
 
@@ -395,7 +405,7 @@ class Exploration:
         return Path(path)
 
     def _repr_html_(self) -> str:
-        clarity = about_clarity(self.n_clusters, self.agreement)
+        clarity = about_clarity(self.n_clusters, self.agreement, self.grade)
         sentences = [self.caution, *self.warnings, clarity, *self.sentences]
         parts = [html.heading(self.name, f": {self.steps[0].what}")]
         parts += [html.paragraph(sentence) for sentence in sentences if sentence]

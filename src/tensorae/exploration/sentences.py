@@ -39,30 +39,35 @@ SLIGHT = 0.1
 WORTH_SAYING = 0.2
 
 
-def caution(k: int, agreement: float | None) -> str:
+def caution(k: int, agreement: float | None, touching: float | None) -> str:
     """Why there may be no groups; nothing where they can be relied on."""
     if k == 1:
         return (
             "No groups were found: one group describes the rows best. What follows describes the "
             "rows as a whole."
         )
-    grade = grade_of(k, agreement)
+    grade = grade_of(k, agreement, touching)
     if grade == "none":
         return (
             f"There may be no groups here: two halves of the rows do not agree on them (agreement "
             f"{agreement:.2f} of 1). Take them for a way to cut the rows in {k} parts, not for "
             "something that is there."
         )
+    if grade == "weak" and touching:
+        return (
+            f"The groups are weak: halves of the rows agree on them ({agreement:.2f} of 1), but "
+            f"{_percent(touching)} of the rows are in groups with no valley between them and "
+            "another one. They may be parts of one bent or skewed heap; look at the map."
+        )
     if grade == "weak":
         return (
             f"The groups are weak: two halves of the rows agree on them in part only (agreement "
-            f"{agreement:.2f} of 1), as they do where one bent or skewed heap is cut in {k} parts. "
-            "Look at the map before you rely on them."
+            f"{agreement:.2f} of 1). Look at the map before you rely on them."
         )
     return ""
 
 
-def about_clarity(k: int, agreement: float | None) -> str:
+def about_clarity(k: int, agreement: float | None, grade: str) -> str:
     """How clear the groups are, on a scale; nothing where there is one group."""
     if k == 1:
         return ""
@@ -70,8 +75,8 @@ def about_clarity(k: int, agreement: float | None) -> str:
         return "How clear the groups are is unknown: there are too few rows to compare halves."
     limits = ", ".join(f"{name} from {low:.2f}" for name, low in GRADES.items() if low)
     return (
-        f"How clear the groups are: {grade_of(k, agreement)}, {agreement:.2f} on a scale from 0 to "
-        f"1 ({limits}); it is how far halves of the rows agree."
+        f"How clear the groups are: {grade}. Halves of the rows agree to {agreement:.2f} on a "
+        f"scale from 0 to 1 ({limits})."
     )
 
 
@@ -124,12 +129,10 @@ def about_unusual_rows(n_unusual: int, n: int, chance: float, k: int) -> str:
         return f"No row is unusual{where.replace('their', 'its')}."
     verb = "is" if n_unusual == 1 else "are"
     where = where if n_unusual > 1 else where.replace("their", "its")
-    expected = chance * n
-    if n_unusual <= expected + 2 * expected**0.5:
-        what = f"about as many as by chance ({100 * chance:g} %)"
-    else:
-        what = f"where {100 * chance:g} % would be by chance"
-    return f"{_rows(n_unusual)} ({_percent(n_unusual / n)}) {verb} unusual{where}, {what}."
+    return (
+        f"{_rows(n_unusual)} ({_percent(n_unusual / n)}) {verb} unusual{where}; by chance it would "
+        f"be {100 * chance:g} %."
+    )
 
 
 def about_missing(n_missing: int, n_values: int) -> str:

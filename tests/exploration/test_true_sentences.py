@@ -1,0 +1,264 @@
+"""What an exploration says is true of the rows that it speaks of."""
+
+import re
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from tensorae import LinearTAE, explore
+from tensorae.explain import cross_table, describe
+from tensorae.exploration.halves import GRADES, grade_of
+
+# Unusual rows -------------------------------------------------------------------------------------
+
+
+@pytest.fixture(scope="module")
+def planted():
+    """Two large groups, a tight one of 3 % far from both, outliers, and what came of it.
+
+    The last row is twenty standard deviations of the small group off, inside the column's range.
+    """
+    rng = np.random.RandomState(0)
+    X = rng.randn(600, 4)
+    X[:240, 0] += 8
+    X[-18:] = [0, 9, 9, 0] + 0.15 * rng.randn(18, 4)
+    rows = rng.permutation(580)[:8]
+    X[rows, rng.randint(4, size=8)] += rng.choice([-1, 1], 8) * 9
+    X[-1, 2] = 6
+    return X, rows, explore(X, n_clusters=3)
+
+
+def test_rows_of_a_small_group_are_as_unusual_as_others_and_planted_ones_are(planted):
+    _, rows, found = planted
+    assert found.odd[-18:-1].sum() <= 1
+    assert np.delete(found.odd[:582], rows).mean() <= 0.02
+    assert found.odd[rows].mean() >= 0.75
+    assert found.odd[-1]
+
+
+def test_the_reason_is_the_feature_that_was_changed_beside_its_own_group(planted):
+    _, _, found = planted
+    (reason,) = [one for one in found.outliers if one.row == 599]
+    assert reason.features[0].name == "x2"
+    assert reason.features[0].expected == pytest.approx(9, abs=0.5)
+    assert reason.features[0].value == 6
+    assert reason.cluster == found.labels[599]
+
+
+def test_the_sentence_has_the_share_beside_that_of_chance(planted):
+    _, _, found = planted
+    n = int(found.odd.sum())
+    expected = f"{n} rows ({n / 6:.1f} %) are unusual for their group; by chance it would be 1 %."
+    assert expected in found.sentences
+
+
+def test_no_group_of_an_imbalanced_table_is_unusual_as_a_whole():
+    rng = np.random.RandomState(0)
+    sizes, scales = (300, 100, 30, 20), (1.0, 0.3, 0.1, 2.0)
+    centers = 12 * np.array([[0, 0, 0], [1, 0, 0], [0, 1, 0], [0, 0, 2]])
+    parts = zip(sizes, scales, centers, strict=True)
+    X = np.concatenate([center + scale * rng.randn(n, 3) for n, scale, center in parts])
+    found = explore(X, n_clusters=4)
+    for n, own in zip(sizes, np.split(found.odd, np.cumsum(sizes)[:-1]), strict=True):
+        assert own.sum() <= 0.01 * n + 3 * (0.01 * n) ** 0.5 + 1
+
+
+# Warnings of the fit ------------------------------------------------------------------------------
+
+
+def test_warnings_of_the_fit_are_on_top(rng, tmp_path, read_card):
+    x = rng.randn(300)
+    heap = np.stack([x, x**2], 1) + 0.3 * rng.randn(300, 2)
+    with pytest.warns(RuntimeWarning) as warned:
+        LinearTAE("auto", random_state=0).fit(heap)
+    found = explore(heap, scale="none")
+    assert found.warnings == tuple(str(one.message) for one in warned)
+    page = found.report(tmp_path / "page.html").read_text("utf-8")
+    for warning in found.warnings:
+        assert found.summary.index(warning) < found.summary.index(found.sentences[0])
+        assert page.index(warning) < page.index(found.sentences[0])
+        assert warning in read_card(found._repr_html_())
+
+
+# How clear groups are -----------------------------------------------------------------------------
+
+
+def test_grades_rise_with_agreement_and_fall_without_valleys():
+    steps = [grade_of(3, agreement, 0.0) for agreement in (-0.1, 0.3, 0.65, 0.8, 0.95)]
+    assert steps == ["none", "none", "weak", "fair", "clear"]
+    assert [grade_of(3, low, None) for low in GRADES.values()] == list(GRADES)
+    assert grade_of(3, 0.95, 0.9) == "weak"
+    assert grade_of(3, 0.3, 0.9) == "none"
+    assert grade_of(1, None, None) == "none"
+    assert grade_of(3, None, 0.0) == ""
+
+
+def test_a_bent_heap_is_weak_at_best_although_halves_agree(tmp_path):
+    rng = np.random.RandomState(0)
+    x = rng.randn(1000)
+    found = explore(np.stack([x, x**2], 1) + 0.3 * rng.randn(1000, 2), n_clusters=2)
+    assert found.agreement >= GRADES["fair"]
+    assert found.touching == 1
+    assert found.grade == "weak"
+    assert found.caution.startswith("The groups are weak")
+    assert f"clear the groups are: weak. Halves of the rows agree to {found.agreement:.2f}" in str(
+        found
+    )
+    page = found.report(tmp_path / "page.html").read_text("utf-8")
+    assert 'class="scale"' in page
+    assert f'<data value="{found.agreement!r}">' in page
+
+
+# Words for groups ---------------------------------------------------------------------------------
+
+
+def test_words_need_half_a_standard_deviation(rng):
+    X = rng.randn(300, 3)
+    X[:150, 0] += 8
+    found = explore(pd.DataFrame(X, columns=["a", "b", "c"]), n_clusters=2)
+    assert set(found.group_words) == {"high a", "low a"}
+    assert "most telling: a." in found.sentences[0]
+
+
+def test_groups_that_differ_in_the_fourth_column_only_are_told_apart(rng):
+    corners = np.array([[6, 6, 6, 3], [6, 6, 6, -3], [-6, -6, -6, 3], [-6, -6, -6, -3.0]])
+    X = np.repeat(corners, 40, axis=0) + [0.5, 0.5, 0.5, 1.2] * rng.randn(160, 4)
+    found = explore(pd.DataFrame(X, columns=list("abcd")), n_clusters=4)
+    assert len(set(found.group_words)) == 4
+    for label, words in enumerate(found.group_words):
+        own = X[found.labels == label].mean(0) > 0
+        said = {
+            f"{'high' if high else 'low'} {name}" for high, name in zip(own, "abcd", strict=True)
+        }
+        assert set(words.split(", ")) <= said
+
+
+def test_groups_around_one_centre_are_said_to_be(rng):
+    X = np.concatenate([0.2 * rng.randn(300, 3), 5 * rng.randn(300, 3)])
+    found = explore(pd.DataFrame(X, columns=list("abc")), n_clusters=2)
+    assert all("near the mean in every column" in words for words in found.group_words)
+    assert all(f"group {1 - label}" in words for label, words in enumerate(found.group_words))
+    assert "the mean of no column tells them apart" in found.sentences[0]
+
+
+# Missing values -----------------------------------------------------------------------------------
+
+
+@pytest.fixture(scope="module")
+def lacking():
+    """Two groups; c is no different between them, and missing in most rows of the second."""
+    rng = np.random.RandomState(0)
+    X = rng.randn(400, 3)
+    X[:200, 0] += 8
+    X[:, 2] += X[:, 1]
+    X[200:340, 2] = np.nan
+    return pd.DataFrame(X, columns=list("abc"))
+
+
+def test_what_is_missing_is_said_and_not_what_was_filled_in(lacking, tmp_path):
+    found = explore(lacking, n_clusters=2)
+    second = int(found.labels[-1])
+    assert found.group_words[second] == "c missing in 70 % (0.0 % elsewhere), low a"
+    assert "3" not in found.group_words[1 - second].split(", ")[0]
+    own = found.description[second]
+    members = found.labels == second
+    np.testing.assert_allclose(own.mean, lacking[members].mean())
+    spread = lacking.std(ddof=0)
+    apart = (lacking[members].mean() - lacking[~members].mean()) / spread
+    for feature, value in own.defining:
+        assert value == pytest.approx(apart[feature])
+    page = found.report(tmp_path / "page.html").read_text("utf-8")
+    assert "missing in 70.0 %" in page
+    assert "140 values are missing (12 %)" in found.sentences[-1]
+
+
+def test_descriptions_and_maps_use_observed_values_only(rng, tmp_path):
+    import json
+
+    X = rng.randn(300, 2)
+    X[:150, 0] += 8
+    X[:, 1] += 0.8 * X[:, 0]  # so that what is filled in for low a is low, too
+    y = X[:, 1].copy()
+    X[150:280, 1] = np.nan
+    model = LinearTAE(2, spread="own", random_state=0).fit(X)
+    low = int(model.labels_[-1])
+    (found,) = [one for one in describe(model, X)[low].defining if one.feature == "x1"]
+    own = model.labels_ == low
+    expected = (np.nanmean(X[own, 1]) - np.nanmean(X[~own, 1])) / np.nanstd(X[:, 1])
+    assert found.value == pytest.approx(expected)
+    assert y[150:280].mean() < 5
+    page = model.report(X, tmp_path / "page.html").read_text("utf-8")
+    points = json.loads(re.search(r'id="points">(.*?)</script>', page)[1])
+    (column,) = [one for one in points["columns"] if one["key"] == "x1"]
+    drawn = np.array([np.nan if value is None else value for value in column["values"]])
+    np.testing.assert_allclose(drawn, X[points["rows"], 1], rtol=1e-5)
+
+
+# Columns beside the groups ------------------------------------------------------------------------
+
+
+def test_shares_are_of_the_rows_with_a_value():
+    labels = np.repeat([0, 1], [48, 52])
+    column = np.array([None] * 100, dtype=object)
+    column[:13], column[48:62] = "Pave", "Grvl"
+    column[13:20], column[62:85] = "Grvl", "Grvl"
+    column[85:90] = "Pave"
+    finding = cross_table(labels, column, name="alley").finding
+    share, overall = map(int, re.findall(r"(\d+) % ", finding))
+    there = column != None  # noqa: E711
+    which = re.search(r"of (Pave|Grvl) are in group (\d)", finding)
+    value, group = which[1], int(which[2])
+    assert share == round(100 * (labels[column == value] == group).mean())
+    assert overall == round(100 * (labels[there] == group).mean())
+    assert finding.endswith("of all rows with a value")
+    whole = cross_table(labels[there], column[there], name="alley").finding
+    assert whole == finding.replace(" with a value", "")
+
+
+# Samples ------------------------------------------------------------------------------------------
+
+
+def test_a_page_of_a_sample_says_whose_numbers_it_has(rng, tmp_path):
+    X = rng.randn(900, 3)
+    X[:300, 0] += 9
+    found = explore(X, max_rows=300, n_clusters=2)
+    page = found.report(tmp_path / "page.html").read_text("utf-8")
+    assert "those of all rows" not in page
+    assert "a sample of 300 rows" in page
+    for label in range(found.n_clusters):
+        card = page[page.index(f'id="cluster-{label}"') :][:600]
+        assert f'<data value="{found.sizes[label]}">' in card
+        sampled = int((found.labels[found.sample] == label).sum())
+        assert f"{sampled} in the sample" in card
+
+
+# Tiles and trends ---------------------------------------------------------------------------------
+
+
+def test_the_first_tile_is_what_groups_explain_and_spread_is_called_what_it_is(penguins, tmp_path):
+    model = LinearTAE(3, spread="own", random_state=0).fit(penguins[0])
+    model.pooled_ = True
+    page = model.report(penguins[0], tmp_path / "page.html").read_text("utf-8")
+    X, labels = penguins[0], model.labels_
+    within = sum(((X[labels == j] - X[labels == j].mean(0)) ** 2).sum() for j in range(3))
+    share = 1 - within / ((X - X.mean(0)) ** 2).sum()
+    first = re.search(r'<dl class="facts">\s*<div><dt>(.*?)</dt><dd><data value="(.*?)">', page)
+    assert first[1] == "Between clusters"
+    assert float(first[2]) == pytest.approx(share)
+    assert "each cluster has its own variances" not in page
+    assert "one covariance for all clusters" in page
+    if 2 * max(model.latent_dims_) > 4:
+        assert "<dt>Explained" not in page
+
+
+def test_reversed_trends_count_clusters_beyond_chance(tmp_path):
+    rng = np.random.RandomState(0)
+    x = np.concatenate([10 * j + rng.randn(n) for j, n in enumerate((150, 150, 8))])
+    group = np.repeat([0, 1, 2], (150, 150, 8))
+    y = -10 * group + (x - 10 * group) * np.array([0.8, 0.8, 0.1])[group] + 0.5 * rng.randn(308)
+    X = np.stack([x, y], 1)
+    model = LinearTAE(3, latent_dim=1, init=np.array([[0, 0], [10, -10], [20, -20.0]])).fit(X)
+    np.testing.assert_array_equal(model.labels_, group)
+    page = model.report(X, tmp_path / "page.html").read_text("utf-8")
+    assert "beyond chance in 2 of 3" in page
