@@ -64,6 +64,18 @@ def test_no_group_of_an_imbalanced_table_is_unusual_as_a_whole():
         assert own.sum() <= 0.01 * n + 3 * (0.01 * n) ** 0.5 + 1
 
 
+def test_a_row_that_is_a_group_of_its_own_is_unusual_and_said_to_be(rng):
+    X = rng.randn(301, 3)
+    X[:150, 0] += 9
+    X[-1] = 60
+    found = explore(X, n_clusters=3)
+    assert found.sizes.tolist()[2] == 1
+    assert found.odd[-1]
+    n = int(found.odd.sum())
+    assert f"{n} rows" in found.sentences[-1]
+    assert "unusual for their group or, 1 of them, nearly alone in one" in found.sentences[-1]
+
+
 # Warnings of the fit ------------------------------------------------------------------------------
 
 

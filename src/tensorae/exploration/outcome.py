@@ -33,7 +33,13 @@ from tensorae.explain.samples import ClusteredSamples
 from tensorae.exploration.again import Source, code_for
 from tensorae.exploration.columns import LeftOut, Selection
 from tensorae.exploration.halves import GRADES, agreement_of_halves, grade_of, share_touching
-from tensorae.exploration.questions import UNUSUAL, columns_beside, turned_trends, unusual_rows
+from tensorae.exploration.questions import (
+    HANDFUL,
+    UNUSUAL,
+    columns_beside,
+    turned_trends,
+    unusual_rows,
+)
 from tensorae.exploration.sentences import (
     about_clarity,
     about_groups,
@@ -231,7 +237,9 @@ class Exploration:
     def sentences(self) -> tuple[str, ...]:
         """The answer, in up to three lines."""
         n, k, missing = len(self.rows.X), self.n_clusters, np.isnan(self.rows.values)
-        unusual = about_unusual_rows(int(self.odd.sum()), n, UNUSUAL, k)
+        odd = self._odd_rows[0]
+        n_alone = int((odd & (self.sizes[self._labels] < HANDFUL)).sum())
+        unusual = about_unusual_rows(int(odd.sum()), n, UNUSUAL, k, n_alone)
         found = (
             about_groups(self.samples, self.description, n, self.sizes),
             about_trends(self.trends, self.comparisons),

@@ -20,7 +20,7 @@ from tensorae.explain.trends import observed_enough
 from tensorae.exploration.columns import Selection
 from tensorae.outliers.residuals import conditional_residuals, squared_distances
 
-__all__ = ["UNUSUAL", "columns_beside", "turned_trends", "unusual_rows"]
+__all__ = ["HANDFUL", "UNUSUAL", "columns_beside", "turned_trends", "unusual_rows"]
 
 Array = NDArray[Any]
 
@@ -32,8 +32,8 @@ UNUSUAL = 0.01
 LIMIT = float(special.ndtri(1 - UNUSUAL))
 # Quantiles of a group that set its scale: the wider counts, and 15 % of it may be anything.
 CALIBRATED = np.array([0.75, 0.85])
-# Smaller groups cannot tell who is unusual among them.
-FEWEST_MEMBERS = 10
+# Smaller groups cannot tell who is unusual among them; with fewer than the other they are none.
+FEWEST_MEMBERS, HANDFUL = 10, 5
 CONCENTRATED, MOST_PASSES, SMALLEST = 2, 6, 1e-6
 # Columns with more categories than this, or one for every third row, are names.
 MOST_CATEGORIES, MOST_DIFFERENT = 50, 1 / 3
@@ -48,9 +48,9 @@ def unusual_rows(
     """Which rows are unusual for their own group, and why, for the most unusual of the page.
 
     A row is set against the other rows of its group only: how large a group is, and how far it is
-    from the others, makes none of its rows unusual. Handfuls of rows (fewer than
-    ``FEWEST_MEMBERS``, and at most a share of ``UNUSUAL``) are no group to judge by: they are set
-    against the nearest other one.
+    from the others, makes none of its rows unusual. Where a group is a handful of rows (fewer
+    than ``HANDFUL``, and at most a share of ``UNUSUAL``), they are set against the nearest other
+    one: outliers that are alone in a group are outliers.
 
     Parameters
     ----------
@@ -80,9 +80,9 @@ def unusual_rows(
         for label in np.flatnonzero(counts >= FEWEST_MEMBERS).tolist()
     }
     judged_by = labels.copy()
-    for label in np.flatnonzero(counts < FEWEST_MEMBERS).tolist() if groups else ():
+    for label in range(samples.k) if groups else ():
         own = np.flatnonzero(labels == label)
-        if len(own) <= UNUSUAL * len(X):
+        if 0 < len(own) < HANDFUL and len(own) <= UNUSUAL * len(X):
             by_all = np.stack([group.scores(X[own]) for group in groups.values()])
             judged_by[own] = np.array(list(groups))[by_all.argmin(0)]
     for label, group in groups.items():

@@ -122,16 +122,20 @@ def about_trends(found: TrendReversals | None, comparisons: Sequence[CrossTable]
     return f"{sentence[:1].upper()}{sentence[1:]}." if sentence else ""
 
 
-def about_unusual_rows(n_unusual: int, n: int, chance: float, k: int) -> str:
-    """How many of n rows are unusual for their group, beside how many are by chance."""
+def about_unusual_rows(n_unusual: int, n: int, chance: float, k: int, n_alone: int) -> str:
+    """How many of n rows are unusual for their group, beside how many are by chance.
+
+    Of these ``n_alone`` are in groups of a handful of rows, and were set against the nearest one.
+    """
     where = " for their group" if k > 1 else ""
     if not n_unusual:
         return f"No row is unusual{where.replace('their', 'its')}."
     verb = "is" if n_unusual == 1 else "are"
     where = where if n_unusual > 1 else where.replace("their", "its")
+    alone = f" or, {n_alone:,} of them, nearly alone in one" if n_alone else ""
     return (
-        f"{_rows(n_unusual)} ({_percent(n_unusual / n)}) {verb} unusual{where}; by chance it would "
-        f"be {100 * chance:g} %."
+        f"{_rows(n_unusual)} ({_percent(n_unusual / n)}) {verb} unusual{where}{alone}; by chance "
+        f"it would be {100 * chance:g} %."
     )
 
 
