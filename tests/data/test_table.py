@@ -9,7 +9,7 @@ import pandas as pd
 import pyarrow as pa
 import pytest
 
-from tensorae.data import ReadOptions, read_table
+from tensorae.data import ReadOptions, note_on_header, read_table
 from tensorae.exceptions import InvalidInputError, InvalidParameterError
 
 FRAME = pd.DataFrame(
@@ -236,3 +236,20 @@ def test_damaged_bytes_are_an_input_error_whatever_they_are(tmp_path, rng):
             except InvalidInputError:
                 continue
             assert data.n_rows >= 1  # a bit that does no harm to the make of the table
+
+
+@pytest.mark.parametrize(
+    ("header", "row"),
+    [
+        ("1,2,3", True),
+        ("5.1,3.5,1.4,0.2,setosa", True),
+        (" 39, State-gov, 77516, 13", True),
+        ("country,1960,1970,1980", False),
+        ("country,2020", False),
+        ("a,b", False),
+    ],
+)
+def test_a_header_of_values_is_noted_and_one_of_years_is_not(tmp_path, header, row):
+    path = tmp_path / "t.csv"
+    path.write_text(f"{header}\n{header}\n")
+    assert ("--no-header" in note_on_header(read_table([path]))) == row

@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 
 from tensorae.data.files import arrow, listed, nearest
 from tensorae.data.frames import layout_of, to_matrix
-from tensorae.data.kinds import TEXTS, Gaps, Kind, is_number, kind_of, shown
+from tensorae.data.kinds import TEXTS, Gaps, Kind, is_number, is_row, kind_of, shown
 from tensorae.data.parts import Array, float_type
 from tensorae.data.table import Table
 from tensorae.exceptions import InvalidInputError
@@ -34,6 +34,7 @@ __all__ = [
     "missing_column",
     "note_on_header",
     "number_columns",
+    "refuse_none",
     "split_names",
     "text_columns",
 ]
@@ -87,6 +88,7 @@ def choose_columns(
     """
     if columns:
         columns = split_names(columns, table.columns)
+        refuse_none(columns)
         check_numbers(table, columns, kind=kind)
         return ColumnChoice(tuple(columns))
     ignore = split_names(ignore, table.columns)
@@ -115,6 +117,12 @@ def split_names(given: Sequence[str], known: Sequence[str]) -> list[str]:
     """Names in a,b,c; a name that has a comma itself is taken as it is, and "" if there is one."""
     parts = [[text] if text in known else text.split(",") for text in given]
     return list(dict.fromkeys(name for part in parts for name in part if name or name in known))
+
+
+def refuse_none(columns: Sequence[str]) -> None:
+    """Refuse a choice of columns that names none."""
+    if not columns:
+        raise InvalidInputError("--columns must name a column, got none; leave it out.")
 
 
 def text_columns(table: Table) -> tuple[str, ...]:
@@ -304,11 +312,12 @@ def count_missing(table: Table, columns: Sequence[str]) -> dict[str, int]:
 
 def note_on_header(table: Table) -> str:
     """Say that the first line of text may be a row, where it seems to be one."""
-    if not table.from_text or not table.columns or not all(map(is_number, table.columns)):
+    if not table.from_text or not is_row(table.columns):
         return ""
+    values = listed([name.strip() for name in table.columns if is_number(name)], 3)
     return (
-        f"the first line of {table.name!r} holds numbers only and was taken for the names of the "
-        "columns; --no-header takes it for a row."
+        f"the first line of {table.name!r} holds numbers ({values}) and was taken for the names of "
+        "the columns; --no-header takes it for a row."
     )
 
 

@@ -34,6 +34,7 @@ __all__ = [
     "as_numbers",
     "decoded",
     "is_number",
+    "is_row",
     "kind_of",
     "numbers_pattern",
     "shown",
@@ -173,6 +174,14 @@ def _better_marks(
 def is_number(text: str, marks: Marks = PLAIN) -> bool:
     """Whether a text is a number that is written so."""
     return _compiled(marks).fullmatch(text.strip()) is not None
+
+
+def is_row(names: Sequence[str]) -> bool:
+    """Whether names of columns look like values: numbers, which do not rise as years would."""
+    numbers = [float(name) for name in names if is_number(name)]
+    if len(numbers) == len(names):
+        return bool(names)
+    return sorted(set(numbers)) != numbers
 
 
 @functools.cache

@@ -26,7 +26,7 @@ from tensorae.data.files import (
 from tensorae.data.frames import arrow_part, dataset_parts, pandas_part, polars_part
 from tensorae.data.images import ImagePart
 from tensorae.data.iterables import FunctionPart, torch_parts
-from tensorae.data.kinds import is_number
+from tensorae.data.kinds import is_row
 from tensorae.data.parts import (
     ArrayPart,
     Layout,
@@ -277,7 +277,7 @@ def refuse_repeated(chosen: Sequence[str], names: Sequence[str]) -> None:
     if repeated:
         raise InvalidInputError(
             f"it has {times[repeated[0]]} columns called {repeated[0]!r}; rename one"
-            f"{', or say that the first line is a row (--no-header)' * all(map(is_number, names))}."
+            f"{', or say that the first line is a row (--no-header)' * is_row(names)}."
         )
 
 

@@ -15,7 +15,14 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from tensorae.data import Preparation, PreparedTable, ReadOptions, Table, as_table
+from tensorae.data import (
+    Preparation,
+    PreparedTable,
+    ReadOptions,
+    Table,
+    as_table,
+    note_on_header,
+)
 from tensorae.estimators.linear import LinearTAE
 from tensorae.estimators.table_model import TableModel
 from tensorae.exceptions import InvalidInputError, InvalidParameterError
@@ -90,6 +97,9 @@ def explore(
             f"{table.name!r} must have {FEWEST_ROWS} rows at least, got {table.n_rows}; there is "
             "nothing to compare."
         )
+    header = note_on_header(table)
+    if header:
+        warnings.warn(header, UserWarning, stacklevel=2)
     told = {
         "columns": tuple(columns),
         "ignore": tuple(ignore),

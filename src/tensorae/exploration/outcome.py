@@ -23,7 +23,7 @@ from tensorae.data import (
     arrow,
     counted,
     format_of,
-    listed,
+    note_on_header,
     write_table,
 )
 from tensorae.estimators.table_model import TableModel
@@ -31,7 +31,7 @@ from tensorae.explain import CrossTable, Description, Outliers, TrendReversals, 
 from tensorae.explain.clusters import describe_samples
 from tensorae.explain.samples import ClusteredSamples
 from tensorae.exploration.again import Source, code_for
-from tensorae.exploration.columns import LeftOut, Selection
+from tensorae.exploration.columns import LeftOut, Selection, named_with_reasons
 from tensorae.exploration.halves import GRADES, agreement_of_halves, grade_of, share_touching
 from tensorae.exploration.questions import (
     HANDFUL,
@@ -64,7 +64,7 @@ SCALED = {
     "max": "Columns were divided by their largest absolute value.",
     "none": "Columns were left on their scale: their ranges are alike.",
 }
-MOST_LEFT_OUT = 6
+MOST_NAMED = 3
 MOST_COMPARED = 12
 
 
@@ -257,6 +257,9 @@ class Exploration:
             else f", {len(self.columns)} of {counted(all_columns, 'column')} used"
         )
         steps = [Step(f"{n:,} rows were read{used}.")]
+        header = note_on_header(self.rows.table)
+        if header:
+            steps.append(Step(f"{header[0].upper()}{header[1:]}"))
         if self.left_out:
             reasons = tuple(str(one) for one in self.left_out)
             steps.append(Step(f"{counted(len(reasons), 'column')} left out of the fit.", reasons))
@@ -293,8 +296,7 @@ class Exploration:
         """About ten lines of text."""
         head = [f"{self.name}: {self.steps[0].what}"]
         if self.left_out:
-            left_out = listed([str(one) for one in self.left_out], MOST_LEFT_OUT)
-            head.append(f"Left out: {left_out}.")
+            head.append(f"Left out: {named_with_reasons(self.left_out)}.")
         if self.sample is not None:
             head.append(f"The groups were found on a sample of {len(self.sample):,} rows.")
         groups = group_lines(self.group_words, self.sizes) if self.n_clusters > 1 else []
