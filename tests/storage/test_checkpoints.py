@@ -5,6 +5,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 import pytest
 import torch
+from sklearn.exceptions import ConvergenceWarning
 
 from tensorae import TAE, Batches, LinearTAE
 from tensorae.datasets import load_iris
@@ -367,3 +368,25 @@ def test_the_loop_makes_its_state_of_what_was_kept(checkpoint):
     assert checkpoint().resume(restored, CPU) is None
     checkpoint()(Counted(3))
     assert checkpoint().resume(restored, CPU) == Counted(3)
+
+
+def test_a_training_that_was_interrupted_goes_on_from_its_checkpoint(tmp_path):
+    path, options = tmp_path / "run.ckpt", {"max_epochs": 8, "random_state": 0}
+
+    def interrupt(epoch):
+        if epoch.epoch == 4:
+            raise KeyboardInterrupt
+
+    model = TAE(3, 1, callbacks=interrupt, **options)
+    with pytest.warns(ConvergenceWarning, match="interrupted"):
+        model.fit(IRIS, checkpoint=path, checkpoint_every=0)
+    assert model.interrupted_
+    assert path.exists()
+    seen = []
+    again = TAE(3, 1, callbacks=lambda epoch: seen.append(epoch.epoch), **options)
+    again.fit(IRIS, checkpoint=path, checkpoint_every=0)
+    assert seen[0] == 4  # the epoch that was interrupted
+    assert not again.interrupted_
+    assert list(tmp_path.iterdir()) == []
+    whole = TAE(3, 1, **options).fit(IRIS)
+    np.testing.assert_array_equal(again.transform(IRIS), whole.transform(IRIS))

@@ -7,7 +7,8 @@ from __future__ import annotations
 
 import os
 import shlex
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -66,8 +67,8 @@ def fit(
     for name, path in (("--output", output), ("--checkpoint", streaming.checkpoint)):
         if path is not None:
             refuse_replacing(path, data, reading, option=name)
-    one_of_many = int(os.environ.get("WORLD_SIZE", "1")) > 1  # torchrun says so
-    if int(os.environ.get("RANK", "0")) > 0:
+    one_of_many = _of_torchrun("WORLD_SIZE", 1) > 1
+    if _of_torchrun("RANK", 0) > 0:
         messages.mute()  # the first process speaks
     if streaming.stream or one_of_many:
         inputs = _streamed(data, columns, reading, model, messages)
@@ -77,7 +78,7 @@ def fit(
     from tensorae import TableModel
     from tensorae.rows.processes import joined_by_torchrun
 
-    with joined_by_torchrun() as processes:
+    with joined_by_torchrun() as processes, _checkpoint_named(streaming.checkpoint, messages):
         estimator = model.build(inputs.preparation.shape)
         _train(estimator, inputs, streaming, messages)
         fitted = TableModel(estimator, inputs.preparation)
@@ -87,6 +88,30 @@ def fit(
             commands = _next_commands(output, data, reading, inputs)
             _summarise(fitted, inputs, messages, processes.size, output, commands)
         processes.wait()
+        if getattr(fitted, "interrupted_", False):
+            raise KeyboardInterrupt
+
+
+def _of_torchrun(name: str, default: int) -> int:
+    """A whole number that torchrun puts into the environment."""
+    text = os.environ.get(name) or str(default)
+    if not text.isdecimal():
+        raise typer.BadParameter(
+            f"the environment variable {name} must be a whole number, as torchrun sets it, got "
+            f"{text!r}; unset it."
+        )
+    return int(text)
+
+
+@contextmanager
+def _checkpoint_named(checkpoint: Path | None, messages: Messages) -> Iterator[None]:
+    """Tell whoever interrupts a fit that it can go on."""
+    try:
+        yield
+    except KeyboardInterrupt:
+        if checkpoint is not None and checkpoint.exists():
+            messages.note(f"{checkpoint} is kept; the same command goes on from it.")
+        raise
 
 
 def _check_output(output: Path) -> None:

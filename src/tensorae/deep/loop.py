@@ -380,7 +380,8 @@ def run(loop: DeepLoop, state: State, observe: Callable[[State], bool | None]) -
         try:
             with loop.data.rows.parallel(loop.options.work):
                 state = loop.step(state)
-            if observe(state):
+            # Of a training that was interrupted a checkpoint keeps the last state to go on from.
+            if state.ended_by != "interrupt" and observe(state):
                 state = loop.stopped(state, "callback")
         except KeyboardInterrupt:
             if not training or not loop.data.rows.processes.alone:

@@ -158,6 +158,8 @@ class TAE(GenerativeTAE):
         Epochs that were trained.
     best_epoch_ : int
         The epoch whose model was kept.
+    interrupted_ : bool
+        Whether Ctrl-C ended the training; not kept in files.
     input_shape_ : tuple of int
         Shape of a sample as the autoencoders take it.
     n_features_in_ : int
@@ -261,7 +263,7 @@ class TAE(GenerativeTAE):
             labels as they are, as labels in ``init``.
         checkpoint : path-like, optional
             File to keep the state of a long training in. If it is there, training goes on from
-            it; at the end it is removed.
+            it; at the end it is removed, but not where Ctrl-C was the end.
         checkpoint_every : float, default=60
             Seconds between two writes of it, at the end of an epoch.
 
@@ -307,7 +309,7 @@ class TAE(GenerativeTAE):
         self._publish(trained, options)
         if trained.rows is not rows:  # the few rows of all processes
             self.labels_ = rows.own(torch.as_tensor(self.labels_)).numpy()
-        if kept is not None:
+        if kept is not None and not self.interrupted_:
             kept.remove()
         self._warn_if_needed(trained.state.problem)
         return self
@@ -414,6 +416,7 @@ class TAE(GenerativeTAE):
         self.latent_penalty_ = float(trained.module.latent_penalty)
         self.history_ = as_columns(state.history)
         self.n_iter_, self.best_epoch_ = state.epoch, state.best.epoch
+        self.interrupted_ = state.ended_by == "interrupt"
         self._blend: Blend | None = state.blend
         self._code_length = options.latent_dim
         # Until the rows are counted.

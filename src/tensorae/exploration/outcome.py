@@ -64,7 +64,6 @@ SCALED = {
     "max": "Columns were divided by their largest absolute value.",
     "none": "Columns were left on their scale: their ranges are alike.",
 }
-MOST_NAMED = 3
 MOST_COMPARED = 12
 
 

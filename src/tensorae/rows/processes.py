@@ -17,6 +17,8 @@ from torch import Tensor
 from torch import distributed as dist
 from torch.distributed.rendezvous import rendezvous
 
+from tensorae.exceptions import InvalidParameterError
+
 __all__ = ["Processes", "joined_by_torchrun", "processes"]
 
 
@@ -92,11 +94,17 @@ def joined_by_torchrun() -> Iterator[Processes]:
 
     Outside torchrun, and inside a group that a script has made, nothing is changed.
     """
-    launched = "RANK" in os.environ and "WORLD_SIZE" in os.environ
+    launched = os.environ.get("RANK") and os.environ.get("WORLD_SIZE")
     if not launched or dist.is_initialized():
         yield processes()
         return
-    store, rank, size = next(iter(rendezvous("env://")))
+    try:
+        store, rank, size = next(iter(rendezvous("env://")))
+    except ValueError as error:
+        raise InvalidParameterError(
+            f"RANK and WORLD_SIZE are set, but not all that torchrun sets ({error}); start with "
+            "torchrun, or unset them."
+        ) from error
     # After a restart the store still has the addresses of processes that are gone.
     attempt = os.environ.get("TORCHELASTIC_RESTART_COUNT", "0")
     dist.init_process_group(
