@@ -89,6 +89,27 @@ def test_standard_output_that_is_full_is_one_sentence(run, model_file, birds_csv
     assert outcome.err == "tensorae: the system refused: No space left on device.\n"
 
 
+@pytest.mark.parametrize("command", ["predict", "impute", "info", "outliers"])
+def test_results_are_not_given_to_an_output_that_is_closed(
+    run, model_file, birds_csv, monkeypatch, command
+):
+    arguments = {"info": (model_file, "--json"), "outliers": (birds_csv,)}
+    with monkeypatch.context() as patch:
+        patch.setattr("sys.stdout", None)
+        outcome = run(command, *arguments.get(command, (model_file, birds_csv)))
+    assert outcome.code == 1
+    assert outcome.err.startswith("tensorae: standard output is closed")
+
+
+def test_closed_standard_error_and_input_are_no_surprise(run, birds_csv, tmp_path, monkeypatch):
+    model = tmp_path / "m.tae"
+    with monkeypatch.context() as patch:
+        patch.setattr("sys.stderr", None)
+        assert run("fit", birds_csv, "-k", 2, "-o", model).code == 0
+    monkeypatch.setattr("sys.stdin", None)
+    assert run("predict", model, "-").err == "tensorae: standard input is closed; give a file.\n"
+
+
 class Terminal(io.StringIO):
     interrupt_at = None
 
@@ -135,15 +156,21 @@ def test_an_interrupt_of_the_training_keeps_the_best_network_and_says_so(
     run, birds_csv, tmp_path, monkeypatch
 ):
     terminal = Terminal()
-    terminal.interrupt_at = "/1000000"  # the bar shows that the network trains
+    terminal.interrupt_at = "0/1000000"  # the bar shows that the network trains, from epoch 10 on
     monkeypatch.setenv("TERM", "xterm")
     network = ("--model", "mlp", "--epochs", 1000000)
+    kept = ("--checkpoint", tmp_path / "c.ckpt", "--checkpoint-every", 0)
     with monkeypatch.context() as patch:
         patch.setattr("sys.stderr", terminal)
-        outcome = run("fit", birds_csv, "-k", 2, *network, "-o", tmp_path / "m.tae")
-    assert outcome.code == 0
-    assert "interrupted" in terminal.getvalue()
+        outcome = run("fit", birds_csv, "-k", 2, *network, *kept, "-o", tmp_path / "m.tae")
+    assert outcome.code == 130
+    assert "training was interrupted in epoch" in terminal.getvalue()
+    assert terminal.getvalue().endswith(
+        "c.ckpt is kept; the same command goes on from it.\ntensorae: interrupted.\n"
+    )
+    assert f"Wrote {tmp_path / 'm.tae'}" in outcome.out
     assert load(tmp_path / "m.tae").n_iter_ < 1000000
+    assert (tmp_path / "c.ckpt").exists()
 
 
 def test_progress_is_shown_at_a_terminal_only(run, birds_csv, tmp_path, monkeypatch):

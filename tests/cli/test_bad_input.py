@@ -1,5 +1,6 @@
 """Whatever is wrong: one sentence on standard error, an exit code, and nothing overwritten."""
 
+import gzip
 import os
 import resource
 import signal
@@ -38,6 +39,9 @@ BAD_TABLES = {
     "all text": ("t.csv", b"a,b\nx,y\nz,w\n", "must have a column of numbers", "texts), b ("),
     "one row": ("t.csv", b"a,b\n1,2\n", "at least n_clusters=2 rows, got n_samples=1"),
     "duplicate names": ("t.csv", b"a,b,a\n1,2,3\n3,4,5\n5,7,8\n", "called 'a'"),
+    "repeated values": ("t.csv", b"1,0,0\n1,2,3\n3,4,5\n5,7,8\n", "called '0'", "--no-header"),
+    "repeated marks": ("t.csv", b"3,?,?,1,b\n1,2,3,2,a\n3,4,5,3,c\n", "called '?'", "--no-header"),
+    "too wide": ("t.csv", b"a," * 100_000 + b"b\n1,2\n", "100000 columns at most"),
     "latin-1": ("t.csv", b"a,b\n1,caf\xe9\n2,x\n", "not UTF-8", "--encoding latin-1"),
     "latin-1 header": ("t.csv", b"caf\xe9,b\n1,2\n3,4\n", "not UTF-8"),
     "utf-16": ("t.csv", "a,b\n1,2\n".encode("utf-16"), "--encoding utf-16"),
@@ -144,6 +148,8 @@ def test_a_model_of_another_version_or_kind_is_refused(run, model_file, birds_cs
         {"shift": ["x", 0, 0, 0]},
         {"scale": "log"},
         {"names": "abc"},
+        {"names": ["a", "b", "c", "d"]},
+        {"shift": [10**400, 0, 0, 0]},
         {"shape": [2, 3]},
         {"shape": [-2, -2]},
         {"n_features": 5},
@@ -159,6 +165,17 @@ def test_an_entry_on_columns_that_does_not_fit_is_refused(
     path = tmp_path / "odd.tae"
     write_container(path, KIND, content)
     check_sentence(run("predict", path, birds_csv), "does not fit")
+
+
+@pytest.mark.parametrize("name", ["n_samples", "loss", "latent_dims", "cluster_sizes"])
+def test_a_number_that_is_no_number_is_refused(run, model_file, birds_csv, tmp_path, name):
+    content = read_container(model_file, KIND)
+    huge = 10**400
+    content.header["training"][name] = huge if name in ("n_samples", "loss") else [huge] * 3
+    path = tmp_path / "odd.tae"
+    write_container(path, KIND, content)
+    for arguments in (("predict", path, birds_csv), ("info", path)):
+        check_sentence(run(*arguments), "odd.tae")
 
 
 def test_a_preparation_of_a_later_version_is_refused(run, model_file, birds_csv, tmp_path):
@@ -256,3 +273,55 @@ def test_a_bug_is_one_sentence_unless_the_traceback_is_asked_for(
 
     with pytest.raises(TypeError):
         main(["predict", str(model_file), str(birds_csv)])
+
+
+# What surrounds it ------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("stream", [(), ("--stream",)], ids=["", "stream"])
+def test_a_choice_of_no_columns_is_one_sentence(run, birds_csv, tmp_path, stream):
+    model = tmp_path / "m.tae"
+    check_sentence(run("fit", birds_csv, "--columns", "", "-o", model, *stream), "--columns")
+    check_sentence(run("explore", birds_csv, "--columns", ","), "--columns")
+    assert not model.exists()
+
+
+def test_variables_of_torchrun_may_be_empty_but_not_nonsense(run, birds_csv, tmp_path, monkeypatch):
+    fit = ("fit", birds_csv, "-k", 2, "-q", "-o", tmp_path / "m.tae")
+    monkeypatch.setenv("WORLD_SIZE", "")
+    monkeypatch.setenv("RANK", "")
+    assert run(*fit).code == 0
+    monkeypatch.setenv("WORLD_SIZE", "two")
+    outcome = run(*fit)
+    assert outcome.code == 2
+    assert "WORLD_SIZE" in outcome.err
+    monkeypatch.setenv("RANK", "0")
+    monkeypatch.setenv("WORLD_SIZE", "1")
+    check_sentence(run(*fit), "MASTER_ADDR", "torchrun")
+
+
+def test_any_bytes_can_be_the_name_of_a_file(run, model_file, birds, tmp_path):
+    path = Path(os.fsdecode(bytes(tmp_path) + b"/v\xf6gel.csv"))
+    try:
+        birds.to_csv(path, index=False)
+    except OSError:
+        pytest.skip("file names are UTF-8 here")
+    packed = path.with_suffix(".csv.gz")
+    packed.write_bytes(gzip.compress(path.read_bytes()))
+    expected = run("predict", model_file, path)
+    assert expected.code == 0
+    assert run("predict", model_file, packed).out == expected.out
+    copy = path.with_suffix(".parquet")
+    assert run("predict", model_file, path, "-o", copy).code == 0
+    assert run("predict", model_file, copy, "--keep", "none").code == 0
+
+
+def test_info_does_not_name_thousands_of_columns(run, tmp_path):
+    table, model = tmp_path / "wide.csv", tmp_path / "wide.tae"
+    rows = np.random.RandomState(0).randn(12, 300)
+    names = ",".join(f"gene{j}" for j in range(300))
+    np.savetxt(table, rows, delimiter=",", header=names, comments="")
+    run("fit", table, "-k", 1, "-l", 1, "--spread", "shared", "-q", "-o", model)
+    lines = run("info", model).out.splitlines()
+    (columns,) = [line for line in lines if line.startswith("columns")]
+    assert columns.endswith("gene18, gene19 and 280 more")

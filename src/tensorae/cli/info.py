@@ -26,7 +26,7 @@ __all__ = [
 ]
 
 WIDTH = 14
-MOST_CLUSTERS = 12
+MOST_CLUSTERS, MOST_COLUMNS = 12, 20
 N_FEATURES = 3
 
 
@@ -50,13 +50,15 @@ def info(model_file: MODEL_FILE, messages: Messages) -> None:
 
 
 def _facts(header: dict[str, Any], preparation: Preparation) -> dict[str, str]:
+    from tensorae.data import listed
+
     training, versions = header["training"], header["versions"]
     parameters = ", ".join(f"{name}={value!r}" for name, value in header["parameters"].items())
     columns = preparation.columns
     facts = {
         "model": header["class"],
         "fitted on": f"{training['n_samples']} rows by {training['n_features']} columns",
-        "columns": "no names" if columns is None else ", ".join(columns),
+        "columns": "no names" if columns is None else listed(columns, MOST_COLUMNS),
         "scale": preparation.scaling.name,
         **_settings(training),
         "loss": f"{training['loss']:.6g}" if training.get("loss") is not None else "unknown",

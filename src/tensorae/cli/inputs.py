@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from tensorae.cli.info import size_entries
-from tensorae.cli.messages import Messages
+from tensorae.cli.messages import Messages, refuse_closed_output
 from tensorae.cli.options import (
     DATA,
     MODEL_FILE,
@@ -54,7 +54,9 @@ class ModelAndData:
         from tensorae._files import check_writable
         from tensorae.data import output_format
 
-        if output.path is not None:
+        if output.path is None:
+            refuse_closed_output()
+        else:
             folder = folders and output.is_folder
             self.refuse_replacing(output.path, folder=folder)
             if not folder:

@@ -13,7 +13,9 @@ from typing import Annotated, Any
 
 import typer
 
-__all__ = ["Messages", "one_line"]
+from tensorae.exceptions import InvalidParameterError
+
+__all__ = ["Messages", "one_line", "refuse_closed_output"]
 
 # The columns were put in the order of the fit already, so that their names need no check.
 NAMES_CHECKED = "X does not have valid feature names"
@@ -47,6 +49,7 @@ class Messages:
     def give(self, result: dict[str, Any]) -> None:
         """Give scripts the result, with all notes."""
         if self.json:
+            refuse_closed_output()
             content = _plain({**result, "notes": self.notes})
             typer.echo(json.dumps(content, allow_nan=False, default=str))
 
@@ -67,7 +70,7 @@ class Messages:
 
         The function takes how much is done, and of how much; until then the bar only moves.
         """
-        if self.quiet or not sys.stderr.isatty():
+        if self.quiet or sys.stderr is None or not sys.stderr.isatty():
             yield lambda done, total: None  # noqa: ARG005
             return
         from rich.console import Console
@@ -86,6 +89,14 @@ class Messages:
                 bar.update(task, completed=done, total=total, count=f"{done}/{total}")
 
             yield show
+
+
+def refuse_closed_output() -> None:
+    """Refuse to give results to a standard output that is not there."""
+    if sys.stdout is None:
+        raise InvalidParameterError(
+            "standard output is closed, so that results would be lost; name a file (--output)."
+        )
 
 
 def one_line(text: str) -> str:

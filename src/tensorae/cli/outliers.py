@@ -10,7 +10,7 @@ import typer
 
 from tensorae.cli.apply import write_result
 from tensorae.cli.inputs import ApplyInputs
-from tensorae.cli.messages import Messages
+from tensorae.cli.messages import Messages, refuse_closed_output
 from tensorae.cli.options import (
     DATA,
     OutputOptions,
@@ -87,7 +87,9 @@ def outliers(
         if path is not None:
             refuse_replacing(path, data, reading, option=name)
             check_writable(path)
-    if output.path is not None:
+    if output.path is None:
+        refuse_closed_output()
+    else:
         output_format(output.path)
     preparation, rows = _read(data, reading, columns, messages)
     detector = OutlierTAE(number_or_auto(contamination, "--contamination"), random_state=seed)

@@ -56,7 +56,7 @@ TABLES = ("csv", "tsv", "parquet", "arrow", "npy")
 TEXT = ("csv", "tsv")
 ENDINGS = ".parquet, .arrow, .feather, .npy, .csv or .tsv"
 # Endings that text may have on top; they are unpacked while reading.
-COMPRESSED = (".gz", ".bz2", ".zst")
+COMPRESSED = {".gz": "gzip", ".bz2": "bz2", ".zst": "zstd"}
 STANDARD_INPUT = "-"
 
 
@@ -160,12 +160,14 @@ class File:
         """Open as a pyarrow stream, unpacked."""
         if self.path is None:
             return arrow().BufferReader(self.content)
-        packed = "detect" if self.path.suffix.lower() in COMPRESSED else None
-        return arrow().input_stream(str(self.path), compression=packed)
+        packed = COMPRESSED.get(self.path.suffix.lower())
+        return arrow().input_stream(self.open_for_seeking(), compression=packed)
 
     def open_for_seeking(self) -> Any:
         """Open as a pyarrow file in which one can move about."""
-        return self.open() if self.path is None else arrow().OSFile(str(self.path))
+        if self.path is None:
+            return self.open()
+        return arrow().OSFile(os.fsencode(self.path))  # any bytes can be a name
 
 
 class FilePart(Part):
@@ -246,6 +248,8 @@ def find_files(
     found: list[File] = []
     for path in [paths] if isinstance(paths, str | os.PathLike) else paths:
         if once and path == STANDARD_INPUT:
+            if sys.stdin is None:
+                raise InvalidInputError("standard input is closed; give a file.")
             content = sys.stdin.buffer.read()
             found.append(File("standard input", given or "csv", None, content))
         elif path == STANDARD_INPUT and not Path(path).exists():

@@ -240,8 +240,12 @@ class Preparation:
                 "update tensorae."
             )
         try:
-            return _checked(stored, d)
-        except (KeyError, TypeError, ValueError) as error:
+            preparation = _checked(stored, d)
+            sizes = header["training"].get("cluster_sizes", preparation.names)
+            if preparation.names and len(preparation.names) != len(sizes):
+                raise ValueError("names")
+            return preparation
+        except (KeyError, TypeError, ValueError, OverflowError) as error:
             raise ModelFileError(
                 f"{name!r} has an entry on columns and scales that does not fit ({error!r:.60}); "
                 "fit the model again."

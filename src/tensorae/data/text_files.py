@@ -30,6 +30,8 @@ OTHER_DELIMITERS = ";\t|"
 HEAD, BLOCK, WIDE_BLOCK = 1 << 16, 1_000_000, 32_000_000
 # Bytes that are parsed at once where all rows come into memory anyway.
 MEMORY_BLOCK = 1 << 26
+# Columns of a table in text; each takes about 9 kB, whatever it holds.
+MOST_COLUMNS = 100_000
 
 
 class TextPart(FilePart, RecordBatchPart):
@@ -173,7 +175,9 @@ class TextPart(FilePart, RecordBatchPart):
         """What a parser has to know of this file."""
         csv = arrow("csv")
         return {
-            "parse_options": csv.ParseOptions(delimiter=self.delimiter, newlines_in_values=True),
+            "parse_options": csv.ParseOptions(
+                delimiter=self._checked_delimiter, newlines_in_values=True
+            ),
             "convert_options": csv.ConvertOptions(
                 # In columns of numbers; text stays as it is.
                 null_values=self._missing,
@@ -208,6 +212,22 @@ class TextPart(FilePart, RecordBatchPart):
         others = [mark for mark in OTHER_DELIMITERS if mark in header]
         comma = "," in header and self._options.decimal != ","
         return others[0] if others and not comma else ","
+
+    @cached_property
+    def _checked_delimiter(self) -> str:
+        """The same, of a first line that has not too many of them."""
+        count, block = 0, self._head
+        with self.file.open() as stream:
+            while count < MOST_COLUMNS and block:
+                block, end, _ = stream.read(HEAD).partition(b"\n")
+                count += block.count(self.delimiter.encode())
+                block = b"" if end else block
+        if count >= MOST_COLUMNS:
+            raise InvalidInputError(
+                f"a table in text must have {MOST_COLUMNS} columns at most, got more in the first "
+                "line; write its rows as its columns, or save the numbers as an array (.npy)."
+            )
+        return self.delimiter
 
     def _check_encoding(self, schema: Any) -> None:
         """Refuse what is taken for bytes because it is no UTF-8."""

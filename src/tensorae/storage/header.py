@@ -47,6 +47,8 @@ HEADER: dict[str, tuple[type, ...]] = {
     "created": (str,),
 }
 NEVER_STORED = ("callbacks",)
+# Whole numbers of a header are below this; JSON knows some that are no floats.
+MOST = 2**63
 INIT = {"tensor": "init"}
 
 
@@ -92,15 +94,16 @@ def _check_training(training: Mapping[str, Any]) -> None:
     sizes = training.get("cluster_sizes")
     counts = [training.get("n_samples"), training.get("n_features")]
     counts += sizes if isinstance(sizes, list) else [None]
-    if not all(type(count) is int and count >= 0 for count in counts):
+    if not all(type(count) is int and 0 <= count < MOST for count in counts):
         raise MisfitError("the numbers of rows, columns and members are not all whole numbers")
     dims = training.get("latent_dims", [])
-    if not isinstance(dims, list) or not all(type(h) is int and h >= 0 for h in dims):
+    if not isinstance(dims, list) or not all(type(h) is int and 0 <= h < MOST for h in dims):
         raise MisfitError("the numbers of components are not all whole numbers")
     if not isinstance(training.get("spread"), str | None):
         raise MisfitError(f"the spread must be text, got {training['spread']!r:.40}")
     loss = training.get("loss")
-    if isinstance(loss, bool) or not isinstance(loss, int | float | None):
+    number = isinstance(loss, float) or (type(loss) is int and abs(loss) < MOST)
+    if loss is not None and not number:
         raise MisfitError(f"the loss must be a number, got {loss!r:.40}")
 
 
