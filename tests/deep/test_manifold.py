@@ -34,7 +34,7 @@ class Shifted:
         self.options = options
 
     def fit_transform(self, X):
-        indices, distances = self.options["precomputed_knn"]
+        indices, distances = self.options["precomputed_knn"][:2]
         assert indices.shape == distances.shape == (len(X), self.options["n_neighbors"])
         return np.tile(X, 3)[:, : self.options["n_components"]]
 

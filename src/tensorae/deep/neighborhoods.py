@@ -8,7 +8,6 @@ Shapes: n samples, d features, q dimensions of the embedding, m neighbours, s sa
 
 from __future__ import annotations
 
-import warnings
 from dataclasses import dataclass
 
 import numpy as np
@@ -73,9 +72,8 @@ class Neighborhoods:
 
     def embedding(self, rng: np.random.RandomState, *, n_components: int = DIMENSIONS) -> Tensor:
         """Place all rows in q dimensions, so that neighbours stay together: (n, q)."""
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore")  # about a part of it that needs TensorFlow
-            umap = import_optional("umap", extra=EXTRA)
+        umap = import_optional("umap", extra=EXTRA)
+        index = import_optional("pynndescent", extra=EXTRA).NNDescent
         points = self.points
         seen = points[self.chosen]
         reducer = umap.UMAP(
@@ -84,13 +82,15 @@ class Neighborhoods:
             n_epochs=PASSES if len(seen) <= FEW_ROWS else FEWER_PASSES,
             min_dist=0.0,
             # Exact neighbours; with a seed and one thread the rest is repeatable, too.
-            precomputed_knn=(self.indices.cpu().numpy(), self.distances.cpu().numpy()),
+            precomputed_knn=(
+                self.indices.cpu().numpy(),
+                self.distances.cpu().numpy(),
+                index.__new__(index),  # for new rows, of which there are none; UMAP warns without
+            ),
             random_state=int(rng.randint(2**31 - 1)),
             n_jobs=1,
         )
-        # Libraries that share OpenMP with torch set the number of threads for both.
-        with warnings.catch_warnings(), one_thread():
-            warnings.simplefilter("ignore")  # about what it cannot do with given neighbours
+        with one_thread():  # libraries that share OpenMP with torch set its threads, too
             placed = reducer.fit_transform(seen.cpu().float().numpy())
         places = torch.as_tensor(placed, dtype=points.dtype, device=points.device)
         if len(self.chosen) == len(points):

@@ -5,11 +5,11 @@ Shapes: n samples, d features.
 
 from __future__ import annotations
 
-import warnings
 from typing import Any
 
 import torch
 
+from tensorae._warnings import warn
 from tensorae.estimators.check_values import column_label, nothing_observed
 from tensorae.exceptions import InvalidInputError
 from tensorae.rows import Rows
@@ -28,7 +28,7 @@ def fill_gaps(estimator: Any, rows: Rows, n_clusters: int) -> Rows:
     for column in (weight == 0).nonzero().squeeze(1).tolist():
         raise nothing_observed(column_label(names, column))
     if n_empty:
-        warnings.warn(
+        warn(
             f"{n_empty} of the {rows.count} rows of X have no value at all: they say nothing about "
             "the clusters, and get the most frequent one; drop them.",
             RuntimeWarning,

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import math
 import numbers
-import warnings
 from collections.abc import Callable, Iterable
 from typing import Any
 
@@ -17,6 +16,7 @@ from sklearn.utils import check_random_state
 from torch import Tensor, nn
 
 from tensorae._numbers import check_integer, check_integer_or_none, check_number
+from tensorae._warnings import warn
 from tensorae.assignment import RULES, Rule
 from tensorae.deep.architectures import NARROW, built_in
 from tensorae.deep.schedule import TrainingOptions
@@ -228,7 +228,7 @@ def _check_n_init(n_init: Any, init: str | Tensor) -> int | None:
         return None
     starts = check_integer("n_init", n_init, low=1)
     if starts > 1 and not isinstance(init, str):
-        warnings.warn(
+        warn(
             f"init gives one start, so n_init={starts} makes no further ones; leave n_init out.",
             RuntimeWarning,
             stacklevel=5,

@@ -6,7 +6,6 @@ Shapes: n samples, k clusters, d features, h latent, m rows of a chunk.
 from __future__ import annotations
 
 import logging
-import warnings
 from os import PathLike
 from typing import Any, Self
 
@@ -16,6 +15,7 @@ from sklearn.exceptions import ConvergenceWarning
 from torch import Tensor
 
 from tensorae._torch import own_settings
+from tensorae._warnings import warn
 from tensorae.deep.architectures import NARROW
 from tensorae.deep.blending import Blend
 from tensorae.deep.cross_fit import chunk_rows, scored_rows
@@ -469,11 +469,11 @@ class TAE(GenerativeTAE):
 
     def _warn_if_needed(self, problem: str) -> None:
         if problem:
-            warnings.warn(problem, ConvergenceWarning, stacklevel=4)
+            warn(problem, ConvergenceWarning, stacklevel=4)
         dead = np.flatnonzero(self.weights_ == 0).tolist()
         if dead:
             names = ", ".join(str(j) for j in dead)
-            warnings.warn(
+            warn(
                 f"clusters {names} of n_clusters={self.n_clusters} have no members: every sample "
                 "is cheaper elsewhere, as happens where X has few different rows or fewer groups; "
                 "lower n_clusters, or lower latent_dim so that no autoencoder serves them all.",

@@ -5,7 +5,6 @@ Shapes: n samples, d features, e features with any value, m members.
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Iterable
 from typing import Any, Self
 
@@ -18,6 +17,7 @@ from sklearn.utils.validation import _check_feature_names_in
 from torch import Tensor
 
 from tensorae._torch import own_settings
+from tensorae._warnings import warn
 from tensorae.estimators.check_data import check_fitted, check_rows, check_sample_weight
 from tensorae.estimators.check_parameters import (
     check_auto,
@@ -298,7 +298,7 @@ class ImputerTAE(TransformerMixin, ShownAsCard):
             columns = ", ".join(
                 column_label(names, j) for j in np.flatnonzero(self._empty).tolist()
             )
-            warnings.warn(
+            warn(
                 f"X has no value at all in these columns, which are left out: {columns}; drop "
                 "them, or set keep_empty_features=True, which fills them with zero.",
                 UserWarning,

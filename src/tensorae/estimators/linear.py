@@ -6,7 +6,6 @@ Shapes: n samples, k clusters, d features, h latent.
 from __future__ import annotations
 
 import logging
-import warnings
 from collections.abc import Sequence
 from os import PathLike
 from typing import Any, Self
@@ -17,6 +16,7 @@ from sklearn.exceptions import ConvergenceWarning
 from torch import Tensor
 
 from tensorae._torch import own_settings
+from tensorae._warnings import warn
 from tensorae.estimators.check_data import (
     check_known_labels,
     check_sample_weight,
@@ -463,7 +463,7 @@ class LinearTAE(KeepsSums):
             return
         cause = "labels" if known is not None else f"n_init={options.n_init}"
         if known is not None or (options.n_init or 1) > 1:
-            warnings.warn(
+            warn(
                 f"checkpoint keeps no state of a fit with {cause}, whose starts run side by side; "
                 "leave it out, or give one start by init.",
                 RuntimeWarning,
@@ -473,7 +473,7 @@ class LinearTAE(KeepsSums):
     @staticmethod
     def _warn_of_doubts(doubts: list[str]) -> None:
         for doubt in doubts:
-            warnings.warn(
+            warn(
                 f"X may be no mixture of blobs: {doubt} Look at a plot, or try HDBSCAN or spectral "
                 "clustering for such shapes.",
                 RuntimeWarning,
@@ -482,7 +482,7 @@ class LinearTAE(KeepsSums):
 
     def _warn_if_needed(self) -> None:
         if not self.converged_:
-            warnings.warn(
+            warn(
                 f"LinearTAE did not converge within max_iter={self.max_iter} iterations; "
                 "raise max_iter or tol.",
                 ConvergenceWarning,
@@ -490,7 +490,7 @@ class LinearTAE(KeepsSums):
             )
         n_alive, k = np.count_nonzero(self.cluster_sizes_), len(self.cluster_sizes_)
         if n_alive < k:
-            warnings.warn(
+            warn(
                 f"only {n_alive} of n_clusters={k} clusters have members: X has "
                 "too few different rows for more; lower n_clusters.",
                 ConvergenceWarning,

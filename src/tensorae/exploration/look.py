@@ -15,6 +15,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from tensorae._warnings import collected_warnings
 from tensorae.data import (
     Preparation,
     PreparedTable,
@@ -115,10 +116,8 @@ def explore(
     preparation, rows = _prepared(selection, scale)
     sample = _sample(len(rows.X), max_rows, random_state)
     model = LinearTAE(n_clusters, random_state=random_state)
-    with warnings.catch_warnings(record=True) as said:
-        warnings.simplefilter("always")  # they are said by what comes back
+    with collected_warnings() as said:  # they are said by what comes back
         model.fit(rows.X if sample is None else rows.X[sample])
-    ours = [str(one.message) for one in said if _concerns_users(one.category)]
     return Exploration(
         name=_name(table, source),
         model=TableModel(model, preparation),
@@ -128,13 +127,8 @@ def explore(
         given=data,
         source=source,
         seed=int(random_state),
-        warnings=tuple(dict.fromkeys(ours)),
+        warnings=tuple(dict.fromkeys(said)),
     )
-
-
-def _concerns_users(category: type[Warning]) -> bool:
-    """Whether a warning is about data and fit, not about code of some package."""
-    return issubclass(category, RuntimeWarning | UserWarning)
 
 
 def _check(n_clusters: Any, max_rows: Any, random_state: Any) -> None:

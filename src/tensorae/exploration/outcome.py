@@ -6,9 +6,6 @@ Shapes: n rows, k groups.
 from __future__ import annotations
 
 import os
-import warnings
-from collections.abc import Iterator
-from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
@@ -17,6 +14,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from tensorae._warnings import collected_warnings
 from tensorae.data import (
     Preparation,
     PreparedTable,
@@ -143,7 +141,7 @@ class Exploration:
     @cached_property
     def confidence(self) -> Array:
         """Probability of the group of each of the n rows; NaN where there is none."""
-        with _quiet():
+        with collected_warnings():  # what matters is said in sentences
             chances = np.asarray(self.model.predict_proba(self.rows))
         return self.rows.filled(chances[np.arange(len(chances)), self._labels])
 
@@ -162,7 +160,7 @@ class Exploration:
     @cached_property
     def agreement(self) -> float | None:
         """Of halves of the rows on the groups, 1 at most; None for one group or few rows."""
-        with _quiet():
+        with collected_warnings():  # what matters is said in sentences
             return agreement_of_halves(self.model.estimator, self._rows_of_fit.X, self.seed)
 
     @cached_property
@@ -197,13 +195,13 @@ class Exploration:
         """Groups of the rows that have one."""
         if self.sample is None:
             return np.asarray(self.model.labels_)
-        with _quiet():
+        with collected_warnings():  # what matters is said in sentences
             return np.asarray(self.model.predict(self.rows))
 
     @cached_property
     def _odd_rows(self) -> tuple[NDArray[np.bool_], Outliers]:
         sample = slice(None) if self.sample is None else self.sample
-        with _quiet():
+        with collected_warnings():  # what matters is said in sentences
             return unusual_rows(self.samples, self.rows.X, self._labels, sample, self.seed)
 
     @cached_property
@@ -214,7 +212,7 @@ class Exploration:
     @cached_property
     def samples(self) -> ClusteredSamples:
         """The rows of the fit as the model sees them."""
-        with _quiet():
+        with collected_warnings():  # what matters is said in sentences
             return ClusteredSamples.of(self.model, self._rows_of_fit)
 
     @cached_property
@@ -364,6 +362,7 @@ class Exploration:
         -------
         Path
         """
+        shown = slice(None) if self.sample is None else self.sample
         story = Story(
             sentences=self.sentences,
             caution=self.caution,
@@ -375,7 +374,7 @@ class Exploration:
             grade=self.grade,
             grades=tuple(zip(GRADES, GRADES.values(), [*GRADES.values(), 1.0][1:], strict=True)),
             sizes=() if self.sample is None else tuple(self.sizes.tolist()),
-            n_unusual=int(self._sampled(self._odd_rows[0]).sum()),
+            n_unusual=int(self._odd_rows[0][shown].sum()),
             chance=UNUSUAL,
         )
         return write_report(
@@ -430,14 +429,6 @@ class Exploration:
             reasons = [html.paragraph(str(one)) for one in self.left_out]
             parts.append(html.fold("columns left out", *reasons))
         return html.card(*parts, html.fold("again in Python", html.code(self.code)))
-
-
-@contextmanager
-def _quiet() -> Iterator[None]:
-    """Keep warnings away: what matters is said in sentences."""
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")
-        yield
 
 
 def _free_names(taken: list[str]) -> list[str]:

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import copy
 import hashlib
-import warnings
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager
 from functools import cached_property
@@ -385,8 +384,13 @@ def shared_tensor(array: NDArray[Any]) -> Tensor:
         array = array.astype(array.dtype.newbyteorder("="))
     if any(stride < 0 for stride in array.strides):
         array = np.ascontiguousarray(array)
-    if array.flags.writeable:
-        return torch.from_numpy(array)
-    with warnings.catch_warnings():
-        warnings.filterwarnings("ignore", message="The given NumPy array is not writable")
-        return torch.from_numpy(array)
+    return torch.from_numpy(array if array.flags.writeable else np.asarray(_Writable(array)))
+
+
+class _Writable:
+    """The memory of a read-only array, of which torch would warn."""
+
+    def __init__(self, array: NDArray[Any]) -> None:
+        self.array = array  # keeps the memory
+        place, _ = array.__array_interface__["data"]
+        self.__array_interface__ = {**array.__array_interface__, "data": (place, False)}

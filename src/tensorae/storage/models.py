@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import logging
 import os
-import warnings
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
@@ -20,6 +19,7 @@ import torch
 import tensorae
 from tensorae._fields import MisfitError
 from tensorae._torch import own_settings
+from tensorae._warnings import collected_warnings
 from tensorae.data.preparation import Preparation
 from tensorae.exceptions import InvalidInputError, InvalidParameterError, ModelFileError
 from tensorae.storage.container import (
@@ -294,6 +294,5 @@ def _check_n_clusters(n_clusters: Any, k: int) -> None:
 
 
 def _check_parameters(model: StoredModel) -> None:
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")
+    with collected_warnings():
         model._check_parameters()
