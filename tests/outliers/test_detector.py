@@ -1,5 +1,8 @@
 """OutlierTAE: what it must find, what its numbers mean, and what it takes."""
 
+import warnings
+from concurrent.futures import ThreadPoolExecutor
+
 import numpy as np
 import pandas as pd
 import pytest
@@ -60,6 +63,51 @@ def test_one_percent_of_new_ordinary_rows_lie_above_99_percent(kind):
         assert (above == (model.predict(new) == -1)).mean() > 0.998
     assert 0.005 <= np.mean(shares) <= 0.02, shares
     assert max(shares) <= 0.02
+
+
+def categories(rng, n):
+    return np.eye(4)[rng.randint(4, size=n)]
+
+
+CLEAN = {
+    "gaussian": lambda rng, n: rng.randn(n, 1),
+    "heavy-tailed": lambda rng, n: rng.standard_t(3, (n, 1)),
+    "uniform": lambda rng, n: rng.rand(n, 1),
+    "lognormal": lambda rng, n: np.exp(rng.randn(n, 1)),
+    "counts": lambda rng, n: rng.poisson(3, (n, 1)),
+    "rare counts": lambda rng, n: rng.poisson(0.2, (n, 1)),
+    "one in ten": lambda rng, n: rng.rand(n, 1) < 0.1,
+    "mostly zero": lambda rng, n: np.where(rng.rand(n, 1) < 0.9, 0, np.exp(rng.randn(n, 1))),
+    "categories": categories,
+    "categories and numbers": lambda rng, n: np.hstack([categories(rng, n), rng.randn(n, 3)]),
+    "one in ten and numbers": lambda rng, n: np.hstack([rng.rand(n, 1) < 0.1, rng.randn(n, 5)]),
+    "many columns": lambda rng, n: rng.randn(n, 20),
+}
+
+
+@pytest.mark.parametrize("kind", CLEAN)
+def test_few_clean_rows_are_outliers_whatever_their_values(kind):
+    """One in a hundred is promised, but rows with the same values are outliers together."""
+    fitted, new, improbable = [], [], []
+    for seed in range(2):
+        X = CLEAN[kind](np.random.RandomState(seed), 1000).astype(float)
+        others = CLEAN[kind](np.random.RandomState(100 + seed), 5000).astype(float)
+        model = OutlierTAE(random_state=seed).fit(X)
+        fitted.append((model.predict(X) == -1).mean())
+        new.append((model.predict(others) == -1).mean())
+        improbable.append((model.outlier_probability(others) > 0.99).mean())
+    assert np.mean(fitted) <= 0.025, fitted
+    assert np.mean(new) <= 0.025, new
+    assert np.mean(improbable) <= 0.025, improbable
+    if not kind.startswith(("one in ten", "rare", "categories", "uniform")):
+        assert np.mean(new) >= 0.003, new
+
+
+def test_a_value_that_was_never_there_is_an_outlier_among_few_values():
+    rng = np.random.RandomState(0)
+    X = np.column_stack([rng.rand(1000) < 0.1, rng.randint(6, size=1000)]).astype(float)
+    model = OutlierTAE(random_state=0).fit(X)
+    assert (model.predict(np.array([[0.0, 15.0], [4.0, 2.0]])) == -1).all()
 
 
 def test_outliers_in_the_fit_do_not_shift_the_line():
@@ -196,6 +244,23 @@ def test_conventions_of_pyod_follow_from_a_few_lines(X):
 def test_a_wrong_parameter_gets_one_sentence(X, parameters, sentence):
     with pytest.raises(InvalidParameterError, match=sentence):
         OutlierTAE(**parameters).fit(X)
+
+
+def test_threads_leave_the_filters_of_warnings_alone(tmp_path):
+    """Fits inside warn of clusters that stay empty; nobody hears it, and nothing stays behind."""
+    X = np.random.RandomState(0).randint(3, size=(40, 2)).astype(float)
+    X.flags.writeable = False
+
+    def work(number):
+        path = tmp_path / f"{number}.tae"
+        for _ in range(2):
+            OutlierTAE(n_estimators=2, random_state=0).fit(X).save(path)
+            load(path).predict(X)
+
+    before = list(warnings.filters)
+    with ThreadPoolExecutor(8) as pool:
+        list(pool.map(work, range(8)))
+    assert warnings.filters == before
 
 
 def test_wrong_data_gets_one_sentence(X, model):

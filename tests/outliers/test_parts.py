@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from tensorae.outliers.calibration import Calibration, weighted_quantile
-from tensorae.outliers.local import trusted_clusters
+from tensorae.outliers.calibration import Calibration, ordinary_rows, weighted_quantile
+from tensorae.outliers.local import inlier_clusters, trusted_clusters
 
 
 def clusters(weights, variances, d=2):
@@ -59,12 +59,21 @@ def test_p_values_fall_beyond_the_oddest_row_and_meet_the_threshold():
         assert calibration.p_values(np.array([line - 1e-9]))[0] == pytest.approx(share, rel=0.3)
 
 
-def test_rows_far_out_do_not_count_as_ordinary():
-    rng = np.random.RandomState(0)
-    usual = np.log1p(rng.exponential(size=900))
-    mixed = Calibration.of(np.append(usual, np.full(100, 6.0)), np.ones(1000))
-    assert len(mixed.ordinary) == 900
-    assert len(Calibration.of(usual, np.ones(900)).ordinary) == 900
+def test_rows_far_out_are_not_ordinary_but_rare_values_are():
+    usual = np.random.RandomState(0).exponential(size=900)
+    mixed = ordinary_rows(np.append(usual, np.full(100, 400.0)), np.ones(1000))
+    assert mixed[:900].all()
+    assert not mixed[900:].any()
+    # A value that one row in ten has is log(9) nats less likely than the only other one.
+    assert ordinary_rows(np.repeat([0.0, np.log(9)], [900, 100]), np.ones(1000)).all()
+
+
+def test_small_groups_apart_are_no_inliers_but_touching_ones_and_large_ones_are():
+    model = clusters([0.85, 0.02, 0.08, 0.03, 0.02], [1, 1, 1, 1e-6, 1e-6], d=1)
+    model.cluster_centers_ = np.array([[0.0], [20.0], [40.0], [4.0], [8.0]])
+    assert inlier_clusters(model, np.zeros(1)).tolist() == [0, 2]
+    # On a grid of fours, two neighbouring values touch.
+    assert inlier_clusters(model, np.full(1, 4.0)).tolist() == [0, 2, 3, 4]
 
 
 def test_a_weight_counts_like_repetition_in_quantiles():

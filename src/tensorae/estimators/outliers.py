@@ -210,8 +210,10 @@ class OutlierTAE(OutlierMixin, ShownAsCard):
     def outlier_probability(self, X: Any) -> Any:
         """Share of ordinary rows that are less odd: of these, 1 % lie above 0.99.
 
-        It is one minus a p-value, calibrated by fitted rows beside models that have not seen them,
-        without those that are far out. So it holds for new rows as well.
+        It is one minus a p-value, calibrated by fitted rows as models judge rows that they have not
+        seen, without those that are far out. So it holds for new rows as well. Rows with the same
+        values get the same: where a value of the only column has a tenth of the rows, none of them
+        lies above 0.9. A group of a twentieth of the rows or more counts as ordinary.
 
         Parameters
         ----------

@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 from tensorae.outliers.ensemble import expanded
 
-__all__ = ["Calibration", "weighted_quantile"]
+__all__ = ["Calibration", "ordinary_rows", "weighted_quantile"]
 
 Array = NDArray[Any]
 
@@ -24,7 +24,7 @@ BEYOND_FENCE = 0.1
 
 @dataclass(frozen=True, eq=False)
 class Calibration:
-    """Oddness of ordinary rows, of those that were fitted but not seen by who judged them.
+    """Oddness of ordinary rows that were fitted, as if no model had seen them.
 
     Attributes
     ----------
@@ -42,21 +42,11 @@ class Calibration:
 
     @classmethod
     def of(cls, oddness: Array, weights: Array) -> Calibration:
-        """Learn from rows (n,) of which some may be outliers.
-
-        The upper quarter of the bulk says how fast ordinary rows thin out (exponentially, which
-        is slower than most tails). Rows beyond the place where a tenth of a row is to be expected
-        are outliers, and do not count.
-        """
+        """Learn from ordinary rows (n,)."""
         order = np.argsort(oddness, kind="stable")
         rising, counts = oddness[order], weights[order]
-        excess = expanded(rising)
-        middle, upper = (weighted_quantile(excess, counts, q) for q in (0.5, 0.75))
-        smallest = 1e-6 * max(1.0, abs(middle), abs(upper))
-        decay = max((upper - middle) / math.log(2), smallest)
-        fence = upper + decay * math.log(max(0.25 * counts.sum() / BEYOND_FENCE, 1.0))
-        kept = excess <= fence
-        return cls(rising[kept], counts[kept], decay)
+        upper, decay = _tail(expanded(rising), counts)
+        return cls(rising, counts, max(decay, 1e-6 * max(1.0, abs(upper))))
 
     def p_values(self, oddness: Array) -> Array:
         """Share (m,) of ordinary rows that are at least as odd, the row itself counted as one.
@@ -80,6 +70,26 @@ class Calibration:
         above = np.cumsum(self.weights[::-1])[::-1]
         rare = (1 + above) / total <= share
         return float(self.ordinary[int(np.argmax(rare))] if rare.any() else self.ordinary[-1])
+
+
+def ordinary_rows(misfits: Array, weights: Array) -> Array:
+    """Which rows (n,) are ordinary, by misfits (n,) in nats beside all inlier clusters.
+
+    Ordinary rows thin out exponentially: just above the median as their quartile says, far out by
+    e for each nat, as under any density that is right; so the mean of both is taken, and never
+    less than a nat. Rows beyond the place where a tenth of a row is to be expected are outliers.
+    """
+    order = np.argsort(misfits, kind="stable")
+    upper, decay = _tail(misfits[order], weights[order])
+    reach = math.log(max(0.25 * weights.sum() / BEYOND_FENCE, 1.0))
+    ordinary: Array = misfits <= upper + (1 + max(decay, 1.0)) / 2 * reach
+    return ordinary
+
+
+def _tail(rising: Array, weights: Array) -> tuple[float, float]:
+    """Upper quartile, and distance beyond it that divides the number of rows by e."""
+    middle, upper = (weighted_quantile(rising, weights, share) for share in (0.5, 0.75))
+    return upper, (upper - middle) / math.log(2)
 
 
 def weighted_quantile(values: Array, weights: Array, share: float) -> float:

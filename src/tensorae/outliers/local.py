@@ -1,24 +1,36 @@
 """One local model: clusters of a sample in some columns, of which only the ordinary ones vouch.
 
-Shapes: m rows, k clusters, c trusted clusters, d features, p columns of one model, h latent.
+Two sets of clusters: rows are ranked beside the trusted ones, which are few, so that no anomaly has
+a cluster of its own; which rows are ordinary is decided beside all inlier clusters.
+
+Shapes: m rows, k clusters, c clusters that are kept, d features, p columns of one model, h latent.
 """
 
 from __future__ import annotations
 
 import math
+from copy import copy
 from dataclasses import dataclass
 from typing import Any, Protocol
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
+from scipy.sparse.csgraph import connected_components
 from torch import Tensor
 
 from tensorae.linear.gap_predictor import GapPredictor
 from tensorae.linear.marginals import LOG_2PI
 from tensorae.rows.rows import ACCURATE
 
-__all__ = ["DensityModel", "LocalModel", "misfit", "trusted_clusters"]
+__all__ = [
+    "DensityModel",
+    "LocalModel",
+    "inlier_clusters",
+    "misfit",
+    "trusted_clusters",
+    "widened",
+]
 
 Array = NDArray[Any]
 
@@ -27,6 +39,9 @@ TRUSTED_SHARE = 0.8
 # A cluster with a smaller share of the rows, and a spread so many times smaller than usual, is a
 # group of copies, not a part of the ordinary data.
 SMALL_SHARE, TIGHT = 0.05, 3.0
+# Clusters touch that are no further apart than so many standard deviations of both together: slices
+# of one interval are 1.7 apart, those of a Gaussian tail about 2.
+TOUCHING = 3.0
 
 
 class DensityModel(Protocol):
@@ -42,7 +57,7 @@ class DensityModel(Protocol):
 
 @dataclass(frozen=True, eq=False)
 class LocalModel:
-    """The trusted clusters of one fit, and how misfits of rows that it has not seen are spread.
+    """Some clusters of one fit, and how misfits of rows that it has not seen are spread.
 
     Attributes
     ----------
@@ -70,9 +85,8 @@ class LocalModel:
     unit: float = 1.0
 
     @classmethod
-    def of(cls, fitted: DensityModel, columns: Array) -> LocalModel:
-        """Keep what vouches for ordinary rows of a mixture that was fitted to ``columns``."""
-        kept = trusted_clusters(fitted)
+    def of(cls, fitted: DensityModel, columns: Array, kept: Array) -> LocalModel:
+        """Keep some clusters of a mixture of ``columns``."""
         weights = np.asarray(fitted.weights_, np.float64)[kept]
         return cls(
             columns=np.asarray(columns, np.int64),
@@ -164,6 +178,68 @@ def trusted_clusters(fitted: DensityModel) -> Array:
     last = int(np.searchsorted(held, TRUSTED_SHARE - 1e-9))
     kept = order[: last + 1]
     return kept[weights[kept] > 0]
+
+
+def inlier_clusters(fitted: DensityModel, steps: Array) -> Array:
+    """All clusters but those of anomalies that are alike: small groups, apart from the rest.
+
+    Clusters that touch are one group. A group is ordinary where it holds a trusted cluster or a
+    twentieth of the rows.
+
+    Parameters
+    ----------
+    fitted : DensityModel
+    steps : ndarray of shape (p,)
+        Distance between neighbouring values of each column: a cluster on one of them reaches
+        halfway to the next.
+
+    Returns
+    -------
+    ndarray of shape (c,)
+        Numbers of the clusters.
+    """
+    weights = np.asarray(fitted.weights_, np.float64)
+    _, groups = connected_components(_gaps(fitted, steps) <= TOUCHING, directed=False)
+    ordinary = np.bincount(groups, weights) >= SMALL_SHARE * weights.sum()
+    ordinary[groups[trusted_clusters(fitted)]] = True
+    return np.flatnonzero(ordinary[groups] & (weights > 0))
+
+
+def widened(fitted: DensityModel, sizes: Array, fewest: int, width: float) -> DensityModel:
+    """Clusters that are no tighter than their rows can tell.
+
+    A cluster of fewer than ``fewest`` rows reaches to the nearest larger one, as rows in a tail do,
+    and none is tighter than ``width``, in standard deviations.
+    """
+    centers = np.asarray(fitted.cluster_centers_, np.float64)
+    few = sizes < fewest
+    least = np.full(len(centers), width)
+    if few.any() and not few.all():
+        nearest = np.linalg.norm(centers[:, None] - centers[~few], axis=2).min(1)
+        reach = nearest / (TOUCHING * math.sqrt(centers.shape[1]))
+        least = np.maximum(least, np.where(few, reach, 0))
+    wide = copy(fitted)
+    wide.noise_variance_ = np.maximum(fitted.noise_variance_, least**2)
+    wide.explained_variance_ = np.maximum(fitted.explained_variance_, least[:, None] ** 2)
+    return wide
+
+
+def _gaps(fitted: DensityModel, steps: Array) -> Array:
+    """Distances (k, k) of centres, in the sum of both standard deviations along the line."""
+    centers, noise = (
+        np.asarray(part, np.float64) for part in (fitted.cluster_centers_, fitted.noise_variance_)
+    )
+    counted = np.arange(fitted.components_.shape[1]) < np.asarray(fitted.latent_dims_)[:, None]
+    beyond = np.where(counted, fitted.explained_variance_ - noise[:, None], 0)
+    reach, apart = np.zeros((2, len(centers), len(centers)))
+    for j, center in enumerate(centers):
+        lines = centers - center
+        apart[j] = np.linalg.norm(lines, axis=1)
+        lines /= np.where(apart[j] > 0, apart[j], 1)[:, None]
+        along = (lines @ fitted.components_[j].T) ** 2 @ beyond[j]
+        reach[j] = np.sqrt(noise[j] + along + lines**2 @ steps**2 / 12)
+    gaps: Array = apart / (reach + reach.T)
+    return gaps
 
 
 def _log_spreads(fitted: DensityModel) -> Array:
