@@ -15,7 +15,7 @@ from tensorae.explain import ClusterSummary, CrossTable, Description, TrendRever
 from tensorae.explain.clusters import WORTH_A_WORD
 from tensorae.explain.samples import ClusteredSamples, in_units
 from tensorae.explain.views import telling_features
-from tensorae.exploration.halves import GRADES, grade_of
+from tensorae.exploration.halves import GRADES, MOST_TOUCHING, grade_of
 
 __all__ = [
     "about_clarity",
@@ -53,7 +53,7 @@ def caution(k: int, agreement: float | None, touching: float | None) -> str:
             f"{agreement:.2f} of 1). Take them for a way to cut the rows in {k} parts, not for "
             "something that is there."
         )
-    if grade == "weak" and touching:
+    if grade == "weak" and touching is not None and touching > MOST_TOUCHING:
         return (
             f"The groups are weak: halves of the rows agree on them ({agreement:.2f} of 1), but "
             f"{_percent(touching)} of the rows are in groups with no valley between them and "
