@@ -27,7 +27,7 @@ LAYERS = [
     ["data"],
     ["assignment"],
     ["_files", "_optional", "_fields", "_numbers", "_torch"],
-    ["_threads"],
+    ["_threads", "_warnings"],
     ["exceptions"],
 ]
 DEPTH = {room: depth for depth, layer in enumerate(LAYERS) for room in layer}
