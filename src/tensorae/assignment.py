@@ -27,6 +27,7 @@ __all__ = [
     "posterior",
     "project_to_simplex",
     "projected",
+    "rule_name",
     "shares",
 ]
 
@@ -118,6 +119,17 @@ RULES: dict[str, Rule] = {
     "constrained": Rule(constrained),
     "em": Rule(em, probabilistic=True),
 }
+
+
+def rule_name(assignment: str, *, estimated_penalty: bool) -> str:
+    """Name of the rule that ``assignment`` of ``LinearTAE`` stands for.
+
+    The loss of the paper is one of hard assignments, a likelihood one of soft ones. So "auto" is
+    "em" where λ is estimated.
+    """
+    if assignment != "auto":
+        return assignment
+    return "em" if estimated_penalty else "lloyd"
 
 
 class Shares(NamedTuple):

@@ -94,7 +94,7 @@ def test_units_of_a_feature_change_no_defining_feature(penguins, linear):
     before = describe(model, penguins[0])
     model.cluster_centers_ = model.cluster_centers_ * scales
     model.predict = lambda X: linear.predict(X / scales)
-    model.score_samples = lambda X: linear.score_samples(X / scales)
+    model.costs = lambda X: linear.costs(X / scales)
     after = describe(model, penguins[0] * scales)
     for one, other in zip(before, after, strict=True):
         assert [loading.feature for loading in one.defining] == [

@@ -28,7 +28,7 @@ def test_values_are_filled_and_the_model_is_asked_about_what_is_there(model, gap
     assert (samples.gaps == np.isnan(gappy)).all()
     np.testing.assert_array_equal(samples.values, model.impute(gappy))
     np.testing.assert_array_equal(samples.labels, model.labels_)
-    np.testing.assert_array_equal(samples.misfit, -model.score_samples(gappy))
+    np.testing.assert_array_equal(samples.misfit, model.costs(gappy).min(1))
     parts = samples.misfit_parts(np.arange(len(gappy)))
     assert (parts[:, :4][np.isnan(gappy)] == 0).all()
     assert np.isfinite(parts).all()

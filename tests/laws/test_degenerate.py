@@ -98,7 +98,7 @@ def test_a_cluster_that_loses_its_last_member_is_given_the_worst_row():
     assert_sound(model, X)
     assert np.bincount(model.labels_, minlength=3).min() > 0
     # The row that no cluster explains gets a cluster of its own, or shares the cost of few.
-    assert model.score_samples([[9.0, -9.0]])[0] > -1
+    assert model.costs([[9.0, -9.0]]).min() < 1
 
 
 @both_sweeps
@@ -311,6 +311,8 @@ def test_more_features_than_rows_work(grouped, assignment, n, d, h):
 # Place and scale ---------------------------------------------------------------------------------
 
 
+# Soft clusters that lie on top of each other may leave one without rows of its own.
+@pytest.mark.filterwarnings("ignore:only .* clusters have members")
 @both_sweeps
 @every_assignment
 @pytest.mark.parametrize("offset", [1e6, -1e8])

@@ -46,6 +46,8 @@ def test_loss_path_never_rises_on_many_features(grouped, d):
     assert len(model.loss_path_) == model.n_iter_ + 1
 
 
+# Soft clusters that lie on top of each other may leave one without rows of its own.
+@pytest.mark.filterwarnings("ignore:only .* clusters have members")
 @pytest.mark.parametrize("penalty", [0.05, 1.0, "auto"])
 @law
 @given(seed=seeds, d=st.integers(2, 6), k=st.integers(1, 5))
@@ -65,6 +67,8 @@ def test_likelihood_never_falls_under_em(grouped, penalty, seed, d, k):
     assert len(path) == model.n_iter_
 
 
+# Soft clusters that lie on top of each other may leave one without rows of its own.
+@pytest.mark.filterwarnings("ignore:only .* clusters have members")
 @law
 @given(seed=seeds, d=st.integers(2, 6), k=st.integers(1, 5))
 def test_objective_never_rises_with_an_estimated_penalty(grouped, seed, d, k):

@@ -81,12 +81,11 @@ def test_costs_follow_equation_3_and_the_rest_follows_from_the_costs(
     for X in (sample.X, unseen):
         costs = model.costs(X)
         np.testing.assert_allclose(costs, costs_by_hand(X, model), rtol=1e-9, atol=1e-9)
-        np.testing.assert_array_equal(model.predict(X), costs.argmin(1))
-        np.testing.assert_allclose(model.score_samples(X), -costs.min(1), rtol=1e-12)
-        assert model.score(X) == pytest.approx(-costs.min(1).mean())
+        best = costs if assignment != "em" else -model.predict_proba(X)
+        np.testing.assert_array_equal(model.predict(X), best.argmin(1))
     np.testing.assert_array_equal(labels, model.labels_)
     np.testing.assert_array_equal(model.predict(sample.X), model.labels_)
-    assert model.loss_ == pytest.approx(model.costs(sample.X).min(1).sum())
+    assert model.loss_ == pytest.approx(model.costs(sample.X)[np.arange(60), labels].sum())
 
 
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
@@ -292,6 +291,8 @@ def test_estimated_penalty_is_the_planted_one():
 # Posterior ----------------------------------------------------------------------------------------
 
 
+# Soft clusters that lie on top of each other may leave one without rows of its own.
+@pytest.mark.filterwarnings("ignore:only .* clusters have members")
 def test_posterior_under_em_is_the_last_assignment(grouped):
     sample = grouped(6, n=80, d=4, k=3)
     model = LinearTAE(

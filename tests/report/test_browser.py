@@ -246,7 +246,7 @@ def test_tables_sort_by_mouse_and_keyboard(open_page, penguin_page, linear, peng
     heads = reader.browser.find_elements("css selector", "#anomalies thead th")
     assert [head.get_attribute("aria-sort") for head in heads][3] == "descending"
     rows = [int(text) for text in reader.column("#anomalies", 0)]
-    worst = np.argsort(linear.score_samples(penguins[0]))[:50].tolist()
+    worst = np.argsort(-linear.costs(penguins[0]).min(1))[:50].tolist()
     assert rows == worst
     button = heads[0].find_element("css selector", "button")
     reader.run("arguments[0].click()", button)

@@ -14,7 +14,7 @@ def test_the_summary_is_the_model_s(linear, penguins, penguin_page):
     X = penguins[0]
     explained = 1 - ((X - linear.reconstruct(X)) ** 2).sum() / ((X - X.mean(0)) ** 2).sum()
     sure = linear.predict_proba(X)[np.arange(333), linear.labels_].mean()
-    cost, loss = -linear.score(X), linear.loss_
+    cost, loss = linear.costs(X).min(1).mean(), linear.loss_
     means = np.stack([X[linear.labels_ == label].mean(0) for label in range(3)])[linear.labels_]
     between = ((means - X.mean(0)) ** 2).sum() / ((X - X.mean(0)) ** 2).sum()
     expected = [333, 4, 3, 1, between, sure, explained, cost, loss, 1, 0.1, linear.n_iter_]
@@ -85,7 +85,7 @@ def test_cards_are_the_description(linear, penguins, names, species, penguin_pag
             assert pytest.approx(loading.value) in numbers
         for row in (*cluster.typical, *cluster.worst):
             assert f"{row} {species[row]}" in text
-            assert pytest.approx(-linear.score_samples(penguins[0][[row]])[0]) in numbers
+            assert pytest.approx(linear.costs(penguins[0][[row]]).min()) in numbers
 
 
 def test_one_cluster_is_set_apart_by_nothing(penguins, write):
@@ -98,7 +98,7 @@ def test_one_cluster_is_set_apart_by_nothing(penguins, write):
 
 def test_half_a_surrogate_pair_is_shown_by_its_number(linear, penguins, write):
     names = [f"row {row}" for row in range(333)]
-    worst = int(linear.score_samples(penguins[0]).argmin())
+    worst = int(linear.costs(penguins[0]).min(1).argmax())
     names[worst] = "half \ud800 a pair"
     page = write(linear, penguins[0], title="\udc80", identifiers={"na\udfffme": names})
     assert page.source.count("half \\ud800 a pair") >= 1
@@ -119,7 +119,7 @@ def test_points_are_the_rows(linear, penguins, names, species, penguin_page):
     codes = penguin_page.column("code0")["values"]
     np.testing.assert_allclose(codes, linear.transform(X)[:, 0], rtol=1e-5)
     misfit = penguin_page.column("misfit")["values"]
-    np.testing.assert_allclose(misfit, -linear.score_samples(X), rtol=1e-5)
+    np.testing.assert_allclose(misfit, linear.costs(X).min(1), rtol=1e-5)
     assert points["identifiers"] == [{"name": "species", "values": species}]
 
 
@@ -200,9 +200,9 @@ def test_no_reversal_is_called_so(two_lines, write):
 # Worst fits and features ------------------------------------------------------------------------
 
 
-def test_worst_fits_are_those_with_the_lowest_scores(linear, penguins, names, penguin_page):
+def test_worst_fits_are_those_with_the_largest_costs(linear, penguins, names, penguin_page):
     X = penguins[0]
-    scores = linear.score_samples(X)
+    scores = -linear.costs(X).min(1)
     rows = [int(one["data-row"]) for one in penguin_page.has("button") if "data-row" in one]
     assert rows[-50:] == np.argsort(scores, kind="stable")[:50].tolist()
     worst = int(scores.argmin())

@@ -27,8 +27,8 @@ def score(
 ) -> None:
     """Score how badly each row fits its cluster: a high score is an anomaly.
 
-    The score is the cost of the row in its cluster, on the scale of the model, or minus its
-    log-density where clusters have spreads of their own (a bound on it with --model vae). With a
+    The score is minus the log-density of the row, on the scale of the model (a bound on it with
+    --model vae). Other networks have no density: theirs is the smallest cost of the row. With a
     model that finds outliers (tensorae outliers --model), the columns are those of tensorae
     outliers.
     """

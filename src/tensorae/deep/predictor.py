@@ -25,6 +25,7 @@ class DeepPredictor:
 
     module: TensorizedAutoencoder
     log_weights: Tensor  # (k,) of the model of section 5
+    log_priors: Tensor  # (k,) that clusters are compared with: the same, or zeros for hard labels
     noise_variance: Tensor  # s² of that model
     chunk_rows: int  # rows to take at a time
 
@@ -39,8 +40,12 @@ class DeepPredictor:
         weights: Any,
         noise_variance: float,
         chunk_rows: int,
+        equal_priors: bool,
     ) -> DeepPredictor:
-        """Set up from the published module and arrays."""
+        """Set up from the published module and arrays.
+
+        With ``equal_priors`` clusters are compared by their costs alone.
+        """
         if module.scale.dtype != dtype or module.scale.device != device:
             module = copy.deepcopy(module).to(device, dtype)
             # Data far from the origin needs centres as exact as itself.
@@ -48,19 +53,27 @@ class DeepPredictor:
         shares = torch.as_tensor(weights, dtype=dtype, device=device)
         log_weights = shares.clamp(min=torch.finfo(dtype).tiny).log()
         variance = torch.tensor(noise_variance, dtype=dtype, device=device)
-        return cls(module.eval(), log_weights, variance, chunk_rows)
+        log_priors = torch.zeros_like(log_weights) if equal_priors else log_weights
+        return cls(module.eval(), log_weights, log_priors, variance, chunk_rows)
 
     def costs(self, x: Tensor) -> Tensor:
         """Costs (m, k) of rows (m, d)."""
         return self.module.costs(x)
 
-    def cheapest(self, x: Tensor) -> tuple[Tensor, Tensor]:
-        """Label and smallest cost (m,) of rows (m, d)."""
-        best = self.module.costs(x).min(1)
-        return best.indices, best.values
+    def assign(self, x: Tensor) -> tuple[Tensor, Tensor]:
+        """Most probable cluster (m,) of rows (m, d), and their costs (m,) there."""
+        costs = self.module.costs(x)
+        labels = self.posterior(costs).argmax(1)
+        return labels, costs.gather(1, labels.unsqueeze(1)).squeeze(1)
 
-    def cheapest_of(self, x: Tensor, near: Tensor) -> tuple[Tensor, Tensor]:
-        """The same, where only clusters of ``near`` (m, k) can be the cheapest."""
+    def cheapest(self, x: Tensor, near: Tensor | None) -> tuple[Tensor, Tensor]:
+        """Label and smallest cost (m,) of rows (m, d); only of ``near`` (m, k) where it is given.
+
+        It needs no noise, unlike probabilities.
+        """
+        if near is None:
+            best = self.module.costs(x).min(1)
+            return best.indices, best.values
         costs = x.new_full(near.shape, torch.inf)
         for j in range(near.shape[1]):
             for rows in near[:, j].nonzero()[:, 0].split(self.chunk_rows):
@@ -102,4 +115,4 @@ class DeepPredictor:
 
     def posterior(self, costs: Tensor) -> Tensor:
         """Probabilities (m, k) of the clusters, given the costs (m, k)."""
-        return posterior(costs, self.log_weights, self.noise_variance)
+        return posterior(costs, self.log_priors, self.noise_variance)

@@ -24,6 +24,7 @@ from sklearn.utils import Tags
 from torch import Tensor
 
 from tensorae._torch import own_settings
+from tensorae.assignment import RULES
 from tensorae.estimators.check_data import (
     check_codes,
     check_device,
@@ -53,8 +54,8 @@ class Predictor(Protocol):
     def costs(self, x: Tensor) -> Tensor:
         """Costs (m, k) of rows (m, d)."""
 
-    def cheapest(self, x: Tensor) -> tuple[Tensor, Tensor]:
-        """Label and smallest cost (m,) of rows (m, d)."""
+    def assign(self, x: Tensor) -> tuple[Tensor, Tensor]:
+        """Most probable cluster (m,) of rows (m, d), and their costs (m,) there."""
 
     def encode(self, x: Tensor, labels: Tensor) -> Tensor:
         """Codes (m, h) of rows under the named autoencoders."""
@@ -76,6 +77,7 @@ class BaseTAE(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMixin, S
     latent_dim: Any
     device: Any
 
+    assignment_: str
     labels_: np.ndarray
     cluster_sizes_: np.ndarray
     loss_: float
@@ -107,10 +109,9 @@ class BaseTAE(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMixin, S
         return fitted.labels_
 
     def predict(self, X: Any) -> Any:
-        """Which autoencoder explains each sample best: argmin over the costs (paper, 2.4).
+        """Which autoencoder each sample belongs to: the most probable one of ``predict_proba``.
 
-        Mixing weights play no part, so that with clusters of very different sizes the most
-        probable one of ``predict_proba`` can be another.
+        Where assignments are hard that is the one with the smallest cost (paper, 2.4).
 
         Parameters
         ----------
@@ -120,10 +121,14 @@ class BaseTAE(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMixin, S
         -------
         ndarray or Tensor of shape (n,)
         """
-        return self._map(X, lambda predictor, x: predictor.cheapest(x)[0].to(torch.int32))
+        return self._map(X, lambda predictor, x: predictor.assign(x)[0].to(torch.int32))
 
     def predict_proba(self, X: Any) -> Any:
         """Posterior of the clusters under the Gaussian model of section 5 of the paper.
+
+        With soft assignments (``assignment_`` is "em") the prior of a cluster is its weight in
+        ``weights_``. With hard ones all clusters have the same prior, so that the autoencoder
+        with the smallest cost is also the most probable one.
 
         Parameters
         ----------
@@ -163,7 +168,7 @@ class BaseTAE(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMixin, S
         -------
         ndarray or Tensor of shape (n, h)
         """
-        return self._map(X, lambda predictor, x: predictor.encode(x, predictor.cheapest(x)[0]))
+        return self._map(X, lambda predictor, x: predictor.encode(x, predictor.assign(x)[0]))
 
     @own_settings()
     def inverse_transform(self, Z: Any, labels: Any) -> Any:
@@ -200,18 +205,9 @@ class BaseTAE(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMixin, S
         """
         return self._map(X, _reconstruct)
 
+    @abstractmethod
     def score_samples(self, X: Any) -> Any:
-        """Minus the smallest cost: a low score means that the sample fits no cluster.
-
-        Parameters
-        ----------
-        X : array-like or Tensor of shape (n, d)
-
-        Returns
-        -------
-        ndarray or Tensor of shape (n,)
-        """
-        return self._map(X, lambda predictor, x: -predictor.costs(x).amin(1))
+        """How well each sample fits: a low score means that it fits no cluster."""
 
     def score(self, X: Any, y: Any = None) -> float:  # noqa: ARG002
         """Mean of ``score_samples``; higher is better.
@@ -371,6 +367,11 @@ class BaseTAE(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMixin, S
     def _check_parameters(self) -> None:
         """Refuse parameters that ``fit`` would refuse for the data that was fitted."""
 
+    @property
+    def _equal_priors(self) -> bool:
+        """Whether clusters are compared by their costs alone, because assignments are hard."""
+        return not RULES[self.assignment_].probabilistic
+
     def _checked_device(self) -> torch.device:
         return check_device(self.device, torch.device("cpu"))
 
@@ -427,12 +428,12 @@ class BaseTAE(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMixin, S
         """
         predictor = self._predictor(rows)
         chunks = rows.in_chunks(predictor.chunk_rows)
-        return self._publish_labels(chunks, lambda _, x: predictor.cheapest(x))
+        return self._publish_labels(chunks, lambda _, x: predictor.assign(x))
 
     def _publish_labels(
-        self, rows: Rows, cheapest: Callable[[slice, Tensor], tuple[Tensor, Tensor]]
+        self, rows: Rows, assign: Callable[[slice, Tensor], tuple[Tensor, Tensor]]
     ) -> Tensor:
-        """Publish the labels and costs (m,) that ``cheapest`` finds for the rows of a place."""
+        """Publish the labels and costs (m,) that ``assign`` finds for the rows of a place."""
         labels = np.empty(rows.n, dtype=np.int32)
         k = len(self.cluster_centers_)
         counts = torch.zeros(k, dtype=torch.float64, device=rows.device)
@@ -440,14 +441,14 @@ class BaseTAE(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMixin, S
         loss = torch.zeros((), dtype=torch.float64, device=rows.device)
         with torch.no_grad(), rows.parallel(self._work * k):
             for place, x in rows.observed_chunks():
-                best, costs = cheapest(place, x)
-                lowest = costs.double()
-                ones = torch.ones_like(lowest)
+                found, costs = assign(place, x)
+                own = costs.double()
+                ones = torch.ones_like(own)
                 share = ones if rows.weights is None else rows.weights[place].double()
-                counts.index_add_(0, best, share)
-                sizes += torch.bincount(best, minlength=k)
-                loss += share @ lowest
-                labels[place] = best.cpu().numpy()
+                counts.index_add_(0, found, share)
+                sizes += torch.bincount(found, minlength=k)
+                loss += share @ own
+                labels[place] = found.cpu().numpy()
         rows.add_up(counts, sizes, loss)
         self.labels_, self.loss_ = labels, float(loss)
         self.cluster_sizes_ = sizes.cpu().numpy()
@@ -455,5 +456,5 @@ class BaseTAE(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMixin, S
 
 
 def _reconstruct(predictor: Predictor, x: Tensor) -> Tensor:
-    labels = predictor.cheapest(x)[0]
+    labels = predictor.assign(x)[0]
     return predictor.decode(predictor.encode(x, labels), labels)

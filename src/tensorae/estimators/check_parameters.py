@@ -17,7 +17,7 @@ from torch import Tensor, nn
 
 from tensorae._numbers import check_integer, check_integer_or_none, check_number
 from tensorae._warnings import warn
-from tensorae.assignment import RULES, Rule
+from tensorae.assignment import RULES, Rule, rule_name
 from tensorae.deep.architectures import NARROW, built_in
 from tensorae.deep.schedule import TrainingOptions
 from tensorae.deep.sharing import SHARINGS, shared_names
@@ -62,10 +62,7 @@ def linear_wishes(parameters: dict[str, Any], rows: Rows) -> Wishes:
     init = check_init(parameters["init"], LINEAR_STARTS, (sizes[-1], rows.d), rows.device)
     penalty = check_penalty(parameters["latent_penalty"])
     latent_dim = _check_latent_dim_or_auto(parameters["latent_dim"], rows.d)
-    assignment = parameters["assignment"]
-    if assignment == "auto":
-        # The loss of the paper is one of hard assignments, a likelihood one of soft ones.
-        assignment = "em" if penalty is None else "lloyd"
+    assignment = rule_name(parameters["assignment"], estimated_penalty=penalty is None)
     rule = _check_rule(assignment)
     own = _check_spread(parameters["spread"], latent_dim, penalty, assignment, rows.d)
     options = SolverOptions(

@@ -143,7 +143,9 @@ class TAE(GenerativeTAE):
         C_j, the means of their members. The largest cluster comes first, unless ``init`` or
         ``labels`` numbered them.
     weights_ : ndarray of shape (k,)
-        Share of the samples (by weight) in each cluster.
+        Share of the samples (by weight) that each autoencoder is the cheapest for.
+    assignment_ : str
+        How the assignments were updated.
     latent_penalty_ : float
         λ that was used.
     noise_variance_ : float
@@ -363,7 +365,7 @@ class TAE(GenerativeTAE):
             )
 
         def step(predictor: Predictor, x: Tensor) -> Tensor:
-            labels = predictor.cheapest(x)[0]
+            labels = predictor.assign(x)[0]
             return blend.apply(x, predictor.decode(predictor.encode(x, labels), labels))
 
         return _shaped_like(X, self._map(X, step))
@@ -419,23 +421,25 @@ class TAE(GenerativeTAE):
         self.interrupted_ = state.ended_by == "interrupt"
         self._blend: Blend | None = state.blend
         self._code_length = options.latent_dim
+        self.assignment_ = self.assignment
         # Until the rows are counted.
         self.weights_, self._noise_variance = np.full(k, 1 / k), 1.0
-        counts = self._labelled(rows, trained.near)
+        counts = self._label_cheapest(rows, trained.near)
         self.weights_ = (counts / counts.sum()).cpu().numpy().astype(kind)
         self._noise_variance = self.loss_ / (float(counts.sum()) * rows.d)
         if trained.module.variational:
             self._noise_variance = self.noise_variance_
+        if not self._equal_priors:
+            self._assign_once_more(rows)
 
-    def _labelled(self, rows: Rows, near: Tensor | None) -> Tensor:
-        """Publish labels, by the clusters that may be cheapest where those are known."""
-        if near is None:
-            return self._assign_once_more(rows)
+    def _label_cheapest(self, rows: Rows, near: Tensor | None) -> Tensor:
+        """Publish labels by cost, of the clusters that may be cheapest where those are known."""
         predictor = self._predictor(rows)
-        # More rows at once than a network is given, since each cluster has a share of them only.
+        # More rows at once than a network is given, where each cluster has a share of them only.
+        size = predictor.chunk_rows if near is None else chunk_rows(rows.d)
         return self._publish_labels(
-            rows.in_chunks(chunk_rows(rows.d)),
-            lambda place, x: predictor.cheapest_of(x, near[place]),
+            rows.in_chunks(size),
+            lambda place, x: predictor.cheapest(x, None if near is None else near[place]),
         )
 
     @property
@@ -456,6 +460,7 @@ class TAE(GenerativeTAE):
             weights=self.weights_,
             noise_variance=self._noise_variance,
             chunk_rows=scored_rows(rows.d, rows.device),
+            equal_priors=self._equal_priors,
         )
 
     @staticmethod

@@ -39,6 +39,10 @@ class DensityTAE(BaseTAE):
         all other directions where spreads are own. Where one is shared it is s² in all other
         directions and s²/λ along the components, with s² the mean cost per number in X.
 
+        The weights are those of the fit, also where assignments are hard and ``predict_proba``
+        compares clusters of equal prior: so it is a density, and can be compared between numbers
+        of clusters. Of a sample with missing values it is that of the values that are there.
+
         Parameters
         ----------
         X : array-like or Tensor of shape (n, d)
@@ -60,9 +64,11 @@ class DensityTAE(BaseTAE):
         return self._map(X, _log_density)
 
     def score_samples(self, X: Any) -> Any:
-        """How well each sample fits: a low score means that it fits no cluster.
+        """Log-density of each sample: a low score means that it fits no cluster.
 
-        The log-density where spreads are own; minus the smallest cost where one is shared.
+        It is that of ``log_density`` for every ``spread_`` and ``assignment_``, so that ``score``
+        can be compared between folds, numbers of clusters and settings; ``GridSearchCV`` and
+        ``cross_val_score`` may go by it. The cost of Eq. 3 is ``costs(X).min(1)``.
 
         Parameters
         ----------
@@ -72,8 +78,7 @@ class DensityTAE(BaseTAE):
         -------
         ndarray or Tensor of shape (n,)
         """
-        check_fitted(self)
-        return self.log_density(X) if self.spread_ == "own" else super().score_samples(X)
+        return self.log_density(X)
 
     def bic(self, X: Any) -> float:
         """Bayesian information criterion of the density on X: the lower the better.

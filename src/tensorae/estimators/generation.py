@@ -43,8 +43,10 @@ class GenerativeTAE(BaseTAE):
         With variational autoencoders (``architecture="vae"``) a lower bound on the log-density of
         the mixture, ``log sum_j weights_[j] exp(bound_j)``, where ``bound_j`` is the evidence
         bound of cluster j: ``-cost_j / (2 v) - d/2 log(2 π v)`` with v the noise variance. It is
-        in nats and can be compared between models of the same data. With all others minus the
-        smallest cost.
+        in nats and can be compared between models of the same data.
+
+        All others have no density: it is minus the smallest cost, which falls with the number of
+        clusters and the length of codes. So compare it between samples, not between settings.
 
         Parameters
         ----------
@@ -66,7 +68,7 @@ class GenerativeTAE(BaseTAE):
         """
         check_fitted(self)
         if not self.module_.variational:
-            return super().score_samples(X)
+            return self._map(X, lambda predictor, x: -predictor.costs(x).amin(1))
 
         def bound(predictor: Any, x: torch.Tensor) -> torch.Tensor:
             bounds: torch.Tensor = predictor.log_density_bound(x)

@@ -17,6 +17,7 @@ from torch import Tensor
 
 from tensorae._torch import own_settings
 from tensorae._warnings import warn
+from tensorae.assignment import rule_name
 from tensorae.estimators.check_data import (
     check_known_labels,
     check_sample_weight,
@@ -120,7 +121,7 @@ class LinearTAE(KeepsSums):
     Attributes
     ----------
     labels_ : ndarray of shape (n,)
-        Cluster of each sample; equal to ``predict`` of the same samples.
+        Cluster of each sample, the most probable one; equal to ``predict`` of the same samples.
     cluster_sizes_ : ndarray of shape (k,)
         Samples in each cluster, whatever they weigh; of all processes, where several share them.
     cluster_centers_ : ndarray of shape (k, d)
@@ -137,6 +138,8 @@ class LinearTAE(KeepsSums):
         Share of the samples (by weight) in each cluster.
     spread_ : {"shared", "own"}
         Whether clusters share one spread.
+    assignment_ : str
+        How the assignments were updated; "auto" is settled here. They are soft with "em" only.
     pooled_ : bool
         Whether own spreads are one covariance, pooled over all clusters: where clusters differ too
         little, or have too few samples, for more.
@@ -299,6 +302,8 @@ class LinearTAE(KeepsSums):
                 solution, comparison = solve_by_evidence(
                     rows, wishes, rng, known_labels=known, observe=kept, resume=resume
                 )
+            estimated = options.latent_penalty is None
+            self.assignment_ = rule_name(self.assignment, estimated_penalty=estimated)
             self._publish(solution, rows)
             doubts = [] if comparison is None else comparison.doubts()
         self.pooled_ = comparison is not None and comparison.chosen.options.common
@@ -376,10 +381,13 @@ class LinearTAE(KeepsSums):
         if sample_weight is not None:
             rows = rows.weighted(check_sample_weight(sample_weight, rows, 1))
         with rows.parallel(len(self.cluster_centers_)):
+            predictor = self._predictor(rows)
+            chunks = rows.in_chunks(predictor.chunk_rows)
             moments, parameters = absorb(
                 self._kept_sums(rows.device),
                 rows,
-                self._predictor(rows).unshifted(),
+                predictor.unshifted(),
+                chunks.map(lambda x: predictor.assign(x)[0]),
                 decay=share,
                 estimated_penalty=check_penalty(self.latent_penalty) is None,
                 tied=torch.as_tensor(self.tied_variance_, dtype=ACCURATE, device=rows.device),
@@ -455,6 +463,7 @@ class LinearTAE(KeepsSums):
             latent_penalty=self.latent_penalty_,
             latent_dims=self.latent_dims_ if self.spread_ == "own" else None,
             chunk_rows=size,
+            equal_priors=self._equal_priors,
         )
 
     @staticmethod
@@ -490,9 +499,14 @@ class LinearTAE(KeepsSums):
             )
         n_alive, k = np.count_nonzero(self.cluster_sizes_), len(self.cluster_sizes_)
         if n_alive < k:
+            cause = (
+                "X has too few different rows for more"
+                if self._equal_priors
+                else "every sample is more probable in another one"
+            )
             warn(
-                f"only {n_alive} of n_clusters={k} clusters have members: X has "
-                "too few different rows for more; lower n_clusters.",
+                f"only {n_alive} of n_clusters={k} clusters have members: {cause}; lower "
+                "n_clusters.",
                 ConvergenceWarning,
                 stacklevel=4,
             )

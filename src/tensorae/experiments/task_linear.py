@@ -11,7 +11,6 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-from scipy.special import logsumexp
 from sklearn.decomposition import PCA
 from sklearn.metrics import adjusted_rand_score
 
@@ -22,7 +21,7 @@ from tensorae.experiments.experiment import Measurement, Trial, timed
 from tensorae.experiments.problems import Problem, match_clusters
 
 __all__ = [
-    "EM", "RULES", "SIMPSON", "THEOREM", "THEOREM_METHODS", "angle", "axes", "log_likelihood",
+    "EM", "RULES", "SIMPSON", "THEOREM", "THEOREM_METHODS", "angle", "axes",
     "measure_em", "measure_simpson", "measure_theorem",
 ]  # fmt: skip
 
@@ -167,7 +166,7 @@ def measure_em(trial: Trial) -> Measurement:
     certainty = model.predict_proba(data.X).max(1)
     values = {
         "loss": float(model.loss_ / len(data.X)),
-        "log-likelihood": log_likelihood(model, data.X),
+        "log-likelihood": model.score(data.X),
         "ARI": float(adjusted_rand_score(data.y, model.labels_)),
         "rows below 0.9 certainty": float((certainty < UNSURE).mean()),
     }
@@ -178,17 +177,3 @@ def measure_em(trial: Trial) -> Measurement:
         "objective": model.objective_path_.tolist(),
     }
     return Measurement(trial, values, arrays, seconds)
-
-
-def log_likelihood(model: LinearTAE, X: Array) -> float:
-    """Mean log-density of samples (n, d) under the model of section 5.
-
-    A mixture of Gaussians with means C_j and precision ``(I - (1-λ) U_j'U_j) / s²``. The
-    determinant is the same for all clusters; s² is the mean cost per number in X.
-    """
-    (_, h, d), penalty = model.components_.shape, model.latent_penalty_
-    costs = model.noise_variance_ * (d - h) + penalty * model.explained_variance_.sum(1)
-    variance = float(model.weights_ @ costs) / d
-    joint = np.log(model.weights_) - model.costs(X) / (2 * variance)
-    constant = (h * np.log(penalty) - d * np.log(2 * np.pi * variance)) / 2
-    return float(logsumexp(joint, axis=1).mean() + constant)

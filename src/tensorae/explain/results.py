@@ -99,7 +99,8 @@ class ClusterSummary(Result):
         difference of the means, in standard deviations of the feature over all samples; empty
         where there is one cluster. Missing values have no part in it.
     typical : tuple of int
-        Rows that fit best (``score_samples``), best first; empty without samples.
+        Rows that fit best, best first: those of the lowest cost, or of the highest density where
+        spreads are own; empty without samples.
     worst : tuple of int
         Rows that fit worst, worst first.
     missing : tuple of Missing

@@ -301,11 +301,11 @@ class ClusteredSamples:
 
     @cached_property
     def misfit(self) -> Array:
-        """Smallest cost (n,) of each sample, or minus its log-density where spreads are own."""
-        if is_variational(self.model):  # whose scores are bounds on log-densities
-            costs: Array = np.asarray(self.model.costs(self.given)).min(1)
-            return costs
-        return -np.asarray(self.model.score_samples(self.given))
+        """Cost (n,) of each sample in its cluster; minus its log-density where spreads are own."""
+        if has_own_spreads(self.model):
+            return -np.asarray(self.model.score_samples(self.given))
+        costs: Array = np.asarray(self.model.costs(self.given))
+        return costs[np.arange(self.n), self.labels]
 
     def misfit_parts(self, rows: Array) -> Array:
         """What makes samples fit badly (m, d + h): squared errors, then squared codes.
@@ -341,10 +341,7 @@ class ClusteredSamples:
 
     @cached_property
     def confidence(self) -> Array:
-        """Probability (n,) of the cluster that ``predict`` names.
-
-        With very unequal sizes another cluster can be more probable.
-        """
+        """Probability (n,) of the cluster that ``predict`` names, the most probable one."""
         proba: Array = np.asarray(self.model.predict_proba(self.given))
         return proba[np.arange(self.n), self.labels]
 

@@ -34,7 +34,8 @@ class GapPredictor(LinearPredictor):
         """Set up from a model with own spreads, in the coordinates of the data."""
         nothing = torch.zeros_like(model.centers[0])
         one = torch.ones_like(nothing[0])
-        return cls(model, model.fold(), nothing, torch.zeros_like(model.centers[:, 0]), one, 4096)
+        zeros = torch.zeros_like(model.centers[:, 0])
+        return cls(model, model.fold(), nothing, zeros, zeros, one, 4096)
 
     @cached_property
     def marginals(self) -> Marginals:
@@ -47,12 +48,9 @@ class GapPredictor(LinearPredictor):
             return super().costs(x)
         return gapped_costs(self.model, self._moved(x))
 
-    def cheapest(self, x: Tensor) -> tuple[Tensor, Tensor]:
-        """Label and smallest cost (m,) of rows (m, d)."""
-        if not bool(x.isnan().any()):
-            return super().cheapest(x)
-        found = self.costs(x).min(1)
-        return found.indices, found.values
+    def assign(self, x: Tensor) -> tuple[Tensor, Tensor]:
+        """Most probable cluster (m,) of rows (m, d), and their costs (m,) there."""
+        return self._most_probable(x) if bool(x.isnan().any()) else super().assign(x)
 
     def encode(self, x: Tensor, labels: Tensor) -> Tensor:
         """Codes (m, h) of rows (m, d), whose gaps have the named clusters' conditional means."""
@@ -94,7 +92,7 @@ class GapPredictor(LinearPredictor):
 
     def _drawn_clusters(self, x: Tensor, rng: np.random.RandomState) -> Tensor:
         """One cluster (m,) for each row, by its posterior."""
-        cumulative = self.posterior(self.costs(x)).cumsum(1)
+        cumulative = self.responsibilities(self.costs(x)).cumsum(1)
         levels = torch.as_tensor(rng.uniform(size=(len(x), 1)), device=x.device)
         chosen = torch.searchsorted(cumulative, levels * cumulative[:, -1:], right=True)
         return chosen.squeeze(1).clamp_(max=cumulative.shape[1] - 1)
@@ -104,7 +102,7 @@ class GapPredictor(LinearPredictor):
         holes, z = x.isnan(), self._moved(x)
         means, squares = torch.zeros(2, *x.shape, dtype=ACCURATE, device=x.device)
         incomplete = holes.any(1).nonzero().squeeze(1)
-        shares = self.posterior(self.costs(x[incomplete]))
+        shares = self.responsibilities(self.costs(x[incomplete]))
         for j in range(shares.shape[1]):
             likely = (shares[:, j] > NEGLIGIBLE).nonzero().squeeze(1)
             some = incomplete[likely]

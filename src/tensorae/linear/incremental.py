@@ -18,7 +18,6 @@ from tensorae.linear.marginals import Marginals
 from tensorae.linear.model import LinearModel
 from tensorae.linear.moments import Moments
 from tensorae.linear.own_spreads import PRIOR_STRENGTH, OwnEstimation, Prior
-from tensorae.linear.sweeps import cheapest
 from tensorae.linear.update import Directions, Estimation, Parameters, fix_signs
 from tensorae.rows.rows import ACCURATE, Rows
 
@@ -32,6 +31,7 @@ def absorb(
     moments: Moments,
     rows: Rows,
     model: LinearModel,
+    labels: Tensor,
     *,
     decay: float,
     estimated_penalty: bool,
@@ -48,6 +48,8 @@ def absorb(
         The batch, in memory.
     model : LinearModel
         The present one, in the coordinates of the data; no dimension of starts.
+    labels : Tensor of shape (n,)
+        Clusters that the present model gives the rows to.
     decay : float
         Share of their weight that old rows keep.
     estimated_penalty : bool
@@ -69,7 +71,7 @@ def absorb(
     rows = rows.moved(origin, dtype=ACCURATE)
     present = replace(model.to(ACCURATE).as_start(), centers=moments.references - origin)
     moments = _decayed(moments, present.centers, decay)
-    _add(moments, rows, present, cheapest(rows, present)[0])
+    _add(moments, rows, present, labels)
     estimation = _estimation(
         moments, rows, present, estimated_penalty=estimated_penalty, tied=tied, pooled=pooled
     )
@@ -139,14 +141,14 @@ def _decayed(moments: Moments, centers: Tensor, decay: float) -> Moments:
 
 
 def _add(moments: Moments, rows: Rows, model: LinearModel, labels: Tensor) -> None:
-    """Add all rows to the sums of their clusters, by labels (1, n); with gaps what is expected."""
+    """Add all rows to the sums of their clusters, by labels (n,); with gaps what is expected."""
     marginals = Marginals.of(model) if rows.gapped else None
     for place, part in rows.observed_chunks():
         flat = torch.ones_like(part[:, 0]) if rows.weights is None else rows.weights[place]
         if marginals is not None:
-            members = torch.nn.functional.one_hot(labels[:, place].long(), len(model.centers[0]))
-            add_expected(moments, marginals, part, members * flat.unsqueeze(1))
+            members = torch.nn.functional.one_hot(labels[place].long(), len(model.centers[0]))
+            add_expected(moments, marginals, part, members[None] * flat.unsqueeze(1))
             continue
-        for j in labels[0, place].unique().tolist():
-            members = labels[0, place] == j
+        for j in labels[place].unique().tolist():
+            members = labels[place] == j
             moments.add((0, j), part[members], flat[members])

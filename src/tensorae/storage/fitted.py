@@ -19,6 +19,7 @@ import torch
 from torch import Tensor
 
 from tensorae._fields import DOUBLE, WHOLE, Field, MisfitError, check_field, check_fields
+from tensorae.assignment import RULES, rule_name
 from tensorae.deep.blending import Blend
 from tensorae.linear.denoising import Denoiser
 from tensorae.linear.states import DENOISER
@@ -107,6 +108,7 @@ def _pack_linear(model: Any) -> Packed:
     else:
         tree["denoiser"] = _packed(vars(model._denoiser), DENOISER)
     details = {
+        "assignment": model.assignment_,
         "spread": model.spread_,
         "pooled": model.pooled_,
         "comparison": packed_comparison(model.comparison_),
@@ -117,6 +119,7 @@ def _pack_linear(model: Any) -> Packed:
 
 def _restore_linear(model: Any, tensors: Tensors, details: Any, sizes: dict[str, int]) -> None:
     _restore(model, tensors, LINEAR, sizes)
+    _restore_assignment(model, details)
     _restore_spread(model, tensors, details, sizes)
     tied = {"tied_variance_": torch.zeros(sizes["d"]), **tensors}
     check_fields(tied, TIED, sizes)
@@ -140,6 +143,17 @@ def _restore_linear(model: Any, tensors: Tensors, details: Any, sizes: dict[str,
         model._moments = {name: moments[name].numpy() for name in MOMENTS}
     else:
         model._denoiser = _denoiser(part(tensors, "denoiser"), sizes)
+
+
+def _restore_assignment(model: Any, details: Any) -> None:
+    """How rows were assigned; files up to 0.2.0 have it in their parameters only."""
+    estimated = isinstance(model.latent_penalty, str)
+    given = rule_name(model.assignment, estimated_penalty=estimated)
+    model.assignment_ = details.get("assignment", given)
+    if not isinstance(model.assignment_, str) or model.assignment_ not in RULES:
+        raise MisfitError(
+            f"assignment must be one of {', '.join(RULES)}, got {model.assignment_!r:.40}"
+        )
 
 
 def _restore_spread(model: Any, tensors: Tensors, details: Any, sizes: dict[str, int]) -> None:
@@ -178,6 +192,7 @@ def _pack_deep(model: Any) -> Packed:
     if costs is not None:
         tree["sample_costs"] = costs
     details = {
+        "assignment": model.assignment_,
         "input_shape": model.input_shape_,
         "sample_shape": model._sample_shape,
         "image_shape": model._images,
@@ -193,6 +208,7 @@ def _restore_deep(model: Any, tensors: Tensors, details: Any, sizes: dict[str, i
         raise MisfitError(f"_noise_variance must not be negative, got {model._noise_variance:g}")
     if not isinstance(details, dict):
         raise MisfitError("its shapes are missing")
+    _restore_assignment(model, details)
     d = sizes["d"]
     input_shape = _shape(details, "input_shape", d)
     if input_shape is None:
