@@ -3,8 +3,8 @@
 Samples that fit no cluster
 ===========================
 
-``score_samples`` is minus the cost under the best autoencoder: low means that no cluster can
-describe the sample. To try it, one digit at a time is kept from the model and slipped in among
+``score_samples`` is the log-density under all clusters: low means that none of them can describe
+the sample. To try it, one digit at a time is kept from the model and slipped in among
 the test images.
 """
 
@@ -35,10 +35,10 @@ model = LinearTAE(9, latent_dim=5, latent_penalty=0.1, n_init=5, random_state=0)
 oddness = -model.score_samples(test)
 
 figure, ax = plt.subplots(figsize=(7, 3.4), layout="constrained")
-bins = np.linspace(0, oddness.max(), 50)
+bins = np.linspace(oddness.min(), oddness.max(), 50)
 ax.hist(oddness[~odd], bins, alpha=0.7, label="digits like those of the fit")
 ax.hist(oddness[odd], bins, alpha=0.7, label="eights, never seen")
-ax.set(xlabel="cost under the best autoencoder", ylabel="images")
+ax.set(xlabel="minus the log-density", ylabel="images")
 ax.legend()
 plt.show()
 
@@ -51,7 +51,7 @@ for column, row in zip(axes.T, worst, strict=True):
     for ax, image in zip(column, (test[row], model.reconstruct(test[[row]])[0]), strict=True):
         ax.imshow(image.reshape(8, 8), cmap="gray_r", vmin=0, vmax=1)
         ax.set_axis_off()
-figure.suptitle("Images of the highest cost (above), reconstructed (below)")
+figure.suptitle("Images of the lowest density (above), reconstructed (below)")
 plt.show()
 
 # %%
@@ -68,7 +68,7 @@ def residuals(train, test):
     return ((test - pca.inverse_transform(pca.transform(test))) ** 2).sum(axis=1)
 
 
-def costs(train, test):
+def densities(train, test):
     model = LinearTAE(9, latent_dim=5, latent_penalty=0.1, n_init=5, random_state=0)
     return -model.fit(train).score_samples(test)
 
@@ -79,7 +79,7 @@ def isolation(train, test):
 
 print(f"{'unseen digit':24}", *(f"{digit:5d}" for digit in range(10)), "  mean")
 for name, method in {
-    "LinearTAE": costs,
+    "LinearTAE": densities,
     "KMeans, distance": distances,
     "PCA, 10 components": residuals,
     "IsolationForest": isolation,

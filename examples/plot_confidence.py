@@ -70,8 +70,8 @@ tell("lloyd, estimated λ", cut)
 
 # %%
 # How sure is the model of each sample? Those to the left of the line had better be left alone.
-# Some of the small cluster are even more probable in the large one: ``predict`` asks which line
-# describes a sample best, and only ``predict_proba`` knows how common each cluster is.
+# ``predict`` names the most probable cluster, so that nobody is below one half. With soft
+# assignments that includes how common each cluster is: at the crossing the large one has them all.
 
 ax = plot_confidence(both, X)
 ax.set_title("Probability of the own cluster")
