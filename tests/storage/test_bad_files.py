@@ -6,6 +6,9 @@ import json
 import os
 import pickle
 import resource
+import subprocess
+import sys
+import time
 
 import numpy as np
 import pytest
@@ -14,7 +17,12 @@ from safetensors import safe_open
 from safetensors.torch import save_file
 
 from tensorae import LinearTAE, load
-from tensorae.exceptions import InvalidParameterError, ModelFileError, TensoraeError
+from tensorae.exceptions import (
+    FileWriteError,
+    InvalidParameterError,
+    ModelFileError,
+    TensoraeError,
+)
 from tensorae.storage import read_header
 from tensorae.storage.container import Container, read_container, write_container
 from tensorae.storage.models import KIND
@@ -502,6 +510,44 @@ def test_a_save_that_fails_leaves_the_old_model(linear, deep, path, monkeypatch)
         deep.save(path)
     assert path.read_bytes() == before
     assert [entry.name for entry in path.parent.iterdir()] == ["model.tae"]
+
+
+SAVER = """
+import os, sys
+from pathlib import Path
+from tensorae._files import write_atomically
+os.fsync = lambda descriptor: None
+path, *models = map(Path, sys.argv[1:])
+contents = [model.read_bytes() for model in models]
+write_atomically(path, contents[0])
+print("ready", flush=True)
+while True:
+    for content in contents:
+        write_atomically(path, content)
+"""
+
+
+def test_a_model_can_be_loaded_while_another_process_saves_it(models, path):
+    sources = [path.with_name(f"{number}.tae") for number in range(2)]
+    for name, source in zip(("linear_lloyd", "linear_wide"), sources, strict=True):
+        models[name][0].save(source)
+    with subprocess.Popen(
+        [sys.executable, "-c", SAVER, path, *sources], stdout=subprocess.PIPE
+    ) as saver:
+        try:
+            saver.stdout.readline()
+            seen, end = set(), time.monotonic() + 1.5
+            while time.monotonic() < end or (len(seen) < 2 and saver.poll() is None):
+                seen.add(load(path).n_features_in_)
+        finally:
+            saver.kill()
+    assert seen == {5, 600}
+
+
+def test_a_name_that_no_file_can_have_gets_one_sentence(linear):
+    with pytest.raises(FileWriteError, match=r"no file can have this name .*choose another"):
+        linear.save("model\0.tae")
+    refused("model.tae\0", "check the path")
 
 
 def test_a_header_that_could_not_be_read_is_not_written(linear, path):

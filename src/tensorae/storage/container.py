@@ -16,14 +16,13 @@ import hashlib
 import json
 import math
 import os
+import stat
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
-from pathlib import Path
-from typing import Any
+from typing import Any, BinaryIO
 
 import torch
-from safetensors import safe_open
 from torch import Tensor
 
 from tensorae._files import open_atomically
@@ -40,9 +39,9 @@ __all__ = [
 ]
 
 ENTRIES = {"format", "format_version", "header", "sha256"}
-# safetensors reads no header above a hundred million bytes; this one is quoted in it, and
-# tensors are listed there, too.
-LARGEST_HEADER = 40_000_000
+# A layout above a hundred million bytes is no safetensors; the header is quoted in it, and tensors
+# are listed there, too.
+LARGEST_LAYOUT, LARGEST_HEADER = 100_000_000, 40_000_000
 TYPES = {
     torch.bool: "BOOL",
     torch.uint8: "U8",
@@ -55,6 +54,7 @@ TYPES = {
     torch.float32: "F32",
     torch.float64: "F64",
 }
+DTYPES = {name: dtype for dtype, name in TYPES.items()}
 
 
 @dataclass(frozen=True)
@@ -130,13 +130,11 @@ def part(tensors: Mapping[str, Tensor], prefix: str) -> dict[str, Tensor]:
 
 
 def _read(path: str | os.PathLike[str], kind: FileKind) -> tuple[dict[str, str], dict[str, Tensor]]:
-    with _as_foreign(path, kind):
-        _check_readable(path)
-        with safe_open(path, framework="pt") as file:
-            entries: dict[str, str] = file.metadata() or {}
-            _check_kind(path, kind, entries)
-            # Copies, because the originals are parts of the file, at whatever address they lie.
-            return entries, {name: file.get_tensor(name).clone() for name in file.keys()}  # noqa: SIM118
+    """Read all through one handle: another process may put a new file in this place meanwhile."""
+    with _as_foreign(path, kind), _open(path) as file:
+        entries, places = _read_layout(file)
+        _check_kind(path, kind, entries)
+        return entries, {name: _read_tensor(file, *place) for name, place in places.items()}
 
 
 @contextmanager
@@ -153,14 +151,25 @@ def _as_foreign(path: str | os.PathLike[str], kind: FileKind) -> Iterator[None]:
         ) from error
 
 
-def _check_readable(path: str | os.PathLike[str]) -> None:
+def _open(path: str | os.PathLike[str]) -> BinaryIO:
     name = os.fspath(path)
-    if not Path(path).exists():
-        raise _MissingFileError(f"{name!r} does not exist; check the path.")
-    if not Path(path).is_file():
-        raise ModelFileError(f"{name!r} must be a file, got a folder or device; check the path.")
-    if not os.access(path, os.R_OK):
-        raise ModelFileError(f"{name!r} may not be read by this user; change its permissions.")
+    try:
+        # To open a pipe would wait for a writer.
+        if not stat.S_ISREG(os.stat(path).st_mode):  # noqa: PTH116
+            raise IsADirectoryError
+        return open(path, "rb")  # noqa: PTH123
+    except (FileNotFoundError, NotADirectoryError):
+        raise _MissingFileError(f"{name!r} does not exist; check the path.") from None
+    except IsADirectoryError:
+        raise ModelFileError(
+            f"{name!r} must be a file, got a folder or device; check the path."
+        ) from None
+    except PermissionError:
+        raise ModelFileError(
+            f"{name!r} may not be read by this user; change its permissions."
+        ) from None
+    except ValueError as error:  # such as a null character
+        raise ModelFileError(f"{name!r} is no path of a file ({error}); check the path.") from None
 
 
 def _check_kind(path: str | os.PathLike[str], kind: FileKind, entries: dict[str, str]) -> None:
@@ -190,12 +199,50 @@ def _checksum(entries: dict[str, str], tensors: dict[str, Tensor]) -> str:
     return digest.hexdigest()
 
 
-def _layout(entries: dict[str, str], tensors: dict[str, Tensor]) -> bytes:
-    """JSON of safetensors: the metadata, and type, shape and place of every tensor.
+# safetensors: eight bytes with the length of a JSON object, that, and the bytes of all tensors.
+# Written here, because the writers of safetensors copy all tensors into memory once or twice, or
+# replace the file in a way of their own; read here, because its readers open a file by its name
+# more than once.
 
-    Written here, because the writers of safetensors copy all tensors into memory once or twice,
-    or replace the file in a way of their own. Reading is left to them.
-    """
+
+def _read_layout(file: BinaryIO) -> tuple[dict[str, str], dict[str, tuple[str, list[int], int]]]:
+    """Metadata, and type, shape and place of every tensor; a ValueError where they do not fit."""
+    size = os.fstat(file.fileno()).st_size
+    length = int.from_bytes(file.read(8), "little")
+    if not 2 <= length <= min(size - 8, LARGEST_LAYOUT):
+        raise ValueError("it does not begin with the length of a header")
+    listed = json.loads(file.read(length))
+    if not isinstance(listed, dict):
+        raise ValueError("its header is no JSON object")
+    entries = listed.pop("__metadata__", {})
+    if not isinstance(entries, dict) or not all(isinstance(text, str) for text in entries.values()):
+        raise ValueError("its metadata is no text")
+    places, end = {}, 8 + length
+    for name, entry in sorted(listed.items(), key=lambda item: item[1]["data_offsets"]):
+        kind, shape, offsets = entry["dtype"], entry["shape"], entry["data_offsets"]
+        if not all(type(number) is int and number >= 0 for number in (*shape, *offsets)):
+            raise ValueError(f"the place of {name[:80]!r} is not given by whole numbers")
+        nbytes = math.prod(shape) * DTYPES[kind].itemsize
+        # One after the other, so that no tensor can be larger than the file.
+        if offsets != [end - 8 - length, end - 8 - length + nbytes]:
+            raise ValueError(f"{name[:80]!r} has no place of its own")
+        places[name] = kind, shape, end
+        end += nbytes
+    if end != size:
+        raise ValueError(f"{end} bytes are expected, {size} are there")
+    return entries, places
+
+
+def _read_tensor(file: BinaryIO, kind: str, shape: list[int], start: int) -> Tensor:
+    tensor = torch.empty(shape, dtype=DTYPES[kind])
+    file.seek(start)
+    if file.readinto(_bytes(tensor)) != tensor.nbytes:  # type: ignore[attr-defined]
+        raise ValueError("it became shorter while it was read")
+    return tensor
+
+
+def _layout(entries: dict[str, str], tensors: dict[str, Tensor]) -> bytes:
+    """JSON with the metadata, and type, shape and place of every tensor."""
     places: dict[str, Any] = {"__metadata__": entries}
     start = 0
     for name, tensor in _in_order(tensors).items():
@@ -223,7 +270,7 @@ def _in_order(tensors: dict[str, Tensor]) -> dict[str, Tensor]:
 def _bytes(tensor: Tensor) -> memoryview:
     """Bytes of a tensor, without a copy."""
     if not tensor.numel():  # it has no stride that could be viewed as bytes
-        return memoryview(b"")
+        return memoryview(bytearray())
     return tensor.reshape(-1).view(torch.uint8).numpy().data
 
 
