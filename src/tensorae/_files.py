@@ -22,7 +22,13 @@ try:
 except ImportError:  # Windows has no such locks
     fcntl = None  # type: ignore[assignment]
 
-__all__ = ["check_writable", "find_same", "open_atomically", "write_atomically"]
+__all__ = [
+    "check_writable",
+    "find_same",
+    "open_atomically",
+    "remove_leftovers",
+    "write_atomically",
+]
 
 # Characters of the final name in the temporary one; names of files may have 255 bytes.
 LONGEST_STEM, LONGEST_SUFFIX = 50, 16
@@ -121,6 +127,23 @@ def check_writable(path: str | os.PathLike[str]) -> None:
             Path(file.name).unlink()
 
 
+def remove_leftovers(path: str | os.PathLike[str]) -> None:
+    """Remove what killed writers of a file have left: temporary files that nobody holds a lock on.
+
+    Whoever writes the file does so first; this is for files that are not written again.
+    """
+    if fcntl is None:
+        return
+    target = Path(os.path.realpath(path))
+    before, after = (re.escape(part) for part in _pattern(target).split("{}"))
+    with suppress(OSError), os.scandir(target.parent) as entries:
+        for entry in entries:
+            if re.fullmatch(f"{before}[0-9a-f]{{8}}{after}", entry.name):
+                with suppress(OSError), Path(entry.path).open("rb") as file:
+                    fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                    Path(entry.path).unlink()
+
+
 def find_same(paths: Iterable[Path], others: Iterable[Path]) -> Path | None:
     """The first path that leads to a file of the others, by whatever name or link; or None."""
     there = {_identity(other) for other in others} - {None}
@@ -172,7 +195,7 @@ def _pattern(target: Path) -> str:
 def _open_temporary(target: Path, old: os.stat_result | None) -> BinaryIO:
     """Open a new hidden file beside ``target``, locked for as long as this process lives."""
     _check_place(target, exists=old is not None)
-    _remove_leftovers(target)
+    remove_leftovers(target)
     while True:
         path = target.with_name(_pattern(target).format(secrets.token_hex(4)))
         # Not by ``tempfile``, whose files are private: others may read what a plain write makes.
@@ -185,19 +208,6 @@ def _open_temporary(target: Path, old: os.stat_result | None) -> BinaryIO:
         if path.exists():
             return file
         file.close()
-
-
-def _remove_leftovers(target: Path) -> None:
-    """Remove temporary files of writers that were killed: those that nobody holds a lock on."""
-    if fcntl is None:
-        return
-    before, after = (re.escape(part) for part in _pattern(target).split("{}"))
-    with suppress(OSError), os.scandir(target.parent) as entries:
-        for entry in entries:
-            if re.fullmatch(f"{before}[0-9a-f]{{8}}{after}", entry.name):
-                with suppress(OSError), Path(entry.path).open("rb") as file:
-                    fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-                    Path(entry.path).unlink()
 
 
 def _inherit(descriptor: int, old: os.stat_result | None) -> None:

@@ -1,5 +1,7 @@
 """The state of a fit comes back as it was, belongs to one fit, and is one clear error if not."""
 
+import subprocess
+import sys
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -153,6 +155,23 @@ def test_nothing_is_left_at_the_end(checkpoint, tmp_path):
     observer.remove()
     assert list(tmp_path.iterdir()) == []
     assert checkpoint().restore(CPU) is None
+
+
+KILLED_WRITERS = """
+import os, sys
+from tensorae._files import open_atomically
+with open_atomically(sys.argv[1]), open_atomically(sys.argv[2]), open_atomically(sys.argv[3]):
+    os._exit(0)
+"""
+
+
+def test_a_fit_that_ends_removes_what_killed_writers_have_left(tmp_path):
+    file = tmp_path / "c.ckpt"
+    files = [file, *(file.with_name(f"c.ckpt.{end}") for end in ("other", "seed"))]
+    subprocess.run([sys.executable, "-c", KILLED_WRITERS, *files], check=True)
+    assert len(list(tmp_path.glob(".c.*.tmp.*"))) == 3
+    LinearTAE(2, 1, latent_penalty=0.1, random_state=0).fit(IRIS, checkpoint=file)
+    assert list(tmp_path.iterdir()) == []
 
 
 # Groups of processes --------------------------------------------------------------------------

@@ -22,7 +22,7 @@ from typing import Any, Protocol, TypeVar
 import numpy as np
 import torch
 
-from tensorae._files import write_atomically
+from tensorae._files import remove_leftovers, write_atomically
 from tensorae.exceptions import CheckpointError, InvalidParameterError, TensoraeError
 from tensorae.rows.processes import Processes
 from tensorae.storage.container import (
@@ -150,10 +150,11 @@ class Checkpoint:
         return np.random.RandomState(int(seed))
 
     def remove(self) -> None:
-        """Remove the files of a fit that has ended."""
+        """Remove the files of a fit that has ended, and what its killed writers have left."""
         self.processes.wait()
         for file in (*self.files, self._seed_file):
             file.unlink(missing_ok=True)
+            remove_leftovers(file)
 
     @property
     def files(self) -> tuple[Path, Path]:
