@@ -178,6 +178,29 @@ def test_a_linear_fit_goes_on_from_any_step(X, assignment, kind, after, tmp_path
     np.testing.assert_array_equal(again.objective_path_, whole.objective_path_)
 
 
+def test_many_rows_with_gaps_go_on_with_the_clusters_that_had_a_chance(tmp_path, monkeypatch):
+    file, rng = tmp_path / "run.ckpt", np.random.RandomState(0)
+    centers = 8 * rng.randn(8, 6)
+    X = centers[np.arange(9000) % 8] + rng.randn(9000, 6)
+    X[rng.rand(*X.shape) < 0.1] = np.nan
+    model = LinearTAE(8, 1, spread="own", init=centers, tol=1e-4)
+    whole = clone(model).fit(X)
+    observe = Checkpoint.__call__
+
+    def observe_and_die(self, state):
+        observe(self, state)
+        raise KilledError
+
+    with monkeypatch.context() as patch:
+        patch.setattr(Checkpoint, "__call__", observe_and_die)
+        for _ in range(2):
+            with pytest.raises(KilledError):
+                clone(model).fit(X, checkpoint=file, checkpoint_every=0)
+    again = clone(model).fit(X, checkpoint=file)
+    for name in ("cluster_centers_", "components_", "noise_variance_", "objective_path_"):
+        np.testing.assert_array_equal(getattr(again, name), getattr(whole, name), err_msg=name)
+
+
 def test_a_checkpoint_of_other_values_weights_labels_or_targets_is_refused(tmp_path):
     file = tmp_path / "run.ckpt"
     options = {"max_epochs": 6, "random_state": 0}

@@ -128,11 +128,12 @@ class GapSweep(Sweep):
             self._model = self._model[starts]
 
     def state_dict(self) -> dict[str, Tensor]:
-        """Nothing that the next full pass would not find out."""
-        return {}
+        """Who had a chance in the last full pass: the next pass leaves out the same clusters."""
+        return {} if self._near is None else {"near": self._near}
 
     def load_state_dict(self, state: dict[str, Tensor]) -> None:
-        """Nothing to go on from."""
+        """Leave out the same clusters as before."""
+        self._near = state.get("near")
 
     def _begin(self, model: LinearModel, *, prunable: bool) -> tuple[Moments, Iterator[Costed]]:
         """Empty sums, and chunks of rows with their costs."""

@@ -60,6 +60,7 @@ DENOISER = {
     "rest": Field("k", DOUBLE, low=0),
 }
 WAITS = {"waits": Field("w", WHOLE, low=0)}
+NEAR = {"near": Field("r k m", (torch.bool,))}
 # How far sums may be from what they should be, as a share of it.
 TOLERANCE = 1e-3
 
@@ -84,7 +85,9 @@ def check_state(
     check_fields(state["parameters"], PARAMETERS | SPREADS if own else PARAMETERS, known)
     check_fields(state["moments"], MOMENTS, known)
     _check_members(state["members"], known, dtype, soft=soft)
-    if state["sweep"]:
+    if "near" in state["sweep"]:
+        check_fields(state["sweep"], NEAR, known)
+    elif state["sweep"]:
         check_fields(state["sweep"], WAITS, known)
         if "lower" in state["sweep"]:
             check_fields(state["sweep"], BOUNDS, known)
