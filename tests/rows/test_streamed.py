@@ -11,6 +11,7 @@ from tensorae import Batches
 from tensorae.exceptions import InvalidInputError
 from tensorae.rows import Rows, StreamedRows
 from tensorae.rows.processes import Processes
+from tensorae.rows.streamed import LANES, ROUNDS, Checksum
 
 CPU = torch.device("cpu")
 
@@ -76,3 +77,23 @@ def test_one_thread_is_left_to_a_reader_and_no_other_thread_is_told(
         assert elsewhere == [3]
     finally:
         torch.set_num_threads(before)
+
+
+def checksum(*arrays):
+    found = Checksum()
+    for array in arrays:
+        found.update(array)
+    return found.digest()
+
+
+@pytest.mark.parametrize("kind", [np.float32, np.float64])
+def test_a_checksum_depends_on_every_number_and_its_place_but_not_on_the_cuts(kind):
+    X = np.random.RandomState(0).randn(LANES * ROUNDS // 3 + 5000, 3).astype(kind)
+    whole = checksum(X)
+    for rows in (70_001, LANES, len(X) - 1):
+        assert checksum(*np.array_split(X, range(rows, len(X), rows))) == whole
+    last = X.copy()
+    last[-1, -1] = np.nextafter(last[-1, -1], np.inf, dtype=kind)
+    for other in (last, X[::-1], X[:, ::-1], -X, 2 * X, X[:-1], X.T, np.roll(X, LANES, 0)):
+        assert checksum(other) != whole
+    assert checksum(X[::2], X[1::2]) != whole

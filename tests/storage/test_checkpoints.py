@@ -185,10 +185,14 @@ class Told(Processes):
     size: int = 2
     steps_of_other: tuple[int, int] = (-1, -1)
     seed_of_first: int = 0
+    value_of_other: float = 0
 
     def all_sum(self, tensor):
         tensor[1 - self.rank] = torch.tensor(self.steps_of_other, dtype=tensor.dtype)
         return tensor
+
+    def of_each(self, value, device=None):
+        return torch.tensor([value, self.value_of_other], device=device)
 
     def from_first(self, *tensors):
         if self.rank:
@@ -208,6 +212,18 @@ def test_a_group_goes_on_from_the_newest_step_that_all_have(checkpoint, tmp_path
     names = sorted(path.name for path in tmp_path.iterdir())
     assert names == ["run.ckpt.0-of-2", "run.ckpt.0-of-2.other"]
     assert step_of(checkpoint(processes=Told(steps_of_other=other))) == expected
+
+
+def test_all_of_a_group_refuse_where_one_has_other_rows(checkpoint):
+    checkpoint(processes=Told(), checksum=lambda: "a")(Counted(3))
+    for mine, differs_there in (("a", 0), ("a", 1), ("b", 0)):
+        group = Told(steps_of_other=(3, -1), value_of_other=differs_there)
+        again = checkpoint(processes=group, checksum=lambda mine=mine: mine)
+        if (mine, differs_there) == ("a", 0):
+            assert step_of(again) == 3
+        else:
+            with pytest.raises(InvalidParameterError, match=r"run\.ckpt.* of other data"):
+                again.restore(CPU)
 
 
 def test_a_group_shares_the_seed_of_its_first_process(checkpoint, tmp_path):

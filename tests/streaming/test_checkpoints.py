@@ -182,7 +182,7 @@ def test_many_rows_with_gaps_go_on_with_the_clusters_that_had_a_chance(tmp_path,
     file, rng = tmp_path / "run.ckpt", np.random.RandomState(0)
     centers = 8 * rng.randn(8, 6)
     X = centers[np.arange(9000) % 8] + rng.randn(9000, 6)
-    X[rng.rand(*X.shape) < 0.1] = np.nan
+    X[::7, 2] = np.nan
     model = LinearTAE(8, 1, spread="own", init=centers, tol=1e-4)
     whole = clone(model).fit(X)
     observe = Checkpoint.__call__
@@ -220,6 +220,64 @@ def test_a_checkpoint_of_other_values_weights_labels_or_targets_is_refused(tmp_p
             TAE(3, 1, **options).fit(data, checkpoint=file, **others)
     TAE(3, 1, **options).fit(IRIS, checkpoint=file)
     assert not file.exists()
+
+
+def swapped(X):
+    """Rows that sum to the same, in another order."""
+    X = X.copy()
+    X[[100, 101]] = X[[101, 100]]
+    return X
+
+
+def negated(X):
+    X = X.copy()
+    X[1:, 3] *= -1
+    return X
+
+
+def nudged(X):
+    X = X.copy()
+    X[77, 1] += 1e-9
+    return X
+
+
+def in_pieces(X):
+    """A function that gives rows, of which no fingerprint sees more than the first."""
+    return lambda: iter(np.array_split(X, 3))
+
+
+ONE_START = LinearTAE(3, 1, init=IRIS[:3], tol=0, latent_penalty=0.1)
+
+
+@pytest.mark.parametrize(
+    ("model", "source", "change"),
+    [
+        (ONE_START, np.asarray, swapped),
+        (ONE_START, np.asarray, negated),
+        (ONE_START, in_pieces, nudged),
+        (TAE(3, 1, max_epochs=3, random_state=0, architecture="linear"), np.asarray, nudged),
+    ],
+    ids=["swapped", "negated", "nudged", "deep"],
+)
+def test_a_checkpoint_of_batches_with_one_other_row_is_refused(
+    model, source, change, tmp_path, monkeypatch
+):
+    file, X = tmp_path / "run.ckpt", np.concatenate([IRIS, IRIS[::-1] + 0.01])
+    monkeypatch.setattr("tensorae.data.parts.LOOKED_AT", 1)
+    observe = Checkpoint.__call__
+
+    def observe_and_die(self, state):
+        observe(self, state)
+        raise KilledError
+
+    with monkeypatch.context() as patch:
+        patch.setattr(Checkpoint, "__call__", observe_and_die)
+        with pytest.raises(KilledError):
+            clone(model).fit(Batches(source(X)), checkpoint=file, checkpoint_every=0)
+    with pytest.raises(InvalidParameterError, match="of other data"):
+        clone(model).fit(Batches(source(change(X))), checkpoint=file)
+    clone(model).fit(Batches(source(X), batch_rows=47), checkpoint=file)
+    assert list(tmp_path.iterdir()) == []
 
 
 def test_a_seed_that_is_not_given_is_kept(tmp_path):

@@ -260,7 +260,7 @@ class Batches:
         _ = self._counts
 
     def fingerprint(self) -> str:
-        """Tell this data from other data, for what depends on it, such as a checkpoint.
+        """Tell this data from other data without reading it all; a fit checks all rows besides.
 
         Returns
         -------

@@ -418,7 +418,7 @@ class BaseTAE(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMixin, S
         data = [rows, *(Rows(part.reshape(rows.n, -1)) for part in others if part is not None)]
         fingerprint = " ".join(part.fingerprint() for part in data)
         identity = identity_of(type(self).__name__, parameters, fingerprint)
-        checkpoint = Checkpoint(path, seconds, identity, rows.processes)
+        checkpoint = Checkpoint(path, seconds, identity, rows.processes, rows.checksum)
         return checkpoint, checkpoint.seeded(rng, fixed=isinstance(parameters["random_state"], int))
 
     def _assign_once_more(self, rows: Rows) -> Tensor:

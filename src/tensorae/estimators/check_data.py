@@ -243,7 +243,7 @@ def _check_batches(
             _check_features(estimator, X)
         group = processes() if reset else Processes()
         share = X if group.alone else X.shard(group.rank, group.size)
-        rows = StreamedRows(share, group, check_device(device, CPU))
+        rows = StreamedRows(share, group, check_device(device, CPU), checked=reset)
     if gaps and reset:
         with rows.parallel(1):
             rows.find_gaps()

@@ -358,6 +358,10 @@ class Rows:
             content.update(self.weights.cpu().numpy().data)
         return content.hexdigest()[:32]
 
+    def checksum(self) -> str:
+        """What the fingerprint leaves out: nothing of rows in memory."""
+        return ""
+
     def _unmoved(self) -> bool:
         return self.unit == 1.0 and not bool(self.shift.any())
 

@@ -8,12 +8,14 @@ Shapes: n rows of this process, d features, m rows of a chunk, q wanted numbers.
 from __future__ import annotations
 
 import copy
+import zlib
 from collections.abc import Iterator
 from contextlib import AbstractContextManager
 from typing import Any, Protocol, Self
 
 import numpy as np
 import torch
+from numpy.typing import NDArray
 from torch import Tensor
 
 from tensorae._threads import made_by_caller, several_threads
@@ -21,7 +23,11 @@ from tensorae.exceptions import InvalidInputError
 from tensorae.rows.processes import Processes
 from tensorae.rows.rows import ACCURATE, Rows, cached_rows, shared_tensor
 
-__all__ = ["BatchSource", "StreamedRows"]
+__all__ = ["BatchSource", "Checksum", "StreamedRows"]
+
+# Numbers are summed in so many lanes, and lanes over so many rounds: a prime, so that no column of
+# a table has lanes of its own, and an odd number, so that flipped signs do not cancel.
+LANES, ROUNDS = 1021, 1023
 
 
 class BatchSource(Protocol):
@@ -51,7 +57,57 @@ class BatchSource(Protocol):
         """Yield arrays (m, d)."""
 
     def fingerprint(self) -> str:
-        """Tell these rows from all others."""
+        """Tell these rows from others, cheaply."""
+
+
+class Checksum:
+    """A checksum of numbers in their order, however they are cut into arrays.
+
+    Sums of their bits, taken in lanes, five times as fast as a CRC of all bytes; a CRC of the sums
+    tells the order.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from tensorae.rows.streamed import Checksum
+    >>> whole, parts = Checksum(), Checksum()
+    >>> whole.update(np.arange(6.0).reshape(3, 2))
+    >>> parts.update(np.arange(2.0))
+    >>> parts.update(np.arange(2.0, 6.0))
+    >>> whole.digest() == parts.digest()
+    True
+    """
+
+    def __init__(self) -> None:
+        self._seen, self._crc = 0, 0
+        self._lanes: NDArray[Any] | None = None
+
+    def update(self, array: NDArray[Any]) -> None:
+        """Go on with more numbers, all of one type of 4 or 8 bytes."""
+        bits = np.ascontiguousarray(array).reshape(-1)
+        bits = bits.view(np.uint32 if bits.itemsize == 4 else np.uint64)
+        if self._lanes is None:
+            self._lanes = np.zeros(LANES, bits.dtype)
+        while len(bits):
+            lane = self._seen % LANES
+            room = LANES * ROUNDS - self._seen % (LANES * ROUNDS)
+            whole = min(room, len(bits)) // LANES * LANES
+            if lane == 0 and whole:
+                some = bits[:whole]
+                self._lanes += some.reshape(-1, LANES).sum(0, dtype=bits.dtype)
+            else:
+                some = bits[: LANES - lane]
+                self._lanes[lane : lane + len(some)] += some
+            self._seen += len(some)
+            bits = bits[len(some) :]
+            if self._seen % (LANES * ROUNDS) == 0:
+                self._crc = zlib.crc32(self._lanes, self._crc)
+                self._lanes[:] = 0
+
+    def digest(self) -> str:
+        """The checksum of the numbers so far, as text."""
+        last = b"" if self._lanes is None else self._lanes.tobytes()
+        return f"{self._seen:x}-{zlib.crc32(last, self._crc):08x}"
 
 
 class StreamedRows(Rows):
@@ -63,11 +119,20 @@ class StreamedRows(Rows):
         The rows of this process.
     processes : Processes
     device : torch.device
+    checked : bool
+        Whether the first pass makes a checksum.
     """
 
     streamed = True
 
-    def __init__(self, source: BatchSource, processes: Processes, device: torch.device) -> None:
+    def __init__(
+        self,
+        source: BatchSource,
+        processes: Processes,
+        device: torch.device,
+        *,
+        checked: bool = False,
+    ) -> None:
         self.source, self.processes, self.device = source, processes, device
         self.shared = not processes.alone
         self.home = self.places = None
@@ -80,6 +145,8 @@ class StreamedRows(Rows):
         self._fill: Tensor | None = None
         self.gapped = source.gapped
         self._means: tuple[Tensor, Tensor] | None = None
+        # Checksum of the first pass that came to its end; copies of these rows share it.
+        self._checked, self._checksums = checked, list[str]()
         self._set_weights(None)
 
     def find_gaps(self) -> None:
@@ -109,7 +176,10 @@ class StreamedRows(Rows):
         """Yield ``(slice, x (m, d))`` with NaN where a value is missing."""
         stop = 0
         unmoved = self._unmoved()
+        checksum = Checksum() if self._checked and not self._checksums else None
         for batch in made_by_caller(self.source):
+            if checksum is not None:
+                checksum.update(batch)
             for part in shared_tensor(batch).split(self.chunk_rows):
                 start, stop = stop, stop + part.shape[0]
                 if stop > self.n:
@@ -118,6 +188,8 @@ class StreamedRows(Rows):
                 yield slice(start, stop), x if unmoved else self._as_moved(x)
         if stop < self.n:
             raise self._other_rows(stop)
+        if checksum is not None:
+            self._checksums.append(checksum.digest())
 
     def _other_rows(self, found: int | str) -> InvalidInputError:
         return InvalidInputError(
@@ -188,8 +260,16 @@ class StreamedRows(Rows):
         return rows if self._fill is None else rows.filled(self._as_moved(self._fill))
 
     def fingerprint(self) -> str:
-        """Tell these rows from all others."""
+        """Tell these rows from others without reading them all; ``checksum`` tells the rest."""
         return f"{(self.count, self.d)} {self.source.fingerprint()}"
+
+    def checksum(self) -> str:
+        """Checksum of all rows of this process; takes a pass where there was none."""
+        self._checked = True
+        if not self._checksums:
+            for _ in self.observed_chunks():
+                pass
+        return self._checksums[0]
 
     def parallel(self, work: float) -> AbstractContextManager[object]:
         """Context of a computation, which leaves one thread to a source that reads ahead.

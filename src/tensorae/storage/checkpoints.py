@@ -63,6 +63,9 @@ class Checkpoint:
     identity : dict
         What the fit is of, as ``identity_of`` gives it. JSON only.
     processes : Processes
+    checksum : callable
+        Returns a checksum of the rows of this process; asked for when a state is written or found,
+        since it may take a pass over them.
 
     Examples
     --------
@@ -83,6 +86,7 @@ class Checkpoint:
     every: float
     identity: dict[str, Any]
     processes: Processes = field(default_factory=Processes)
+    checksum: Callable[[], str] = str
 
     def __post_init__(self) -> None:
         self._written_at = time.monotonic()
@@ -103,7 +107,12 @@ class Checkpoint:
     def write(self, state_dict: Mapping[str, Any]) -> None:
         """Write what a state names over the older one of two files."""
         values, tensors = split_tree(dict(state_dict))
-        header = {"identity": self.identity, "step": state_dict["step"], "state": values}
+        header = {
+            "identity": self.identity,
+            "checksum": self.checksum(),
+            "step": state_dict["step"],
+            "state": values,
+        }
         write_container(self.files[self._turn], KIND, Container(header, tensors, KIND.version))
         self._turn = 1 - self._turn
         self._written_at = time.monotonic()
@@ -116,6 +125,7 @@ class Checkpoint:
         if newest is None:
             return None
         position = steps.index(newest)
+        self._check_rows(self.files[position], found[position])
         self._turn = 1 - position
         return self._joined(self.files[position], found[position], device)
 
@@ -209,6 +219,16 @@ class Checkpoint:
             raise InvalidParameterError(
                 f"checkpoint {str(file)!r} is of another fit: {self._difference(other)}; give "
                 "another path, or remove the file."
+            )
+
+    def _check_rows(self, file: Path, content: Container) -> None:
+        """Refuse a state of other rows, in all processes where one of them has such."""
+        kept, mine = content.header.get("checksum", ""), self.checksum()
+        if bool(self.processes.of_each(float(kept != mine)).any()):
+            raise InvalidParameterError(
+                f"checkpoint {str(file)!r} is of other data, though of the same shape: the "
+                f"checksum of all rows was {kept!r:.40}, now {mine!r}; give another path, or "
+                "remove the file."
             )
 
     def _difference(self, other: dict[str, Any]) -> str:
