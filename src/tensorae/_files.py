@@ -175,7 +175,9 @@ def _state(path: str | os.PathLike[str]) -> os.stat_result | None:
     except FileNotFoundError:
         return None
     except ValueError as error:  # such as a null character
-        raise OSError(errno.EINVAL, f"no file can have this name ({error}), choose another") from None
+        raise OSError(
+            errno.EINVAL, f"no file can have this name ({error}), choose another"
+        ) from None
 
 
 def _check_place(target: Path, *, exists: bool) -> None:

@@ -168,6 +168,23 @@ def test_a_choice_can_be_shown():
     assert tensorae.choose is choose
 
 
+def test_a_weight_that_all_rows_share_is_said_to_be_evidence():
+    X, _ = lines_3d(random_state=0)
+    X = X[::6]
+    with pytest.warns(RuntimeWarning, match=r"same sample_weight, 7, .*leave sample_weight out"):
+        weighted = choose(X, range(1, 4), sample_weight=7, random_state=0)
+    repeated = choose(np.repeat(X, 7, 0), range(1, 4), random_state=0)
+    assert repeated.n_clusters == weighted.n_clusters
+    # Weights that tell rows apart, that say nothing about their number, or decide nothing.
+    varied = np.where(np.arange(len(X)) % 2, 1, 3)
+    for weights, model in (
+        (varied, LinearTAE([1, 2], random_state=0)),
+        (0.5, LinearTAE([1, 2], random_state=0)),
+        (7, LinearTAE(2, random_state=0)),
+    ):
+        model.fit(X, sample_weight=weights)
+
+
 def test_weights_count_when_clusters_are_counted():
     X, y = blobs(3, n=240)
     weights = np.where(y == 2, 0.0, 1.0)

@@ -88,6 +88,7 @@ def choose(
     latent_dim, latent_penalty, spread
         As for :class:`LinearTAE`; what is "auto" is compared too.
     sample_weight : array-like of shape (n,), optional
+        As for :meth:`LinearTAE.fit`: a weight of two counts like a row that occurs twice.
     random_state : int, RandomState or None, default=None
     **options : dict
         Further parameters of :class:`LinearTAE`.

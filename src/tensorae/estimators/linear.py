@@ -257,7 +257,10 @@ class LinearTAE(KeepsSums):
         y : ignored
             Here for scikit-learn's pipelines.
         sample_weight : array-like of shape (n,), optional
-            A weight of two counts like a row that occurs twice.
+            A weight of two counts like a row that occurs twice, also where settings are chosen:
+            more rows are evidence for more clusters. Weights that only say how much rows count
+            beside each other should be divided by their mean. (Those that sum to less than there
+            are rows count as so many rows.)
         labels : array-like of shape (n,), optional
             The few labels that are known, -1 elsewhere. They seed the clusters, and cluster j
             keeps the label j; they are not enforced. Clusters that no label names are seeded
@@ -310,6 +313,8 @@ class LinearTAE(KeepsSums):
         self.comparison_ = {} if comparison is None else comparison.table()
         self.reason_ = AS_GIVEN if comparison is None else comparison.reason()
         self._warn_of_doubts(doubts)
+        if len(wishes.n_clusters) > 1:
+            self._warn_of_weights(rows)
         if kept is not None:
             kept.remove()
         self._warn_if_needed()
@@ -475,6 +480,22 @@ class LinearTAE(KeepsSums):
             warn(
                 f"checkpoint keeps no state of a fit with {cause}, whose starts run side by side; "
                 "leave it out, or give one start by init.",
+                RuntimeWarning,
+                stacklevel=4,
+            )
+
+    @staticmethod
+    def _warn_of_weights(rows: Rows) -> None:
+        """Warn where weights tell no row from another, and yet decide on the number of clusters."""
+        if rows.weights is None:
+            return
+        counting = rows.weights[rows.weights > 0]
+        weight = float(counting.max())
+        if weight > 1 and weight == float(counting.min()):
+            warn(
+                f"all rows have the same sample_weight, {weight:g}, and count as {weight:g} equal "
+                "rows each, which is evidence for more clusters; leave "
+                "sample_weight out if it is only a scale.",
                 RuntimeWarning,
                 stacklevel=4,
             )

@@ -101,7 +101,7 @@ class Checksum:
             self._seen += len(some)
             bits = bits[len(some) :]
             if self._seen % (LANES * ROUNDS) == 0:
-                self._crc = zlib.crc32(self._lanes, self._crc)
+                self._crc = zlib.crc32(self._lanes.tobytes(), self._crc)
                 self._lanes[:] = 0
 
     def digest(self) -> str:
