@@ -22,7 +22,7 @@ from tensorae.linear.moments import Moments
 from tensorae.linear.own_spreads import OwnEstimation, Prior
 from tensorae.linear.portfolio import within_covariance
 from tensorae.linear.problem import Solution, SolverOptions
-from tensorae.linear.relocation import rescue
+from tensorae.linear.relocation import has_empty, rescue, swap
 from tensorae.linear.runs import Course, Run, State
 from tensorae.linear.span import Span
 from tensorae.linear.sweeps import ChunkSweep, cheapest, fits_table
@@ -115,7 +115,9 @@ class Fit:
         """How parameters follow from moments."""
         o, x, weights = self.options, self.sample.data, self.sample.all_weights()
         spread = (weights @ x.square().sum(1)) / weights.sum()
-        share = GAPPED_FLOOR if self.rows.gapped else VARIANCE_FLOOR
+        # Own spreads see the variance of a single direction as what is left of that of all.
+        directions = x.shape[1] if o.own_spread else 1
+        share = GAPPED_FLOOR if self.rows.gapped else VARIANCE_FLOOR * directions
         floor = max(share * float(spread) / x.shape[1], torch.finfo(ACCURATE).tiny ** 0.5)
         shared = Estimation(
             latent_dim=o.latent_dim,
@@ -245,6 +247,8 @@ class Fit:
         """
         if self._lacks_points(run):
             run = rescue(self.alternation(self.rows), run)
+        if reorder and has_empty(self.rows, run):
+            run = swap(self.alternation(self.rows), run)
         moments, model, labels = self._exact_moments(run), run.parameters.model, run.labels
         if reorder:
             order = moments.largest_first()

@@ -12,6 +12,7 @@ import math
 from collections.abc import Callable
 from dataclasses import dataclass, fields, replace
 
+import numpy as np
 import torch
 from torch import Tensor
 
@@ -19,6 +20,9 @@ __all__ = ["FoldedModel", "LinearModel", "Spreads", "score_errors", "winners"]
 
 # Errors of a score, in units of the precision times the squared lengths that went into it.
 ROUNDING = 16
+# Squared lengths over the noise variance above which folded costs lose too many digits: they are
+# differences of such numbers.
+MOST_FOLDED = 1e7
 
 
 @dataclass(frozen=True)
@@ -105,6 +109,10 @@ class LinearModel:
         if self.spreads is not None:
             offsets = offsets + self.spreads.offsets
         weights = torch.cat([2 * bent.unsqueeze(-3), projections.transpose(-3, -2)], dim=-3)
+        if self.spreads is not None:
+            lengths = self.centers.square().sum(-1) + self.spreads.along.sum(-1)
+            if bool((lengths > MOST_FOLDED * self.spreads.noise).any()):
+                return ResidualModel(weights, offsets, scales, model=self)
         return FoldedModel(weights, offsets, scales)
 
     def costs(self, x: Tensor) -> Tensor:
@@ -272,6 +280,44 @@ class PackedModel(FoldedModel):
         ordered = scores.index_select(0, self.places).unsqueeze(0)
         ordered.addcmul_(self.scales.unsqueeze(-1), x.square().sum(-1), value=-1)
         return ordered.sub_(self.offsets.unsqueeze(-1))
+
+
+@dataclass(frozen=True)
+class ResidualModel(FoldedModel):
+    """Own spreads with next to no noise, as where a column is a sum of others: no digits are lost.
+
+    What is off the components is worked out row by row before it is squared.
+    """
+
+    model: LinearModel | None = None
+
+    def __getitem__(self, starts: slice) -> ResidualModel:
+        assert self.model is not None
+        part = super().__getitem__(starts)
+        return ResidualModel(
+            part.weights, part.offsets, part.scales, self.model._each(lambda each: each[starts])
+        )
+
+    def scores(self, x: Tensor) -> Tensor:
+        """``-costs`` (..., k, n): the largest score wins."""
+        assert self.model is not None
+        assert self.model.spreads is not None
+        x = x.to(self.weights.dtype)
+        spreads = self.model.spreads
+        scores = x.new_empty(*spreads.noise.shape, x.shape[0])
+        for cluster in np.ndindex(*spreads.noise.shape):
+            axes = self.model.components[cluster]
+            rest = x - self.model.centers[cluster]
+            codes = rest @ axes.mT
+            rest -= codes @ axes
+            distances = (codes.square() / spreads.along[cluster]).sum(1)
+            distances += rest.square().sum(1) / spreads.noise[cluster]
+            scores[cluster] = -distances - spreads.offsets[cluster]
+        return scores
+
+    def packed(self) -> FoldedModel:
+        """The same: there are no products to leave out."""
+        return self
 
 
 def winners(scores: Tensor) -> tuple[Tensor, Tensor]:

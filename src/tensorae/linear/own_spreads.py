@@ -34,6 +34,8 @@ __all__ = [
 PRIOR_STRENGTH = 0.1
 # Share of the pooled correlations that is taken for chance.
 UNCORRELATED = 0.1
+# Share of a trace that is no more than the rounding of sums; the variance floor is well above it.
+ROUNDING = 1e-14
 
 
 @dataclass(frozen=True)
@@ -112,6 +114,11 @@ class OwnEstimation(Estimation):
         """Whether hard assignments, too, are judged by a likelihood instead of the loss."""
         return True
 
+    @property
+    def rank_tolerance(self) -> float:
+        """Share of the whole data's scatter below which a variance is rounding."""
+        return ROUNDING
+
     def least_cost(self, d: int) -> float:  # noqa: ARG002
         """Largest cost of a row that gains nothing by a cluster of its own."""
         return -torch.inf
@@ -130,6 +137,18 @@ class OwnEstimation(Estimation):
         """Parameters with components to full precision, which close a fit."""
         now = self._with_pooled(moments)
         return super(OwnEstimation, now).last(now._with_prior(moments), previous)
+
+    def of_single_clusters(self, moments: Moments, parameters: Parameters) -> Tensor:
+        """Minus log-likelihood (p,) of clusters (p, 1, ...), at the covariance that all share."""
+        if not self.common:
+            dims = None if self.dims is None else self.dims[:1]
+            return replace(self, dims=dims, pooling=0.0).first(moments).objective
+        model = parameters.model[0]
+        assert model.spreads is not None
+        axes, along, noise = model.components[0], model.spreads.along[0], model.spreads.noise[0]
+        inside = (moments.scatter_times(axes.mT).squeeze(1).mT * axes).sum(-1)
+        outside = moments.traces().squeeze(1) - inside.sum(-1)
+        return ((inside / along).sum(-1) + outside / noise) / 2
 
     def _with_pooled(self, moments: Moments) -> OwnEstimation:
         """The same with the members of ``pooling`` among those of the prior."""
@@ -181,7 +200,7 @@ class OwnEstimation(Estimation):
         members = members.expand_as(counts)
         dims = self._latent_dims(scatter, traces, members)
         counted = torch.arange(h, device=dims.device) < dims.unsqueeze(-1)
-        rest = (traces - (scatter * counted).sum(-1)).clamp(min=0)
+        rest = _seen(traces - (scatter * counted).sum(-1), traces)
         noise = (rest / (members * (d - dims))).clamp(min=self.variance_floor)
         # Of no component is it less than of the directions off all of them but for rounding.
         own = torch.maximum(scatter / members.unsqueeze(-1), noise.unsqueeze(-1))
@@ -221,13 +240,14 @@ class OwnEstimation(Estimation):
             return torch.full_like(traces, h, dtype=torch.long)
         tried = torch.arange(h + 1, device=scatter.device)
         explained = torch.nn.functional.pad(scatter.cumsum(-1), (1, 0))
-        rest = (traces.unsqueeze(-1) - explained).clamp(min=0)
+        rest = _seen(traces.unsqueeze(-1) - explained, traces.unsqueeze(-1))
         noise = (rest / (members.unsqueeze(-1) * (d - tried))).clamp(min=self.variance_floor)
         along = (scatter / members.unsqueeze(-1)).clamp(min=self.variance_floor)
-        volumes = torch.nn.functional.pad(along.log().cumsum(-1), (1, 0))
-        volumes = volumes + (d - tried) * noise.log()
-        costs = members.unsqueeze(-1) * volumes / 2 + self.price * spread_parameters(tried, d)
-        return costs.argmin(-1)
+        # Beside a floor the distances differ, too.
+        costs = members.unsqueeze(-1) * along.log() + scatter / along
+        costs = torch.nn.functional.pad(costs.cumsum(-1), (1, 0))
+        costs = costs + members.unsqueeze(-1) * (d - tried) * noise.log() + rest / noise
+        return (costs / 2 + self.price * spread_parameters(tried, d)).argmin(-1)
 
     def _prior_distances(self, components: Tensor, along: Tensor, noise: Tensor) -> Tensor:
         """tr(Σ_j⁻¹ P), shape (r, k), for the scatter P of the prior."""
@@ -239,8 +259,14 @@ def inverse_traces(
 ) -> Tensor:
     """tr(Σ_j⁻¹ M), shape (..., k), for a symmetric matrix (d, d) with that trace in all."""
     inside = ((components @ matrix.to(components.dtype)) * components).sum(-1)
-    excess = 1 / noise.unsqueeze(-1) - 1 / along
-    return trace / noise - (inside * excess).sum(-1)
+    whole = torch.as_tensor(trace, dtype=inside.dtype, device=inside.device)
+    inside = _seen(inside, whole.unsqueeze(-1))
+    return (inside / along).sum(-1) + _seen(whole - inside.sum(-1), whole) / noise
+
+
+def _seen(parts: Tensor, traces: Tensor) -> Tensor:
+    """Parts of traces, without those that are no more than rounding."""
+    return torch.where(parts > ROUNDING * traces, parts, 0.0)
 
 
 def spread_parameters(latent_dims: Tensor, n_features: int) -> Tensor:

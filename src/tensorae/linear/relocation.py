@@ -1,14 +1,16 @@
-"""Better optima from good ones: move one cluster to where the data is explained worst.
+"""Better optima from good ones: merge two clusters and split another, or move one.
 
 Restarts sample optima independently; moving one cluster of the best start at a time searches next
 to it, and ends lower for the same number of passes where there are many clusters
-(benchmarks/starts.py).
+(benchmarks/starts.py). Which clusters to merge and which to split follows from the sums of their
+halves, in every family; where no such swap promises a gain, these sums are all that it costs.
 
 Shapes: n samples, k clusters, d features, p proposals.
 """
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import replace
 
 import numpy as np
@@ -17,12 +19,13 @@ from torch import Tensor
 
 from tensorae.linear.loop import Alternation
 from tensorae.linear.model import LinearModel
+from tensorae.linear.moments import Moments, positive
 from tensorae.linear.runs import Run
-from tensorae.linear.sweeps import cheapest
+from tensorae.linear.sweeps import ChunkSweep, cheapest
 from tensorae.linear.update import RANK_TOLERANCE
-from tensorae.rows.rows import Rows
+from tensorae.rows.rows import ACCURATE, Rows
 
-__all__ = ["agree", "relocate", "rescue"]
+__all__ = ["agree", "has_empty", "relocate", "rescue", "swap"]
 
 # Share of the loss, and log-likelihood per number in X, that is not worth a search.
 LOSS_SLACK = 1e-3
@@ -37,6 +40,14 @@ PROPOSALS = 8
 TRIAL_PASSES = 8
 MAX_ROUNDS = 16
 PATIENCE = 4
+# Nats for each row of an average cluster that a swap has to promise; swaps tried one by one,
+# beside all at once; share of the objective that one has to gain.
+SWAP_GAIN = 0.3
+SWAPS = 3
+LEAST_GAIN = 1e-6
+# Passes of k-means that halve every cluster, and steps of power iteration to its main axis.
+HALVING_PASSES = 3
+AXIS_STEPS = 5
 # Clusters that may fail to find a better place before the others are left where they are.
 RESCUE_FAILURES = 5
 
@@ -91,12 +102,141 @@ def relocate(
     return run
 
 
+def has_empty(rows: Rows, run: Run) -> bool:
+    """Tell whether a cluster has less than half the weight of a row."""
+    return bool((2 * rows.n * run.parameters.counts < rows.total).any())
+
+
+def swap(alternation: Alternation, run: Run, worth: Callable[[Run], float] | None = None) -> Run:
+    """Improve a run by swaps: two clusters are merged and another one is split.
+
+    Parameters
+    ----------
+    alternation : Alternation
+    run : Run
+    worth : callable, optional
+        How good a run is, the lower the better: its objective if not given.
+
+    Returns
+    -------
+    Run
+        The same or a better one; a run with an empty cluster is worse than any without.
+    """
+    rows, worth = alternation.rows, worth or _objective
+    # A low limit on passes holds here, too.
+    short = alternation.max_iter <= TRIAL_PASSES
+    possible = alternation.n_clusters > 2 and not (short or rows.gapped or rows.streamed)
+    for _ in range(MAX_ROUNDS if possible else 0):
+        labels = _swaps(alternation, run)
+        if labels is None:
+            break
+        best = _best_end(alternation, labels, ())
+        before, repaired = worth(run), has_empty(rows, run) and not has_empty(rows, best)
+        if not repaired and worth(best) >= before - LEAST_GAIN * abs(before):
+            break
+        run = best
+    return run
+
+
+def _objective(run: Run) -> float:
+    return run.objective
+
+
+def _swaps(alternation: Alternation, run: Run) -> Tensor | None:
+    """First labels (p, n) after the most promising swaps; None where none promises enough."""
+    rows, k = alternation.rows, alternation.n_clusters
+    first, second, _, _ = _two_cheapest(rows, run.parameters.model[0])
+    halves = _halves(rows, first.long(), run.moments)
+    found = ChunkSweep(rows).moments(halves[None], 2 * k)
+    parts = Moments.about_means(
+        found.counts.mT, found.centers().transpose(0, 1), found.scatters().transpose(0, 1)
+    )
+    # Each cluster would be merged with the one that is next for most of its members.
+    rivals = torch.eye(k, dtype=ACCURATE, device=first.device).neg_()
+    weights = rows.all_weights().to(ACCURATE)
+    rivals.index_put_((first.long(), second.long()), weights, accumulate=True)
+    rival = rivals.argmax(1)
+    each = torch.arange(k, device=first.device)
+    left, right = parts[2 * each], parts[2 * each + 1]
+    whole = _merged(left, right)
+    pool = [left, right, whole, _merged(whole, whole[rival])]
+    sums = zip(*((some.references, *some.tensors()) for some in pool), strict=True)
+    compared = Moments(*(torch.cat(part) for part in sums))
+    halved, rest, together, merged = _objectives(alternation, run, compared).view(4, k)
+    gains = together - halved - rest
+    gains = torch.where((left.counts * right.counts).squeeze(1) > 0, gains, -torch.inf)
+    prices = merged - together - together[rival]
+    # (cluster that is merged, cluster that is split)
+    net = gains - prices.unsqueeze(1)
+    net[each, each] = net[each, rival] = -torch.inf
+    chosen: list[tuple[int, int]] = []
+    for swapped in net.flatten().argsort(descending=True).tolist():
+        j, i = divmod(swapped, k)
+        if not float(net[j, i]) > SWAP_GAIN * rows.total / k:
+            break
+        taken = {place for pair in chosen for place in (*pair, int(rival[pair[0]]))}
+        if taken.isdisjoint((j, i, int(rival[j]))):
+            chosen.append((j, i))
+    if not chosen:
+        return None
+    proposals = [[pair] for pair in chosen[:SWAPS]] + [chosen] * (len(chosen) > 1)
+    labels = first.repeat(len(proposals), 1)
+    for proposal, pairs in zip(labels, proposals, strict=True):
+        for j, i in pairs:
+            proposal[first == j] = rival[j].to(first.dtype)
+            proposal[halves == 2 * i + 1] = j
+    return labels
+
+
+def _halves(rows: Rows, labels: Tensor, moments: Moments) -> Tensor:
+    """Labels (n,) of twice as many clusters: 2j and 2j+1 are halves of j by k-means."""
+    k, d = moments.sums.shape[1:]
+    widest = moments.seconds.diagonal(dim1=-2, dim2=-1).argmax(-1)
+    axes = torch.nn.functional.one_hot(widest, d).to(ACCURATE).unsqueeze(-1)
+    for _ in range(AXIS_STEPS):
+        axes = torch.nn.functional.normalize(moments.scatter_times(axes), dim=-2)
+    # The border between the halves of j is x · normals[j] = offsets[j].
+    normals = axes[0, ..., 0]
+    offsets = (moments.centers()[0] * normals).sum(-1)
+    halves, weights = torch.empty_like(labels), rows.all_weights()
+    for _ in range(HALVING_PASSES):
+        counts, sums = normals.new_zeros(2 * k), normals.new_zeros(2 * k, d)
+        for place, x in rows.chunks():
+            own, share = labels[place], weights[place].unsqueeze(1)
+            beyond = (x * normals.to(x.dtype)[own]).sum(1) > offsets.to(x.dtype)[own]
+            halves[place] = 2 * own + beyond
+            counts.index_add_(0, halves[place], share.squeeze(1).to(ACCURATE))
+            sums.index_add_(0, halves[place], (x * share).to(ACCURATE))
+        means = (sums / positive(counts).unsqueeze(1)).view(k, 2, d)
+        normals = means[:, 1] - means[:, 0]
+        offsets = (means.mean(1) * normals).sum(-1)
+    return halves
+
+
+def _merged(first: Moments, second: Moments) -> Moments:
+    """Moments about the means of clusters that are merged with others, place by place."""
+    counts = first.counts + second.counts
+    share = (second.counts / positive(counts)).unsqueeze(-1)
+    apart = second.centers() - first.centers()
+    scatters = first.scatters() + second.scatters()
+    between = (first.counts.unsqueeze(-1) * share * apart).unsqueeze(-1) * apart.unsqueeze(-2)
+    return Moments.about_means(counts, first.centers() + share * apart, scatters + between)
+
+
+def _objectives(alternation: Alternation, run: Run, moments: Moments) -> Tensor:
+    """What clusters (p, 1, ...) add to minus the log-likelihood (p,), what all share held fixed."""
+    found = alternation.estimation.of_single_clusters(moments, run.parameters)
+    if alternation.estimation.own or alternation.rule.probabilistic:
+        found = found - torch.xlogy(moments.counts, moments.counts).squeeze(1)
+    return torch.where(moments.counts.squeeze(1) > 0, found, 0.0)
+
+
 def _best_end(alternation: Alternation, labels: Tensor, heats: tuple[tuple[int, int], ...]) -> Run:
     """The end of the proposal (p, n) that is best after a few passes."""
     if heats:
-        return min(alternation.race(labels, dict(heats)), key=lambda run: run.objective)
+        return min(alternation.race(labels, dict(heats)), key=_objective)
     trial = replace(alternation, max_iter=min(TRIAL_PASSES, alternation.max_iter))
-    best = min(trial.run(trial.init(labels)), key=lambda run: run.objective)
+    best = min(trial.run(trial.init(labels)), key=_objective)
     if best.converged:
         return best
     return alternation.run(alternation.init(best.labels[None]))[0]
@@ -163,7 +303,7 @@ def _proposals(rows: Rows, model: LinearModel, order: Tensor, rng: np.random.Ran
 
 def _two_cheapest(rows: Rows, model: LinearModel) -> tuple[Tensor, Tensor, Tensor, Tensor]:
     """Cheapest and second cheapest cluster of every row, and their costs; each (n,)."""
-    folded = model.to(rows.dtype).fold()
+    folded = model.working(rows.dtype).fold()
     costs = torch.empty(rows.n, 2, dtype=rows.dtype, device=rows.device)
     names = torch.empty(rows.n, 2, dtype=torch.int32, device=rows.device)
     for place, x in rows.chunks():

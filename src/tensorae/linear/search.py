@@ -20,7 +20,7 @@ from tensorae.linear.population import FIRST_PASSES, LATER_PASSES, Evolution
 from tensorae.linear.portfolio import N_SHORT, other_starts, short_runs
 from tensorae.linear.problem import Solution, SolverOptions
 from tensorae.linear.quadratics import Quadratics
-from tensorae.linear.relocation import agree, relocate
+from tensorae.linear.relocation import agree, relocate, swap
 from tensorae.linear.runs import Run
 from tensorae.linear.span import Span
 from tensorae.linear.starts import k_means_plus_plus, random_rows, short_k_means
@@ -246,7 +246,8 @@ class Search(Fit):
         for batch in labels.split(size):
             runs += race.race(batch, HEATS)
             runs = [min(runs, key=worth)]
-        return runs[0]
+        # A single start is where another search ended.
+        return runs[0] if len(labels) == 1 else swap(race, runs[0], worth)
 
     def _as_own(self, run: Run) -> Run:
         """The first process's run over all rows as that of the rows here."""
@@ -270,6 +271,7 @@ class Search(Fit):
             self.n_starts = AUTO_STARTS
             best, found = self.run_all(rows, [LinearModel.nearest(self._seeds(AUTO_STARTS))])
             done = alternation.n_clusters == 1 or agree(alternation, np.array(found))
+        best = swap(alternation, best)
         if done:
             return best
         return relocate(alternation, best, order, self.rng, self.options.heats)

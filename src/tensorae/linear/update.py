@@ -6,7 +6,7 @@ Shapes: k clusters, d features, h latent, r starts.
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, fields, replace
 from functools import cached_property
 from typing import NamedTuple
 
@@ -232,6 +232,14 @@ class Estimation:
             subspaces = self.converged(moments, previous.components)
         return self._assemble(moments, found, subspaces)
 
+    def of_single_clusters(self, moments: Moments, parameters: Parameters) -> Tensor:
+        """Minus log-likelihood (p,) of clusters (p, 1, ...), at the λ and noise of a run.
+
+        Where assignments are hard, λ is given and the loss is minimised, the loss in such units.
+        """
+        fixed = replace(self, latent_penalty=float(parameters.model.latent_penalty[0]))
+        return fixed.first(moments).loss / (2 * parameters.noise_variance)
+
     def prefers_exact(self, d: int) -> bool:
         """Tell whether a full eigendecomposition is cheaper than an improvement step."""
         return d <= 24 or 3 * self.latent_dim >= d or self.latent_dim == 0
@@ -245,6 +253,11 @@ class Estimation:
     def maximises_likelihood(self) -> bool:
         """Whether hard assignments, too, are judged by a likelihood instead of the loss."""
         return self.latent_penalty is None
+
+    @property
+    def rank_tolerance(self) -> float:
+        """Share of the whole data's scatter below which a variance is rounding."""
+        return RANK_TOLERANCE
 
     def least_cost(self, d: int) -> float:
         """Largest cost of a row that gains nothing by a cluster of its own."""
@@ -274,7 +287,7 @@ class Estimation:
         An eigensolver's choice inside a null space is arbitrary and differs between equal inputs;
         the loss does not depend on it, but the labels of new samples do.
         """
-        floor = RANK_TOLERANCE * found.variances.sum((-2, -1))[..., None, None]
+        floor = self.rank_tolerance * found.variances.sum((-2, -1))[..., None, None]
         lacking = found.variances <= floor
         if not bool(lacking.any()):
             return found
