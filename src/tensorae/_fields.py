@@ -14,13 +14,27 @@ from typing import Any
 import torch
 from torch import Tensor
 
-__all__ = ["DOUBLE", "FLOATS", "WHOLE", "Field", "MisfitError", "check_field", "check_fields"]
+__all__ = [
+    "DOUBLE",
+    "FLOATS",
+    "LARGEST",
+    "LARGEST_SQUARE",
+    "ROUNDING",
+    "WHOLE",
+    "Field",
+    "MisfitError",
+    "check_field",
+    "check_fields",
+]
 
 FLOATS = (torch.float32, torch.float64)
 DOUBLE = (torch.float64,)
 WHOLE = (torch.int64,)
 # Letters of sizes that are never zero; paths and histories may be empty.
 NEVER_ZERO = "nkdpqb"
+# Largest entries of data whose squares can still be summed over many rows, and largest squares.
+LARGEST = {"float32": 1e15, "float64": 1e140}
+LARGEST_SQUARE = 1e305
 # Share of the largest number by which others may be out of their range.
 ROUNDING = 1e-5
 
@@ -38,6 +52,7 @@ class Field:
     finite: bool = True  # no NaN, no infinity
     low: float = -math.inf
     high: float = math.inf
+    of_data: bool = False  # a place in the data, no farther out than data may be
 
 
 def check_fields(
@@ -74,7 +89,11 @@ def _check_range(name: str, tensor: Tensor, field: Field) -> None:
     """Refuse numbers outside of a range; rounding may have taken some a little out of it."""
     low, high = (float(end) for end in tensor.aminmax())
     slack = ROUNDING * max(-low, high) if tensor.is_floating_point() else 0
-    if low < field.low - slack or high > field.high + slack:
+    least, most = field.low, field.high
+    if field.of_data:
+        most = LARGEST[str(tensor.dtype).removeprefix("torch.")]
+        least = -most
+    if low < least - slack or high > most + slack:
         raise MisfitError(
-            f"{name} must lie between {field.low:g} and {field.high:g}, got {low:g} to {high:g}"
+            f"{name} must lie between {least:g} and {most:g}, got {low:g} to {high:g}"
         )

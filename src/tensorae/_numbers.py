@@ -11,6 +11,8 @@ from tensorae.exceptions import InvalidParameterError
 
 __all__ = ["check_integer", "check_integer_or_none", "check_number"]
 
+LARGEST_NUMBER = float(np.finfo(np.float64).max)
+
 
 def check_integer(name: str, value: Any, *, low: int) -> int:
     """Return a whole number of at least ``low``."""
@@ -34,7 +36,8 @@ def check_number(
     fits = isinstance(value, numbers.Real) and not isinstance(value, bool | np.bool_)
     if fits:
         above = low <= value if low_allowed else low < value
-        fits = above and value <= high and value != float("inf")
+        # A whole number may be too large for any other kind of number.
+        fits = above and value <= min(high, LARGEST_NUMBER)
     if not fits:
         opening = "[" if low_allowed else "("
         closing = ")" if high == float("inf") else "]"

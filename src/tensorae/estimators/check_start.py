@@ -37,7 +37,7 @@ def check_init(
         values = torch.as_tensor(
             given if isinstance(given, Tensor) else given.astype(float), dtype=ACCURATE
         ).to(device)
-    except (ValueError, TypeError, NotImplementedError):
+    except (ValueError, TypeError, NotImplementedError, OverflowError):
         raise InvalidInputError(
             f"init must be a name, numbers of shape (n_clusters, n_features) = {shape}, or a whole "
             f"number for each row, got {type(init).__name__} with other entries; give one centre "

@@ -11,12 +11,10 @@ from typing import Any
 import numpy as np
 from torch import Tensor
 
+from tensorae._fields import LARGEST
 from tensorae.exceptions import InvalidInputError
 
 __all__ = ["column_label", "has_gaps", "nothing_observed"]
-
-# Largest entries whose squares can still be summed over many rows.
-LARGEST = {"float32": 1e15, "float64": 1e140}
 
 
 def has_gaps(

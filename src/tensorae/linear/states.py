@@ -12,9 +12,21 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from tensorae._fields import DOUBLE, FLOATS, WHOLE, Field, MisfitError, check_field, check_fields
+from tensorae._fields import (
+    DOUBLE,
+    FLOATS,
+    LARGEST_SQUARE,
+    WHOLE,
+    Field,
+    MisfitError,
+    check_field,
+    check_fields,
+)
 
-__all__ = ["DENOISER", "check_state"]
+__all__ = ["DENOISER", "LARGEST_COUNT", "check_state"]
+
+# Weight of all rows of a cluster: a weight is at most 1e30.
+LARGEST_COUNT = 1e50
 
 MODEL = {
     "centers": Field("r k d"),
@@ -52,12 +64,12 @@ BOUNDS = {
 }
 # Of a Denoiser; q directions that are kept.
 DENOISER = {
-    "centers": Field("k d", DOUBLE),
-    "counts": Field("k", DOUBLE, low=0),
+    "centers": Field("k d", DOUBLE, of_data=True),
+    "counts": Field("k", DOUBLE, low=0, high=LARGEST_COUNT),
     "basis": Field("d q", DOUBLE),
-    "spectrum": Field("d", DOUBLE, low=0),
+    "spectrum": Field("d", DOUBLE, low=0, high=LARGEST_SQUARE),
     "covariances": Field("k q q", DOUBLE),
-    "rest": Field("k", DOUBLE, low=0),
+    "rest": Field("k", DOUBLE, low=0, high=LARGEST_SQUARE),
 }
 WAITS = {"waits": Field("w", WHOLE, low=0)}
 NEAR = {"near": Field("r k m", (torch.bool,))}

@@ -67,9 +67,14 @@ class Calibration:
         if share < smallest:  # beyond the oddest of them
             reach = float(expanded(self.ordinary[-1:])[0]) + self.decay * math.log(smallest / share)
             return math.copysign(math.log1p(abs(reach)), reach)
-        above = np.cumsum(self.weights[::-1])[::-1]
-        rare = (1 + above) / total <= share
-        return float(self.ordinary[int(np.argmax(rare))] if rare.any() else self.ordinary[-1])
+        different, places = np.unique(self.ordinary, return_inverse=True)
+        above = np.cumsum(np.bincount(places, self.weights)[::-1])[::-1]
+        frequent = (1 + above) / total > share
+        if not frequent.any():
+            return float(different[0])
+        last = int(np.flatnonzero(frequent)[-1])
+        # Between two rows, so that rounding does not decide.
+        return float(different[last : last + 2].mean())
 
 
 def ordinary_rows(misfits: Array, weights: Array) -> Array:

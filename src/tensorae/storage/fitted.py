@@ -18,11 +18,21 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from tensorae._fields import DOUBLE, WHOLE, Field, MisfitError, check_field, check_fields
+from tensorae._fields import (
+    DOUBLE,
+    LARGEST_SQUARE,
+    ROUNDING,
+    WHOLE,
+    Field,
+    MisfitError,
+    check_field,
+    check_fields,
+)
 from tensorae.assignment import RULES, rule_name
 from tensorae.deep.blending import Blend
 from tensorae.linear.denoising import Denoiser
-from tensorae.linear.states import DENOISER
+from tensorae.linear.predictor import LinearPredictor
+from tensorae.linear.states import DENOISER, LARGEST_COUNT
 from tensorae.storage.comparisons import (
     packed_comparison,
     restored_comparison,
@@ -37,8 +47,8 @@ __all__ = ["CODECS", "Codec"]
 Tensors = Mapping[str, Tensor]
 Packed = tuple[dict[str, Any], dict[str, Any]]
 
-# How far weights may be from summing to one, and components from being of length one.
-SUM_TOLERANCE = LENGTH_TOLERANCE = 1e-3
+# How far weights may be from summing to one, and components from being orthonormal.
+SUM_TOLERANCE = TURN_TOLERANCE = 1e-3
 # Samples whose labels are counted at a time: counting makes a larger copy of them.
 CHUNK = 1 << 20
 # Labels of many samples are most of a file, so they stay as small as they are.
@@ -46,7 +56,7 @@ LABELS = (torch.int32,)
 
 
 COMMON = {
-    "cluster_centers_": Field("k d"),
+    "cluster_centers_": Field("k d", of_data=True),
     "weights_": Field("k", low=0, high=1),
     "labels_": Field("n", LABELS),
     "latent_penalty_": Field("", DOUBLE, low=0, high=1),
@@ -62,9 +72,9 @@ SPREADS = ("shared", "own")
 LINEAR = {
     **COMMON,
     "components_": Field("k h d"),
-    "explained_variance_": Field("k h", low=0),
+    "explained_variance_": Field("k h", low=0, high=LARGEST_SQUARE),
     "explained_variance_ratio_": Field("k h", low=0, high=1),
-    "noise_variance_": Field("k", low=0),
+    "noise_variance_": Field("k", low=0, high=LARGEST_SQUARE),
     "loss_path_": Field("i", DOUBLE, finite=False),
     "objective_path_": Field("o", DOUBLE, finite=False),
     "entropy_path_": Field("s", DOUBLE, finite=False),
@@ -73,20 +83,20 @@ LINEAR = {
 DEEP = {
     **COMMON,
     "best_epoch_": Field("", WHOLE, low=0),
-    "_noise_variance": Field("", DOUBLE),
+    "_noise_variance": Field("", DOUBLE, high=LARGEST_SQUARE),
 }
 # p directions of the plane in which wide data was fitted; all features where there is no plane.
 MOMENTS = {
-    "counts": Field("k", DOUBLE, low=0),
-    "centers": Field("k p", DOUBLE),
+    "counts": Field("k", DOUBLE, low=0, high=LARGEST_COUNT),
+    "centers": Field("k p", DOUBLE, of_data=True),
     "scatters": Field("k p p"),
 }
-FRAME = {"origin": Field("d"), "axes": Field("p d")}
+FRAME = {"origin": Field("d", of_data=True), "axes": Field("p d")}
 # b predictors that are blended.
 BLEND = {
     "weights": Field("b d"),
-    "origin": Field("d", DOUBLE),
-    "noise_variance": Field("", DOUBLE, low=0),
+    "origin": Field("d", DOUBLE, of_data=True),
+    "noise_variance": Field("", DOUBLE, low=0, high=LARGEST_SQUARE),
     "unit": Field("", DOUBLE, low=torch.finfo(torch.float64).tiny),
 }
 HISTORY = {
@@ -126,23 +136,26 @@ def _restore_linear(model: Any, tensors: Tensors, details: Any, sizes: dict[str,
     model.tied_variance_ = tied["tied_variance_"].numpy()
     model.comparison_ = restored_comparison(details.get("comparison"))
     model.reason_ = restored_reason(details.get("reason"))
-    lengths = np.linalg.norm(model.components_, axis=2)
-    if not np.allclose(lengths, 1, atol=LENGTH_TOLERANCE):
-        raise MisfitError(
-            f"components_ must have rows of length one, got {lengths.min():g} to {lengths.max():g}"
-        )
+    _check_orthonormal("components_", tensors["components_"])
+    _check_density(model)
     frame, moments = part(tensors, "frame"), part(tensors, "moments")
     model._frame = model._moments = model._denoiser = None
     if frame:
         check_fields(frame, FRAME, sizes)
+        _check_orthonormal("axes", frame["axes"])
         model._frame = frame["origin"].numpy(), frame["axes"].numpy()
     if moments:
         sizes.setdefault("p", sizes["d"])
         check_fields(moments, MOMENTS, sizes)
-        _check_squares("scatters", moments["scatters"])
+        _check_sums(moments)
         model._moments = {name: moments[name].numpy() for name in MOMENTS}
+        centers = moments["centers"]
+        if frame:
+            centers = frame["origin"].double() + centers @ frame["axes"].double()
+        _check_same_clusters(model, centers, moments["counts"])
     else:
         model._denoiser = _denoiser(part(tensors, "denoiser"), sizes)
+        _check_same_clusters(model, model._denoiser.centers, model._denoiser.counts)
 
 
 def _restore_assignment(model: Any, details: Any) -> None:
@@ -269,10 +282,79 @@ CODECS = {
 # Parts ----------------------------------------------------------------------------------------
 
 
-def _check_squares(name: str, matrices: Tensor) -> None:
-    """Refuse sums of squares (k, q, q) that are below zero on a diagonal."""
-    diagonals = matrices.diagonal(dim1=-2, dim2=-1)
-    check_field(f"the diagonal of {name}", diagonals, Field("k q", low=0), {})
+def _check_orthonormal(name: str, rows: Tensor) -> None:
+    """Refuse rows (..., h, d) that are not of length one, or not at right angles."""
+    rows = rows.double()
+    lengths = rows.norm(dim=-1)
+    # What orthonormal rows make of any vector they give back; a sum of all products shows it.
+    probe = torch.arange(rows.shape[-2], dtype=torch.float64).cos()
+    again = (rows @ (rows.mT @ probe[:, None])).squeeze(-1)
+    for found, wanted in ((lengths, torch.ones_like(lengths)), (again, probe.expand_as(again))):
+        if not torch.allclose(found, wanted, rtol=0, atol=TURN_TOLERANCE):
+            raise MisfitError(f"{name} must have rows of length one and at right angles")
+
+
+def _check_density(model: Any) -> None:
+    """Refuse numbers by which a cluster has no density at its own centre."""
+    centers = torch.as_tensor(model.cluster_centers_)
+    predictor = LinearPredictor.of_published(
+        centers.device,
+        centers=centers,
+        components=model.components_,
+        weights=model.weights_,
+        explained_variance=model.explained_variance_,
+        noise_variance=model.noise_variance_,
+        latent_penalty=model.latent_penalty_,
+        latent_dims=model.latent_dims_ if model.spread_ == "own" else None,
+        chunk_rows=None,
+    )
+    # At its own centre: others may be so far away that their density there is zero.
+    known = torch.stack([predictor.costs(centers).diagonal(), predictor.log_density(centers)])
+    if not bool(torch.isfinite(known[:, predictor.log_weights.isfinite()]).all()):
+        raise MisfitError(
+            "its variances, components and latent_penalty_ give no density at cluster_centers_"
+        )
+
+
+def _check_sums(moments: Tensors) -> None:
+    """Refuse sums that no rows have."""
+    counts, centers = moments["counts"], moments["centers"]
+    about = counts[:, None] * centers.square()
+    _check_covariances("scatters", moments["scatters"], about)
+    seconds = about + moments["scatters"].diagonal(dim1=-2, dim2=-1)
+    if not float(counts.sum()) > 0 or not bool(torch.isfinite(seconds.sum())):
+        raise MisfitError("counts and scatters must be sums of weights and of squares")
+
+
+def _check_same_clusters(model: Any, centers: Tensor, counts: Tensor) -> None:
+    """Refuse centres (k, d) and weights (k,) of sums other than the published ones, in any order.
+
+    Files of 0.1.0 have the sums in another order.
+    """
+    weights = torch.as_tensor(model.weights_).double()
+    published = torch.as_tensor(model.cluster_centers_).double()
+    distances = torch.cdist(published[weights > 0], centers).amin(1)
+    variances = torch.as_tensor(model.noise_variance_).double() * centers.shape[1]
+    extent = published.abs().amax() + variances.amax().sqrt()
+    same = bool((distances <= SUM_TOLERANCE * extent).all())
+    if not same or not torch.allclose(
+        (counts / counts.sum()).sort().values, weights.sort().values, rtol=0, atol=SUM_TOLERANCE
+    ):
+        raise MisfitError("the sums must be those of cluster_centers_ and weights_")
+
+
+def _check_covariances(name: str, matrices: Tensor, about: Tensor) -> None:
+    """Refuse squares and products (k, q, q) that no numbers have.
+
+    They are differences of those of numbers of the size that the squares ``about`` tell.
+    """
+    squares = matrices.diagonal(dim1=-2, dim2=-1)
+    field = Field("k q", low=0, high=LARGEST_SQUARE)
+    check_field(f"the diagonal of {name}", squares, field, {})
+    slack = float(TURN_TOLERANCE * squares.amax() + ROUNDING * about.amax())
+    for matrix, lengths in zip(matrices, squares.double().clamp(min=0).sqrt(), strict=True):
+        if bool((matrix.abs() > torch.outer(lengths, lengths) + slack).any()):
+            raise MisfitError(f"{name} must hold products no larger than their squares")
 
 
 def _packed(values: Mapping[str, Any], table: Mapping[str, Field]) -> dict[str, Any]:
@@ -319,9 +401,12 @@ def _sizes_of(labels: Tensor, k: int) -> Tensor:
 
 def _denoiser(tensors: Tensors, sizes: dict[str, int]) -> Denoiser:
     check_fields(tensors, DENOISER, sizes)
-    _check_squares("covariances", tensors["covariances"])
     if sizes["q"] > sizes["d"]:
         raise MisfitError(f"a denoiser of {sizes['d']} features has {sizes['q']} directions")
+    _check_covariances("covariances", tensors["covariances"], tensors["centers"].square())
+    _check_orthonormal("basis", tensors["basis"].mT)
+    if not float(tensors["counts"].sum()) > 0:
+        raise MisfitError("counts must not all be zero")
     return Denoiser(*(tensors[field.name] for field in fields_of(Denoiser)))
 
 

@@ -226,7 +226,7 @@ def _restored(
     _settle_device(model, chosen=device is not None)
     sizes = _sizes(given, open_settings=hasattr(model, "spread"))
     CODECS[header["class"]].restore(model, tensors, header["details"], sizes)
-    _check_n_clusters(given["n_clusters"], sizes.get("k", 0))
+    _check_n_clusters(given.get("n_clusters"), sizes.get("k", 0))
     _restore_names(model, header["feature_names"], sizes["d"])
     try:
         _check_parameters(model)
