@@ -22,10 +22,10 @@ $(READY): pyproject.toml constraints.txt
 	touch $@
 
 demo: $(READY)  ## a first look at the penguins, a photograph made clean; pages and pictures in demo/
-	$(BIN)/python examples/demo_penguins.py
+	$(BIN)/python -m examples.demo_penguins
 
 reproduce: $(READY)  ## all figures of the paper, into results/ (half an hour; ARGS=--quick: minutes)
-	$(BIN)/tensorae reproduce $(ARGS)
+	$(BIN)/python -m paper $(ARGS)
 
 test: $(READY)  ## run all tests, docstring examples included, in parallel
 	$(BIN)/python -m pytest

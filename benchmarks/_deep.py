@@ -23,12 +23,12 @@ import numpy as np
 import threadpoolctl
 import torch
 from _common import progress
-from _problems import IMAGE_DIMS, IMAGE_LATENT, has_mnist_test_split, planted, small
+from _problems import IMAGE_DIMS, IMAGE_LATENT, has_mnist_test_split, load_mnist, planted, small
+from sklearn.datasets import load_digits
 from sklearn.decomposition import PCA
 from torch import Tensor, nn
 
 import tensorae
-from tensorae.datasets import load_digits, load_mnist
 from tensorae.deep import training
 from tensorae.deep.architectures import built_in
 from tensorae.deep.directions import principal_directions
@@ -128,7 +128,7 @@ def _unbalanced() -> tuple[Array, Array]:
 
 
 def _test_split() -> tuple[Array, Array]:
-    bunch = load_mnist(split="test")
+    bunch = load_mnist()
     return bunch.data, bunch.target
 
 

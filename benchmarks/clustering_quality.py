@@ -12,14 +12,13 @@ from dataclasses import dataclass
 
 import numpy as np
 from _common import limited_threads, parser, progress, publish, table
-from _problems import Problem, images, planted, small
+from _problems import Problem, images, load_mnist, planted, small
 from sklearn.cluster import KMeans
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.metrics import adjusted_rand_score
 from sklearn.mixture import GaussianMixture
 
 from tensorae import LinearTAE
-from tensorae.datasets import load_mnist
 
 Array = np.ndarray
 

@@ -15,11 +15,12 @@ from dataclasses import dataclass
 
 import numpy as np
 from _common import duration, limited_threads, parser, progress, publish, spread, table
+from _problems import load_mnist
 from sklearn.exceptions import ConvergenceWarning
 from torch import nn
 
 from tensorae import TAE
-from tensorae.datasets import load_mnist, load_penguins
+from tensorae.datasets import load_penguins
 
 Array = np.ndarray
 

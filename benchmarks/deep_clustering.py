@@ -29,13 +29,13 @@ from _deep import (
     run_jobs,
     start_on_record,
 )
+from _problems import load_mnist
 from sklearn.cluster import KMeans
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.metrics import adjusted_rand_score
 from sklearn.mixture import GaussianMixture
 
 from tensorae import TAE, LinearTAE
-from tensorae.datasets import load_mnist
 
 Array = np.ndarray
 

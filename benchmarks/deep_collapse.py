@@ -15,11 +15,11 @@ from pathlib import Path
 import numpy as np
 from _common import RESULTS, limited_threads, parser, publish, table
 from _deep import FIVE, Cache, Figures, deep_sets, figure, run_jobs
+from _problems import load_mnist
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.metrics import adjusted_rand_score
 
 from tensorae import TAE
-from tensorae.datasets import load_mnist
 
 SETS = ("iris", "penguins 4, max", FIVE)
 ARCHITECTURES = ("linear", "mlp", "conv")

@@ -26,13 +26,14 @@ from _deep import (
     figure,
     run_jobs,
 )
+from _problems import load_mnist
 from denoising import CLEAN, Task, fitted_mixture, fitted_ridge
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.model_selection import train_test_split
 
+from paper.task_denoising import posterior_mean
 from tensorae import TAE, LinearTAE
-from tensorae.datasets import add_noise, load_mnist
-from tensorae.experiments.task_denoising import posterior_mean
+from tensorae.datasets import add_noise
 
 Array = np.ndarray
 

@@ -34,6 +34,7 @@ from _deep import (
     run_jobs,
     start_on_record,
 )
+from _problems import load_mnist
 from sklearn.cluster import HDBSCAN
 from sklearn.datasets import make_circles, make_moons
 from sklearn.decomposition import PCA
@@ -41,7 +42,7 @@ from sklearn.metrics import adjusted_rand_score
 from sklearn.mixture import GaussianMixture
 
 from tensorae import TAE
-from tensorae.datasets import load_fashion_mnist, load_mnist
+from tensorae.datasets import load_fashion_mnist
 
 Array = np.ndarray
 
@@ -84,7 +85,7 @@ def sets() -> dict[str, DeepSet]:
 
 
 def _embedded() -> tuple[Array, Array]:
-    bunch = load_mnist(range(1, 6), per_class=200, source="embedded")
+    bunch = load_mnist(range(1, 6), per_class=200, files=False)
     return bunch.data, bunch.target
 
 

@@ -35,11 +35,10 @@ from _common import (
 )
 from _deep import BATCH_SIZE, StartRecord, plain_autoencoder, start_on_record
 from _deep_naive import LATENT_DIM, PENALTY, SHAPES, NaiveLoop, naive_loss, smallest_costs
-from _problems import clustered_subspaces, random_rows
+from _problems import clustered_subspaces, load_mnist, random_rows
 from sklearn.metrics import adjusted_rand_score
 
 from tensorae import TAE
-from tensorae.datasets import load_mnist
 from tensorae.deep.steps import WARM_UP
 
 Array = np.ndarray

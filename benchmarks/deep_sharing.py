@@ -15,11 +15,12 @@ from pathlib import Path
 import numpy as np
 from _common import RESULTS, limited_threads, parser, publish, table
 from _deep import Cache, Figures, default_epochs, figure, plain_autoencoder, run_jobs
+from _problems import load_mnist
 from sklearn.cluster import KMeans
+from sklearn.datasets import load_digits
 from sklearn.metrics import adjusted_rand_score
 
 from tensorae import TAE
-from tensorae.datasets import load_digits, load_mnist
 
 Array = np.ndarray
 

@@ -17,15 +17,16 @@ from dataclasses import dataclass
 
 import numpy as np
 from _common import limited_threads, parser, progress, publish, table
-from _problems import PLANTED, has_mnist_test_split
+from _problems import PLANTED, has_mnist_test_split, load_mnist
+from sklearn.datasets import load_digits, load_iris
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.linear_model import RidgeCV
 from sklearn.mixture import GaussianMixture
 from sklearn.model_selection import train_test_split
 
+from paper.task_denoising import posterior_mean
 from tensorae import LinearTAE
-from tensorae.datasets import add_noise, load_digits, load_iris, load_mnist, load_penguins
-from tensorae.experiments.task_denoising import posterior_mean
+from tensorae.datasets import add_noise, load_penguins
 
 Array = np.ndarray
 
@@ -87,7 +88,7 @@ def tasks(*, with_mnist: bool) -> Iterator[Task]:
     five = functools.cache(lambda: load_mnist(range(1, 6), per_class=200).data)
     yield Task("MNIST 5x200, classes 1-5", lambda _: five(), 5, 10, large=True, splits=5)
     if has_mnist_test_split():
-        whole = functools.cache(lambda: load_mnist(split="test").data)
+        whole = functools.cache(lambda: load_mnist().data)
         yield Task("MNIST test split", lambda _: whole(), 10, 10, large=True, splits=2)
 
 

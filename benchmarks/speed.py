@@ -28,11 +28,12 @@ from _common import (
 )
 from _problems import Size, clustered_subspaces, random_rows
 from sklearn.cluster import KMeans
+from sklearn.datasets import load_iris
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.mixture import GaussianMixture
 
 from tensorae import LinearTAE
-from tensorae.datasets import load_iris, load_penguins
+from tensorae.datasets import load_penguins
 
 Array = np.ndarray
 

@@ -39,13 +39,15 @@ STREAMED, QUICK_STREAMED = Size(2_000_000, 64, 10, 3), Size(50_000, 64, 10, 3)
 
 def quality(quick: bool) -> dict[str, Any]:
     """Return ARI and labels of both estimators on many data sets, by seed."""
+    from sklearn.datasets import load_digits, load_iris
+
     from tensorae import TAE, LinearTAE, datasets
 
     sets: dict[str, tuple[Array, Array, int, int]] = {}
     for name in ("parallel_lines", "orthogonal_lines", "triangle", "lines_3d"):
         X, y = getattr(datasets, name)(random_state=0)
         sets[name] = X, y, len(np.unique(y)), 1
-    iris, penguins, digits = datasets.load_iris(), datasets.load_penguins(), datasets.load_digits()
+    iris, penguins, digits = load_iris(), datasets.load_penguins(), load_digits()
     sets["iris"] = iris.data, iris.target, 3, 1
     sets["penguins"] = penguins.data / penguins.data.max(0), penguins.target, 3, 1
     sets["digits"] = digits.data, digits.target, 10, 5
@@ -92,8 +94,9 @@ def linear_fit(size: Size) -> dict[str, float]:
 
 def small_fits(quick: bool) -> dict[str, float]:
     """Return seconds of small fits on iris."""
+    from sklearn.datasets import load_iris
+
     from tensorae import LinearTAE
-    from tensorae.datasets import load_iris
 
     X = load_iris().data
     LinearTAE(3, 1, latent_penalty=0.1, random_state=0).fit(X)

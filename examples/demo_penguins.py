@@ -18,10 +18,10 @@ from rich.console import Console
 from rich.table import Table as TextTable
 from sklearn.datasets import load_sample_image
 
+from paper.experiment import ResultTable
+from paper.reproduction import Reproduction, reproduce
+from paper.running import progress_bar
 from tensorae import Exploration, explore
-from tensorae.experiments import Reproduction, reproduce
-from tensorae.experiments.experiment import ResultTable
-from tensorae.experiments.running import progress_bar
 from tensorae.photos import denoise
 
 FIGURES = (1, 3, 4)

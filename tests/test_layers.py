@@ -11,7 +11,6 @@ SOURCE = Path(__file__).parents[1] / "src"
 LAYERS = [
     ["__main__"],
     ["cli"],
-    ["experiments"],
     ["exploration"],
     ["datasets"],
     ["estimators"],
@@ -31,7 +30,7 @@ LAYERS = [
     ["exceptions"],
 ]
 DEPTH = {room: depth for depth, layer in enumerate(LAYERS) for room in layer}
-# Stands beside experiments: used from above, it knows files but no models.
+# Used by examples alone: it knows files but no models.
 DATASETS_MAY_USE = {"data", "_files", "_optional", "exceptions"}
 
 

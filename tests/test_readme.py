@@ -17,13 +17,11 @@ PUBLIC = (
     "tensorae",
     "tensorae.datasets",
     "tensorae.exceptions",
-    "tensorae.experiments",
     "tensorae.explain",
     "tensorae.photos",
     "tensorae.plotting",
 )
-# Looked up by name, not used by themselves.
-NOT_LISTED = {"tensorae.__version__", "tensorae.experiments.FIGURES"}
+NOT_LISTED = {"tensorae.__version__"}
 
 
 def blocks_of(page):

@@ -93,13 +93,14 @@ def test_the_wheel_holds_every_file_of_the_package(built):
         packed = {f"src/{name}" for name in archive.namelist() if ".dist-info/" not in name}
     assert packed == below("src")
     assert any(name.endswith(".css") for name in packed)
+    assert not [name for name in packed if "paper" in name or "experiments" in name]
 
 
 def test_the_sdist_holds_what_it_takes_to_test_it(built):
     (sdist,) = built.glob("*.tar.gz")
     with tarfile.open(sdist) as archive:
         packed = {name.partition("/")[2] for name in archive.getnames()}
-    assert packed >= below("src") | below("tests") | set(NEEDED_TO_TEST)
+    assert packed >= below("src") | below("tests") | below("paper") | set(NEEDED_TO_TEST)
 
 
 def test_one_version_everywhere(built):
@@ -141,14 +142,13 @@ for model in (
 assert np.isfinite(tensorae.ImputerTAE(random_state=0).fit_transform(gaps)).all()
 assert set(tensorae.OutlierTAE(random_state=0).fit(X).predict(X)) <= {1, -1}
 assert tensorae.photos.denoise(np.zeros((16, 16)), noise=0.1).shape == (16, 16)
-assert tensorae.datasets.load_iris().data.shape == (150, 4)
+assert tensorae.datasets.lines_3d()[0].shape == (300, 6)
 
 for extra, use in {
     "plots": lambda: model.plot(X),
     "manifold": lambda: tensorae.embed(X),
     "datasets": tensorae.datasets.load_penguins,
     "photos": lambda: read_images(find_files(["picture.png"])),
-    "reproduce": tensorae.experiments.reproduce,
 }.items():
     try:
         use()

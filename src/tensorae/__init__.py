@@ -59,7 +59,7 @@ _HOMES = {
 def __getattr__(name: str) -> Any:
     if name in _HOMES:
         return getattr(importlib.import_module(_HOMES[name]), name)
-    if name in ("datasets", "exceptions", "experiments", "explain", "photos", "plotting"):
+    if name in ("datasets", "exceptions", "explain", "photos", "plotting"):
         return importlib.import_module(f"tensorae.{name}")
     raise AttributeError(f"module 'tensorae' has no attribute {name!r}")
 

@@ -20,7 +20,7 @@ def import_optional(module: str, *, extra: str | None = None) -> ModuleType:
     Parameters
     ----------
     module : str
-        Dotted name, such as ``"mlxtend.data"``.
+        Dotted name, such as ``"matplotlib.pyplot"``.
     extra : str, optional
         The extra that installs it; by default it is installed by its own name.
 

@@ -5,7 +5,6 @@ import re
 import numpy as np
 import pytest
 
-from tensorae.experiments.experiment import ResultTable
 from tensorae.explain import cross_table, describe, html, outliers, trend_reversals
 from tensorae.explain.odd_rows import OddFeature, OddRow, Outliers
 
@@ -42,13 +41,10 @@ def results(data):
         "outliers": Outliers((odd, odd)),
         "row": odd,
         "table": cross_table(labels, np.where(labels == 1, NASTY, "b"), name=NASTY),
-        "experiment": ResultTable(NASTY, ["data", NASTY], [[NASTY, "0.12"]]),
     }
 
 
-RESULTS = (
-    "description", "cluster", "trends", "trend", "outliers", "row", "table", "experiment",
-)  # fmt: skip
+RESULTS = ("description", "cluster", "trends", "trend", "outliers", "row", "table")
 
 
 @pytest.mark.parametrize("name", RESULTS)

@@ -7,7 +7,6 @@ fit.py         tensorae fit
 apply.py       tensorae predict | transform | denoise | score | report
 photo.py       tensorae photo denoise | inpaint | enlarge; photo_files.py: which file becomes which
 info.py        tensorae info, and how clusters are described
-reproduce.py   tensorae reproduce
 """
 
 from tensorae.cli.app import app, main

@@ -21,7 +21,6 @@ from tensorae.cli.info import info
 from tensorae.cli.messages import one_line
 from tensorae.cli.outliers import outliers
 from tensorae.cli.photo import photo
-from tensorae.cli.reproduce import reproduce
 from tensorae.cli.score import score
 from tensorae.exceptions import TensoraeError
 
@@ -67,7 +66,6 @@ for _command in (
     outliers,
     info,
     report,
-    reproduce,
 ):
     app.command()(_command)
 app.add_typer(photo, name="photo")

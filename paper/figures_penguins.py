@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 import numpy as np
+from matplotlib.figure import Figure
 from sklearn.tree import DecisionTreeClassifier
 
-from tensorae.experiments import task_linear
-from tensorae.experiments.drawing import axis_line, by_class, canvas, scatter
-from tensorae.experiments.experiment import (
+from paper import task_linear
+from paper.drawing import axis_line, by_class, canvas, scatter
+from paper.experiment import (
     Experiment,
     Finding,
     Measurements,
@@ -17,12 +16,9 @@ from tensorae.experiments.experiment import (
     listed,
     mean_and_spread,
 )
-from tensorae.experiments.problems import SMALL, load
-from tensorae.experiments.task_clustering import CLUSTERING
-from tensorae.plotting.style import cluster_colors
-
-if TYPE_CHECKING:
-    from matplotlib.figure import Figure
+from paper.problems import SMALL, load
+from paper.task_clustering import CLUSTERING
+from tensorae.plotting import cluster_colors
 
 __all__ = ["PENGUINS", "SIMPSON"]
 

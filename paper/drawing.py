@@ -3,24 +3,25 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+from matplotlib.patches import Patch
 
-from tensorae._optional import import_optional
-from tensorae.experiments.problems import match_clusters
-from tensorae.plotting.style import INK, MUTED, cluster_colors
-
-if TYPE_CHECKING:
-    from matplotlib.axes import Axes
-    from matplotlib.figure import Figure
+from paper.problems import match_clusters
+from tensorae.plotting import cluster_colors
 
 __all__ = [
-    "axis_line", "bars", "by_class", "canvas", "legend_above", "method_color", "quiet", "scatter",
+    "INK", "axis_line", "bars", "by_class", "canvas", "legend_above", "method_color", "quiet",
+    "scatter",
 ]  # fmt: skip
 
 Array = np.ndarray
 
+INK = "#333333"  # lines and text that belong to no cluster
+MUTED = "#B8B8B8"  # what stays in the background
 # Ours are warm, the paper's opponents blue and grey, other peers green and purple.
 COLORS = {
     "do nothing": "#BBBBBB",
@@ -53,9 +54,7 @@ def canvas(
     n_columns: int = 1, n_rows: int = 1, *, width: float = 11.0, height: float = 6.0, **options: Any
 ) -> tuple[Figure, Array]:
     """Return a figure and its axes (rows, columns), without touching matplotlib's own state."""
-    figure = import_optional("matplotlib.figure", extra="plots").Figure(
-        figsize=(width, height), layout="constrained"
-    )
+    figure = Figure(figsize=(width, height), layout="constrained")
     return figure, figure.subplots(n_rows, n_columns, squeeze=False, **options)
 
 
@@ -95,8 +94,7 @@ def bars(
 
 def legend_above(ax: Axes, methods: Sequence[str], *, columns: int = 6) -> None:
     """Put a legend of methods above the axes and their title."""
-    patches = import_optional("matplotlib.patches", extra="plots")
-    handles = [patches.Patch(color=method_color(method), label=method) for method in methods]
+    handles = [Patch(color=method_color(method), label=method) for method in methods]
     lift = 1.07 if ax.get_title(loc="left") else 1.0
     ax.legend(handles=handles, loc="lower left", bbox_to_anchor=(0, lift), ncols=columns)
 

@@ -12,8 +12,7 @@ from sklearn.decomposition import PCA
 from sklearn.metrics import adjusted_rand_score
 from sklearn.mixture import GaussianMixture
 
-from tensorae.estimators.linear import LinearTAE
-from tensorae.experiments.baselines import (
+from paper.baselines import (
     CODE_LENGTHS,
     LATENT_PENALTY,
     default_tae,
@@ -21,8 +20,9 @@ from tensorae.experiments.baselines import (
     published_autoencoder_labels,
     published_tae,
 )
-from tensorae.experiments.experiment import Measurement, Settings, Trial, timed
-from tensorae.experiments.problems import PROBLEMS, Problem
+from paper.experiment import Measurement, Settings, Trial, timed
+from paper.problems import PROBLEMS, Problem
+from tensorae import LinearTAE
 
 __all__ = ["CLUSTERING", "METHODS", "PUBLISHED", "clustering_trials", "measure", "methods_for"]
 

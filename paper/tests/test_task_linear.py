@@ -4,10 +4,10 @@ import numpy as np
 import pytest
 from scipy.stats import multivariate_normal
 
+from paper.baselines import relaxed_run
+from paper.problems import PROBLEMS, load
+from paper.task_linear import RULES, angle, axes
 from tensorae import LinearTAE
-from tensorae.experiments.baselines import relaxed_run
-from tensorae.experiments.problems import PROBLEMS, load
-from tensorae.experiments.task_linear import RULES, angle, axes
 
 DATASETS, EM_DATASETS = ("triangle", "iris"), ("triangle", "penguins 2", "iris")
 OWN, CLASS = "largest angle to own eigenvectors", "largest angle to the class's eigenvectors"

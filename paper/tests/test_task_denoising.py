@@ -4,10 +4,10 @@ import numpy as np
 import pytest
 from sklearn.mixture import GaussianMixture
 
-from tensorae.experiments import task_denoising
-from tensorae.experiments.experiment import Trial
-from tensorae.experiments.problems import load
-from tensorae.experiments.task_denoising import (
+from paper import task_denoising
+from paper.experiment import Trial
+from paper.problems import load
+from paper.task_denoising import (
     DENOISE,
     DENOISING,
     RECONSTRUCT,

@@ -1,15 +1,22 @@
-"""``tensorae reproduce``."""
+"""``python -m paper``: run the paper's experiments."""
 
 from __future__ import annotations
 
+import sys
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
-__all__ = ["reproduce"]
+from tensorae.exceptions import TensoraeError
+
+__all__ = ["main"]
+
+app = typer.Typer(add_completion=False, pretty_exceptions_enable=False)
 
 
+@app.command()
 def reproduce(
     figure: Annotated[
         list[int] | None,
@@ -30,10 +37,10 @@ def reproduce(
 ) -> None:
     """Run the paper's experiments; leave figures, numbers and an HTML page behind.
 
-    An interrupted run goes on where it stopped: run the same command again.
+    An interrupted run resumes when the same command is run again.
     """
-    from tensorae.experiments import reproduce as run
-    from tensorae.experiments.running import progress_bar
+    from paper.reproduction import reproduce as run
+    from paper.running import progress_bar
 
     try:
         with progress_bar(quiet=quiet) as progress:
@@ -47,11 +54,23 @@ def reproduce(
                 progress=progress,
             )
     except KeyboardInterrupt:
-        typer.echo(
-            "tensorae: finished parts are kept; the same command goes on from here.", err=True
-        )
+        typer.echo("paper: interrupted; run the same command again to resume.", err=True)
         raise
     for section in done.sections:
         for finding in section.findings:
             typer.echo(f"figure {section.number}, {finding.verdict}: {finding.claim}")
     typer.echo(f"\nWrote {done.page} and {done.numbers}")
+
+
+def main(arguments: Sequence[str] | None = None) -> None:
+    """Run the command; an expected error is one sentence on standard error."""
+    try:
+        app(args=None if arguments is None else list(arguments))
+    except (ModuleNotFoundError, OSError, TensoraeError) as error:
+        remedy = "; run: make install" if isinstance(error, ModuleNotFoundError) else ""
+        typer.echo(f"paper: {error}{remedy}", err=True)
+        sys.exit(1)
+
+
+if __name__ == "__main__":
+    main()

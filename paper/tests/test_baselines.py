@@ -6,10 +6,10 @@ import torch
 from sklearn.decomposition import PCA
 from sklearn.metrics import adjusted_rand_score
 
+from paper.baselines import plain_autoencoder, published_tae
+from paper.problems import PROBLEMS, load
+from paper.task_clustering import METHODS
 from tensorae.deep.schedule import Schedule
-from tensorae.experiments.baselines import plain_autoencoder, published_tae
-from tensorae.experiments.problems import PROBLEMS, load
-from tensorae.experiments.task_clustering import METHODS
 
 
 @pytest.fixture(scope="module")
@@ -52,7 +52,7 @@ def test_code_lengths_are_h_and_h_times_k_and_never_more_than_the_features(monke
         lengths.append(latent_dim)
         return plain_autoencoder(problem, X, seed, latent_dim=1, noise=noise)
 
-    monkeypatch.setattr("tensorae.experiments.task_clustering.plain_autoencoder", record)
+    monkeypatch.setattr("paper.task_clustering.plain_autoencoder", record)
     problem, X = PROBLEMS["iris"], load("iris").X[:60]
     for method in ("AE1", "AE2"):
         METHODS[method](problem, X, 0)

@@ -11,13 +11,13 @@ import platform
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass
-from importlib import metadata, resources
+from importlib import metadata
 from pathlib import Path
 
+import jinja2
+
 import tensorae
-from tensorae._files import write_atomically
-from tensorae._optional import import_optional
-from tensorae.experiments.experiment import (
+from paper.experiment import (
     Experiment,
     Finding,
     Measurement,
@@ -25,15 +25,26 @@ from tensorae.experiments.experiment import (
     ResultTable,
     Settings,
 )
-from tensorae.experiments.problems import PROBLEMS, load
-from tensorae.experiments.task_clustering import PUBLISHED
+from paper.problems import PROBLEMS, load
+from paper.task_clustering import PUBLISHED
 from tensorae.plotting.style import styled
 
-__all__ = ["Section", "write_numbers", "write_page", "write_section"]
+__all__ = ["Section", "write_file", "write_numbers", "write_page", "write_section"]
 
 COLUMNS = ("figure", "dataset", "method", "seed", "metric", "value", "seconds")
 SCREEN_DPI = 120
 VERSIONS = ("torch", "scikit-learn", "numpy", "matplotlib")
+TEMPLATE = Path(__file__).with_name("page.html")
+
+
+def write_file(file: Path, content: str | bytes) -> None:
+    """Write a file completely or not at all: an interrupted run leaves no half of one."""
+    part = file.with_name(f".{file.name}.{os.getpid()}")
+    try:
+        part.write_bytes(content.encode() if isinstance(content, str) else content)
+        part.replace(file)
+    finally:
+        part.unlink(missing_ok=True)
 
 
 def write_numbers(file: Path, results: dict[int, Measurements]) -> Path:
@@ -48,7 +59,7 @@ def write_numbers(file: Path, results: dict[int, Measurements]) -> Path:
                 [*start, metric, f"{value:.8g}", f"{one.seconds:.4f}"]
                 for metric, value in one.values.items()
             )
-    write_atomically(file, text.getvalue())
+    write_file(file, text.getvalue())
     return file
 
 
@@ -88,7 +99,7 @@ def save_pictures(experiment: Experiment, results: Measurements, folder: Path) -
             for suffix, facts in {"png": {}, "svg": {"Date": None}}.items():
                 buffer = io.BytesIO()
                 figure.savefig(buffer, format=suffix, dpi=SCREEN_DPI, metadata=facts)
-                write_atomically(folder / f"{name}.{suffix}", buffer.getvalue())
+                write_file(folder / f"{name}.{suffix}", buffer.getvalue())
             files.append(folder / f"{name}.png")
     return files
 
@@ -126,12 +137,10 @@ def write_page(
     seconds: float,
 ) -> Path:
     """Write the page; pictures are inside it."""
-    jinja2 = import_optional("jinja2", extra="reproduce")
     environment = jinja2.Environment(autoescape=True, trim_blocks=True, lstrip_blocks=True)
     environment.filters["picture"] = _as_data
     environment.filters["cell"] = _cell
-    template = resources.files(tensorae).joinpath("experiments/page.html").read_text("utf-8")
-    html = environment.from_string(template).render(
+    html = environment.from_string(TEMPLATE.read_text("utf-8")).render(
         title=title,
         sections=sections,
         settings=settings,
@@ -141,7 +150,7 @@ def write_page(
         versions=_versions(),
         date=datetime.date.today().isoformat(),
     )
-    write_atomically(file, html)
+    write_file(file, html)
     return file
 
 

@@ -1,10 +1,6 @@
-"""The paper's experiments; ``tensorae reproduce`` runs them.
+"""The paper's experiments: ``python -m paper`` or ``make reproduce`` runs them.
 
 Follow a run from top to bottom: ``reproduction`` asks every figure for its trials, ``running`` runs
 those that have not run yet; a trial is a task (``task_*``) on a data set (``problems``). Then every
 ``figure*`` draws and sums up, and ``output`` writes numbers, pictures and one HTML page.
 """
-
-from tensorae.experiments.reproduction import FIGURES, Reproduction, reproduce
-
-__all__ = ["FIGURES", "Reproduction", "reproduce"]

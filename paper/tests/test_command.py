@@ -1,4 +1,4 @@
-"""``tensorae reproduce`` as people call it: bad arguments, help, Ctrl-C."""
+"""``python -m paper`` as people call it: bad arguments, help, Ctrl-C."""
 
 import os
 import re
@@ -6,14 +6,16 @@ import signal
 import subprocess
 import sys
 import time
+from pathlib import Path
 
 import pytest
 
-from tensorae.cli import main
-from tensorae.exceptions import InvalidParameterError, TensoraeError
-from tensorae.experiments import reproduce
+from paper.__main__ import main
+from paper.reproduction import reproduce
+from tensorae.exceptions import InvalidParameterError
 
-COMMAND = [sys.executable, "-m", "tensorae", "reproduce"]
+ROOT = Path(__file__).parents[2]  # paper/ is not installed: commands run here
+COMMAND = [sys.executable, "-m", "paper"]
 
 
 @pytest.mark.parametrize(
@@ -40,10 +42,10 @@ def test_bad_arguments_are_told_before_anything_runs(tmp_path, arguments, told):
 )
 def test_the_command_says_one_sentence_and_fails(tmp_path, capsys, arguments):
     with pytest.raises(SystemExit) as end:
-        main(["reproduce", "-q", "-o", str(tmp_path / "out"), *arguments])
+        main(["-q", "-o", str(tmp_path / "out"), *arguments])
     assert end.value.code == 1
     told = capsys.readouterr().err.strip()
-    assert told.startswith("tensorae: ")
+    assert told.startswith("paper: ")
     assert "Traceback" not in told
     assert len(told.splitlines()) == 1
 
@@ -51,23 +53,31 @@ def test_the_command_says_one_sentence_and_fails(tmp_path, capsys, arguments):
 def test_a_file_in_the_place_of_the_folder_is_told_at_once(tmp_path, capsys):
     (tmp_path / "out").write_text("mine")
     with pytest.raises(SystemExit) as end:
-        main(["reproduce", "-q", "-f", "8", "--runs", "1", "-o", str(tmp_path / "out")])
+        main(["-q", "-f", "8", "--runs", "1", "-o", str(tmp_path / "out")])
     assert end.value.code == 1
     assert "output must be a folder" in capsys.readouterr().err
     assert (tmp_path / "out").read_text() == "mine"
 
 
-@pytest.mark.parametrize("missing", ["jinja2", "matplotlib"])
-def test_a_missing_package_is_told_before_the_long_run(tmp_path, monkeypatch, missing):
-    monkeypatch.setitem(sys.modules, missing, None)
-    with pytest.raises(TensoraeError, match=f"needs the package {missing}"):
-        reproduce([8], output=tmp_path / "out", runs=1, jobs=1)
-    assert not (tmp_path / "out" / "parts").exists()
+MISSING = """
+import sys
+sys.modules["matplotlib"] = None
+from paper.__main__ import main
+main(["-f", "8", "-o", sys.argv[1]])
+"""
+
+
+def test_a_missing_package_is_told_before_the_long_run(tmp_path):
+    command = [sys.executable, "-c", MISSING, tmp_path / "out"]
+    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
+    assert done.returncode == 1
+    assert re.fullmatch(r"paper: .*matplotlib.*; run: make install\n", done.stderr)
+    assert not (tmp_path / "out").exists()
 
 
 def test_the_command_prints_verdicts_and_where_the_page_is(tmp_path, capsys):
     with pytest.raises(SystemExit) as end:
-        main(["reproduce", "-q", "-f", "1", "--runs", "1", "--jobs", "1", "-o", str(tmp_path)])
+        main(["-q", "-f", "1", "--runs", "1", "--jobs", "1", "-o", str(tmp_path)])
     assert not end.value.code
     printed = capsys.readouterr()
     assert re.search(r"^figure 1, holds: One representation", printed.out, re.MULTILINE)
@@ -77,7 +87,7 @@ def test_the_command_prints_verdicts_and_where_the_page_is(tmp_path, capsys):
 
 def test_progress_goes_to_standard_error(tmp_path, capsys):
     with pytest.raises(SystemExit):
-        main(["reproduce", "-f", "1", "--runs", "2", "--jobs", "1", "-o", str(tmp_path)])
+        main(["-f", "1", "--runs", "2", "--jobs", "1", "-o", str(tmp_path)])
     printed = capsys.readouterr()
     assert "2/2" in printed.err
     assert "2/2" not in printed.out
@@ -85,9 +95,9 @@ def test_progress_goes_to_standard_error(tmp_path, capsys):
 
 HELP = """
 import sys
-from tensorae.cli import main
+from paper.__main__ import main
 try:
-    main(["reproduce", "--help"])
+    main(["--help"])
 except SystemExit as end:
     assert not end.code
 print("HEAVY", [m for m in ("torch", "sklearn", "matplotlib", "numpy") if m in sys.modules])
@@ -95,15 +105,11 @@ print("HEAVY", [m for m in ("torch", "sklearn", "matplotlib", "numpy") if m in s
 
 
 def test_help_is_instant_and_names_every_option():
-    done = subprocess.run([sys.executable, "-c", HELP], capture_output=True, text=True, check=True)
+    command = [sys.executable, "-c", HELP]
+    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=True)
     assert "HEAVY []" in done.stdout
     for option in ("--figure", "--runs", "--quick", "--as-published", "--output", "--jobs"):
         assert option in done.stdout
-
-
-def test_python_m_tensorae_reproduce_is_the_command():
-    done = subprocess.run([*COMMAND, "--help"], capture_output=True, text=True, check=True)
-    assert "goes on where it stopped" in " ".join(done.stdout.split())
 
 
 @pytest.mark.skipif(sys.platform == "win32", reason="process groups are POSIX")
@@ -114,7 +120,12 @@ def test_ctrl_c_ends_all_processes_and_leaves_finished_parts(tmp_path):
     # A test run in the background ignores Ctrl-C, and what it starts would as well.
     before = signal.signal(signal.SIGINT, signal.default_int_handler)
     running = subprocess.Popen(
-        command, start_new_session=True, stderr=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+        command,
+        cwd=ROOT,
+        start_new_session=True,
+        stderr=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        text=True,
     )
     signal.signal(signal.SIGINT, before)
     try:
@@ -126,7 +137,7 @@ def test_ctrl_c_ends_all_processes_and_leaves_finished_parts(tmp_path):
         if alive(running.pid):
             os.killpg(running.pid, signal.SIGKILL)
     assert running.returncode == 130
-    assert "the same command goes on from here" in err
+    assert "run the same command again to resume" in err
     assert "Traceback" not in err
     assert out == ""
     assert finished(parts)

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from tensorae.experiments.experiment import Finding, listed, mean_and_spread, method_table
+from paper.experiment import Finding, listed, mean_and_spread, method_table
 
 
 @pytest.mark.parametrize(

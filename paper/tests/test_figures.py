@@ -4,12 +4,13 @@ import numpy as np
 import pytest
 from scipy.optimize import minimize
 
-from tensorae.experiments import FIGURES, figures_theory
-from tensorae.experiments.experiment import Measurements
-from tensorae.experiments.figures_theory import free_decoder_costs
-from tensorae.experiments.output import write_section
-from tensorae.experiments.problems import load
-from tensorae.experiments.task_denoising import DENOISE, METHODS, RECONSTRUCT, TRAINING
+from paper import figures_theory
+from paper.experiment import Measurements
+from paper.figures_theory import free_decoder_costs
+from paper.output import write_section
+from paper.problems import load
+from paper.reproduction import FIGURES
+from paper.task_denoising import DENOISE, METHODS, RECONSTRUCT, TRAINING
 
 CLUSTERING = ("k-means++", "AE1", "AE2", "TAE", "LinearTAE", "GaussianMixture")
 

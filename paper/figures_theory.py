@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
 
-from tensorae.experiments import task_linear
-from tensorae.experiments.drawing import by_class, canvas, scatter
-from tensorae.experiments.experiment import (
+from paper import task_linear
+from paper.drawing import INK, by_class, canvas, scatter
+from paper.experiment import (
     Experiment,
     Finding,
     Measurements,
@@ -18,18 +20,15 @@ from tensorae.experiments.experiment import (
     Trial,
     listed,
 )
-from tensorae.experiments.problems import PLANTED, PROBLEMS, SMALL, load
-from tensorae.experiments.task_linear import EM_METHODS, RULES, THEOREM_METHODS, UNSURE
-from tensorae.plotting.style import INK, OKABE_ITO
-
-if TYPE_CHECKING:
-    from matplotlib.axes import Axes
-    from matplotlib.figure import Figure
+from paper.problems import PLANTED, PROBLEMS, SMALL, load
+from paper.task_linear import EM_METHODS, RULES, THEOREM_METHODS, UNSURE
+from tensorae.plotting import cluster_colors
 
 __all__ = ["EM", "THEOREM", "free_decoder_costs"]
 
 Array = np.ndarray
 
+COLORS = cluster_colors(8)
 DATASETS = (*PLANTED, *SMALL)
 LOSS = "loss"
 
@@ -70,7 +69,7 @@ def _angles(ax: Axes, results: Measurements) -> None:
         largest = [max(results.values(name, method, metric), default=np.nan) for name in names]
         ax.semilogy(
             places, np.maximum(largest, SMALLEST_ANGLE), MARKERS[method], ms=8,
-            color=OKABE_ITO[(0, 3, 2, 4, 7)[number]], label=f"{label}, {what}",
+            color=COLORS[(0, 3, 2, 4, 7)[number]], label=f"{label}, {what}",
         )  # fmt: skip
     ax.axhline(1, color="0.6", lw=1, ls="--")
     ax.text(len(names) - 0.5, 1.3, "1°", ha="right", color="0.4")
@@ -85,9 +84,9 @@ def _angles(ax: Axes, results: Measurements) -> None:
 def _erratum(ax: Axes) -> None:
     angles = np.linspace(-90, 90, 1801)
     tied, free = free_decoder_costs(angles, SCATTER, PENALTY)
-    ax.plot(angles, tied, color=OKABE_ITO[0], lw=2.5, label="tied decoder, V = Uᵀ")
-    ax.plot(angles, free, color=OKABE_ITO[3], lw=2.5, label="best free decoder")
-    for curve, color in ((tied, OKABE_ITO[0]), (free, OKABE_ITO[3])):
+    ax.plot(angles, tied, color=COLORS[0], lw=2.5, label="tied decoder, V = Uᵀ")
+    ax.plot(angles, free, color=COLORS[3], lw=2.5, label="best free decoder")
+    for curve, color in ((tied, COLORS[0]), (free, COLORS[3])):
         best = int(np.argmin(np.where(angles >= 0, curve, np.inf)))
         ax.plot(angles[best], curve[best], "o", ms=9, color=color, mec="white")
         ax.annotate(
@@ -104,7 +103,7 @@ def _erratum(ax: Axes) -> None:
 def _entropies(ax: Axes, results: Measurements, method: str) -> None:
     for number, name in enumerate(results.datasets):
         path = results.arrays(name, method)["entropy"]
-        ax.plot(path, color=OKABE_ITO[number % 8], lw=2, label=name)
+        ax.plot(path, color=COLORS[number % 8], lw=2, label=name)
     ax.set_xscale("symlog", linthresh=10)
     ax.set_xlabel("gradient step")
     ax.set_ylabel("mean entropy of a row of S, nats")
@@ -235,10 +234,10 @@ def _draw_em(results: Measurements) -> dict[str, Figure]:
         for metric in (LOSS, LIKELIHOOD)
     )
     excess = [100 * (em / lloyd - 1) for lloyd, em in loss]
-    _gap_bars(axes[0, 0], results.datasets, excess, OKABE_ITO[3])
+    _gap_bars(axes[0, 0], results.datasets, excess, COLORS[3])
     axes[0, 0].set(xlabel="loss of em above that of lloyd, %", title="By the paper's loss")
     gain = [em - lloyd for lloyd, em in likelihood]
-    _gap_bars(axes[0, 1], results.datasets, gain, OKABE_ITO[2])
+    _gap_bars(axes[0, 1], results.datasets, gain, COLORS[2])
     axes[0, 1].set(xlabel="log-likelihood of em above lloyd, per sample", title="By the likelihood")
     for ax, name in zip(axes[1:].flat, shown, strict=False):
         _disagreement(ax, results, name)

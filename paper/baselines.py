@@ -20,7 +20,7 @@ weights of the linear model (Eq. 3, tied decoder), then one on S by options 1 an
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
 import numpy as np
@@ -28,11 +28,11 @@ import torch
 from sklearn.cluster import KMeans, kmeans_plusplus
 from torch import Tensor, nn
 
+from paper.problems import Problem
+from tensorae import TAE, tensorize
 from tensorae.assignment import RULES, AssignmentContext
-from tensorae.deep.module import TensorizedAutoencoder, members, tensorize
+from tensorae.deep.module import TensorizedAutoencoder
 from tensorae.deep.schedule import Schedule
-from tensorae.estimators.deep import TAE
-from tensorae.experiments.problems import Problem
 
 __all__ = [
     "CODE_LENGTHS", "LATENT_PENALTY", "PublishedFit", "RelaxedRun", "default_tae",
@@ -116,7 +116,7 @@ def published_tae(
         optimizer = torch.optim.Adam(module.parameters(), lr=LEARNING_RATE)
         for _ in range(epochs or _epochs(problem)):
             _move_centers(module, rows, labels)
-            for j, cluster in members(labels, k):
+            for j, cluster in _members(labels, k):
                 for batch in _batches(problem, cluster):
                     _step(optimizer, module.costs_of(j, rows[batch]).mean() / d)
             with torch.no_grad():
@@ -190,10 +190,18 @@ def _nearest_seed(rows: Tensor, n_clusters: int, seed: int) -> Tensor:
     return torch.cdist(rows, torch.as_tensor(seeds)).argmin(1)
 
 
+def _members(labels: Tensor, n_clusters: int) -> Iterator[tuple[int, Tensor]]:
+    """Yield each cluster that has samples, with their indices."""
+    for j in range(n_clusters):
+        indices = (labels == j).nonzero()[:, 0]
+        if len(indices):
+            yield j, indices
+
+
 def _move_centers(module: TensorizedAutoencoder, rows: Tensor, labels: Tensor) -> None:
     """Put each centre at the mean of its members; one without members stays."""
     centers = module.centers.reshape(module.n_clusters, -1).expand(-1, rows.shape[1]).clone()
-    for j, cluster in members(labels, module.n_clusters):
+    for j, cluster in _members(labels, module.n_clusters):
         centers[j] = rows[cluster].mean(0)
     module.set_centers(centers)
 

@@ -14,11 +14,10 @@ import numpy as np
 from sklearn.decomposition import PCA
 from sklearn.metrics import adjusted_rand_score
 
-from tensorae.estimators.deep import TAE
-from tensorae.estimators.linear import LinearTAE
-from tensorae.experiments.baselines import LATENT_PENALTY, relaxed_run
-from tensorae.experiments.experiment import Measurement, Trial, timed
-from tensorae.experiments.problems import Problem, match_clusters
+from paper.baselines import LATENT_PENALTY, relaxed_run
+from paper.experiment import Measurement, Trial, timed
+from paper.problems import Problem, match_clusters
+from tensorae import TAE, LinearTAE
 
 __all__ = [
     "EM", "RULES", "SIMPSON", "THEOREM", "THEOREM_METHODS", "angle", "axes",

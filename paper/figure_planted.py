@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from matplotlib.figure import Figure
 
-from tensorae.experiments.drawing import by_class, canvas, quiet, scatter
-from tensorae.experiments.experiment import (
+from paper.drawing import by_class, canvas, quiet, scatter
+from paper.experiment import (
     Experiment,
     Finding,
     Measurements,
@@ -15,13 +15,10 @@ from tensorae.experiments.experiment import (
     listed,
     method_table,
 )
-from tensorae.experiments.figures_real import ari_bars, best_of_ours, best_rival, error_bars
-from tensorae.experiments.problems import PLANTED, load
-from tensorae.experiments.task_clustering import clustering_trials, methods_for
-from tensorae.experiments.task_denoising import COLUMNS, DENOISING, METHODS
-
-if TYPE_CHECKING:
-    from matplotlib.figure import Figure
+from paper.figures_real import ari_bars, best_of_ours, best_rival, error_bars
+from paper.problems import PLANTED, load
+from paper.task_clustering import clustering_trials, methods_for
+from paper.task_denoising import COLUMNS, DENOISING, METHODS
 
 __all__ = ["PLANTED_SETS"]
 

@@ -15,8 +15,7 @@ from typing import TYPE_CHECKING, Any, Literal, TypeVar
 import numpy as np
 from sklearn.exceptions import ConvergenceWarning
 
-from tensorae.experiments.problems import PROBLEMS, LabelledData, Problem, load
-from tensorae.explain import html
+from paper.problems import PROBLEMS, LabelledData, Problem, load
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -138,9 +137,6 @@ class ResultTable:
     title: str
     columns: Sequence[str]
     rows: Sequence[Sequence[str]]
-
-    def _repr_html_(self) -> str:
-        return html.card(html.heading(self.title), html.table(self.columns, self.rows, words=(0,)))
 
 
 def _nothing(results: Measurements) -> list[Any]:  # noqa: ARG001

@@ -9,16 +9,14 @@ from dataclasses import dataclass
 from os import PathLike
 from pathlib import Path
 
-from tensorae._optional import import_optional
-from tensorae.exceptions import FileWriteError, InvalidParameterError
-from tensorae.experiments import (
+from paper import (
     figure_diagram,
     figure_planted,
     figures_penguins,
     figures_real,
     figures_theory,
 )
-from tensorae.experiments.experiment import (
+from paper.experiment import (
     Experiment,
     Finding,
     Measurements,
@@ -26,10 +24,10 @@ from tensorae.experiments.experiment import (
     Settings,
     Trial,
 )
-from tensorae.experiments.output import Section, write_numbers, write_page, write_section
-from tensorae.experiments.problems import PROBLEMS
-from tensorae.experiments.running import FinishedTrials, Progress, run_trials, silent
-from tensorae.explain import html
+from paper.output import Section, write_numbers, write_page, write_section
+from paper.problems import PROBLEMS
+from paper.running import FinishedTrials, Progress, run_trials, silent
+from tensorae.exceptions import FileWriteError, InvalidParameterError
 
 __all__ = ["FIGURES", "Reproduction", "reproduce"]
 
@@ -78,18 +76,6 @@ class Reproduction:
         """Return the tables of a figure."""
         return next(one.tables for one in self.sections if one.number == figure)
 
-    def _repr_html_(self) -> str:
-        rows = [
-            (str(section.number), finding.claim, finding.seen, finding.verdict)
-            for section in self.sections
-            for finding in section.findings
-        ]
-        head = ("figure", "claim", "seen", "verdict")
-        return html.card(
-            html.heading("Reproduction", f" in {self.page}"),
-            html.table(head, rows, words=(1, 2, 3), most=len(rows)),
-        )
-
 
 def reproduce(
     figures: Sequence[int] | None = None,
@@ -105,8 +91,8 @@ def reproduce(
 ) -> Reproduction:
     """Run the paper's experiments and write figures, numbers and a page.
 
-    Finished trials are kept in ``output/parts``: an interrupted run goes on where it stopped, and
-    trials run again only when code, data or versions have changed.
+    Finished trials are kept in ``output/parts``: an interrupted run resumes, and trials run again
+    only when code, data or versions have changed.
 
     Parameters
     ----------
@@ -136,7 +122,7 @@ def reproduce(
     Examples
     --------
     >>> import tempfile
-    >>> from tensorae.experiments import reproduce
+    >>> from paper.reproduction import reproduce
     >>> with tempfile.TemporaryDirectory() as folder:
     ...     done = reproduce([1], output=folder, runs=1, jobs=1)
     ...     print(done.findings(1)[0].verdict)
@@ -171,9 +157,7 @@ def _trials(figure: Experiment, settings: Settings) -> list[Trial]:
 
 
 def _prepared(folder: Path) -> Path:
-    """Make the folder and find the packages now: the end of a long run is too late to miss them."""
-    for module in ("matplotlib", "jinja2"):
-        import_optional(module, extra="reproduce")
+    """Make the folder now: the end of a long run is too late to find that it cannot be written."""
     try:
         folder.mkdir(parents=True, exist_ok=True)
     except OSError as error:

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
 
-from tensorae.experiments import task_clustering, task_denoising
-from tensorae.experiments.drawing import bars, canvas, legend_above
-from tensorae.experiments.experiment import (
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+
+from paper import task_clustering, task_denoising
+from paper.drawing import bars, canvas, legend_above
+from paper.experiment import (
     Experiment,
     Finding,
     Measurements,
@@ -16,12 +18,8 @@ from tensorae.experiments.experiment import (
     method_table,
     seconds_table,
 )
-from tensorae.experiments.problems import REAL, SMALL
-from tensorae.experiments.task_denoising import COLUMNS, TRAINING
-
-if TYPE_CHECKING:
-    from matplotlib.axes import Axes
-    from matplotlib.figure import Figure
+from paper.problems import REAL, SMALL
+from paper.task_denoising import COLUMNS, TRAINING
 
 __all__ = ["CLUSTERING", "DENOISING", "ari_bars", "best_of_ours", "best_rival", "error_bars"]
 

@@ -22,10 +22,10 @@ from rich.progress import BarColumn, MofNCompleteColumn, TextColumn, TimeElapsed
 from rich.progress import Progress as ProgressBar
 
 import tensorae
-from tensorae._files import write_atomically
-from tensorae.experiments import task_clustering, task_denoising, task_linear
-from tensorae.experiments.experiment import Measurement, Trial
-from tensorae.experiments.problems import data_hash
+from paper import task_clustering, task_denoising, task_linear
+from paper.experiment import Measurement, Trial
+from paper.output import write_file
+from paper.problems import data_hash
 
 __all__ = ["FinishedTrials", "Progress", "progress_bar", "run_trials", "silent"]
 
@@ -45,12 +45,20 @@ SLOW_METHODS = (
 )  # fmt: skip
 # A new process takes this long to load its libraries.
 START_SECONDS = 5.0
-# Source files that can change what a trial measures; drawing and reporting cannot.
-FITTING_CODE = (
-    "assignment.py", "linear/*.py", "deep/*.py", "rows/*.py",
-    "estimators/*.py", "datasets/*.py", "experiments/task_*.py", "experiments/baselines.py",
-    "experiments/problems.py",
-)  # fmt: skip
+# Code that cannot change what a trial measures, in tensorae; and code that can, beside this file.
+SHOWING = ("cli", "exploration", "explain", "photos", "plotting", "report")
+MEASURING = ("task_*.py", "baselines.py", "problems.py")
+
+
+def fitting_code() -> list[Path]:
+    """Return the source files that can change what a trial measures."""
+    library, here = Path(tensorae.__file__).parent, Path(__file__).parent
+    files = [
+        file
+        for file in sorted(library.rglob("*.py"))
+        if file.relative_to(library).parts[0] not in SHOWING
+    ]
+    return files + sorted(file for pattern in MEASURING for file in here.glob(pattern))
 
 
 def silent(done: int, total: int, trial: Trial | None) -> None:
@@ -170,11 +178,8 @@ class FinishedTrials:
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
-        source = Path(tensorae.__file__).parent
-        files = sorted(file for pattern in FITTING_CODE for file in source.glob(pattern))
         versions = (torch.__version__, sklearn.__version__, numpy.__version__)
-        code = [(file.relative_to(source).as_posix(), file.read_bytes()) for file in files]
-        self.code = joblib.hash([code, versions])
+        self.code = joblib.hash([[file.read_bytes() for file in fitting_code()], versions])
 
     def find(self, trial: Trial) -> Measurement | None:
         """Return what a trial gave, or None if it has not run; a damaged file counts as none."""
@@ -191,7 +196,7 @@ class FinishedTrials:
         self.folder.mkdir(parents=True, exist_ok=True)
         content = asdict(measurement)
         del content["trial"]
-        write_atomically(self.file(measurement.trial), json.dumps(content))
+        write_file(self.file(measurement.trial), json.dumps(content))
 
     def file(self, trial: Trial) -> Path:
         """Return where a trial is kept."""

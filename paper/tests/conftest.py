@@ -5,14 +5,21 @@ import os
 import shutil
 from dataclasses import replace
 
+import numpy as np
 import pytest
 
-from tensorae.experiments import FIGURES, reproduce, task_linear
-from tensorae.experiments.baselines import relaxed_run
-from tensorae.experiments.experiment import Measurement, Measurements, Settings, Trial
-from tensorae.experiments.running import FinishedTrials, run_trials
+from paper import task_linear
+from paper.baselines import relaxed_run
+from paper.experiment import Measurement, Measurements, Settings, Trial
+from paper.reproduction import FIGURES, reproduce
+from paper.running import FinishedTrials, run_trials
 
 DATASETS = ("triangle", "penguins 2", "iris")
+
+
+@pytest.fixture
+def rng():
+    return np.random.RandomState(0)
 
 
 @pytest.fixture(scope="session")

@@ -12,17 +12,16 @@ from scipy.special import logsumexp
 from sklearn.mixture import GaussianMixture
 from sklearn.model_selection import train_test_split
 
-from tensorae.datasets import add_noise
-from tensorae.estimators.deep import TAE
-from tensorae.estimators.linear import LinearTAE
-from tensorae.experiments.baselines import (
+from paper.baselines import (
     CODE_LENGTHS,
     LATENT_PENALTY,
     default_tae,
     plain_autoencoder,
 )
-from tensorae.experiments.experiment import Measurement, Trial, timed
-from tensorae.experiments.problems import Problem
+from paper.experiment import Measurement, Trial, timed
+from paper.problems import Problem
+from tensorae import TAE, LinearTAE
+from tensorae.datasets import add_noise
 
 __all__ = ["COLUMNS", "DENOISING", "METHODS", "SCALE", "NoisySplit", "measure", "posterior_mean"]
 

@@ -2,18 +2,16 @@
 
 import base64
 import csv
-import io
 import re
 import xml.etree.ElementTree as ET
 from html.parser import HTMLParser
-from importlib import resources
 
 import numpy as np
 import pytest
 
-from tensorae.experiments import FIGURES
-from tensorae.experiments.experiment import Finding, ResultTable, Settings
-from tensorae.experiments.output import Section, save_pictures, write_page
+from paper.experiment import Finding, ResultTable, Settings
+from paper.output import Section, save_pictures, write_page
+from paper.reproduction import FIGURES
 
 
 class Page(HTMLParser):
@@ -107,7 +105,7 @@ def test_equal_figures_are_equal_files(tiny, tmp_path):
 
 
 def test_axes_are_named_and_every_method_has_its_colour(tiny):
-    from tensorae.experiments.drawing import COLORS
+    from paper.drawing import COLORS
 
     for number in (1, 4, 5, 8):
         for figure in FIGURES[number].draw(tiny.results[number]).values():
@@ -119,7 +117,7 @@ def test_axes_are_named_and_every_method_has_its_colour(tiny):
 
 
 def test_bars_are_means_with_spread_over_the_seeds():
-    from tensorae.experiments.drawing import bars, canvas
+    from paper.drawing import bars, canvas
 
     _, ((ax,),) = canvas()
     values = np.array([0.2, 0.4, 0.9])
@@ -205,25 +203,8 @@ def test_a_quick_run_says_that_it_is_no_measurement(tmp_path):
 
 
 def test_published_settings_are_explained_where_they_are_run(made_up):
-    from tensorae.experiments.output import _told_of_published
+    from paper.output import _told_of_published
 
     assert _told_of_published(made_up({("iris", "TAE"): {"ARI": 1.0}})) == ""
     told = _told_of_published(made_up({("iris", "published TAE"): {"ARI": 1.0}}))
     assert "λ·d" in told
-
-
-def test_the_template_comes_with_the_package():
-    template = resources.files("tensorae").joinpath("experiments/page.html")
-    assert template.read_text("utf-8").startswith("<!doctype html>")
-
-
-def test_a_wheel_has_the_template_and_the_experiments(tmp_path, monkeypatch):
-    builder = pytest.importorskip("hatchling.build", reason="the build backend is not installed")
-    import zipfile
-    from pathlib import Path
-
-    monkeypatch.chdir(Path(__file__).parents[2])
-    wheel = tmp_path / builder.build_wheel(str(tmp_path))
-    names = zipfile.ZipFile(io.BytesIO(wheel.read_bytes())).namelist()
-    assert "tensorae/experiments/page.html" in names
-    assert "tensorae/experiments/figures_theory.py" in names

@@ -2,16 +2,13 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from matplotlib import patches
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
 
-from tensorae._optional import import_optional
-from tensorae.experiments.drawing import canvas
-from tensorae.experiments.experiment import Experiment, Measurements
-from tensorae.plotting.style import INK, cluster_colors
-
-if TYPE_CHECKING:
-    from matplotlib.axes import Axes
-    from matplotlib.figure import Figure
+from paper.drawing import INK, canvas
+from paper.experiment import Experiment, Measurements
+from tensorae.plotting import cluster_colors
 
 __all__ = ["DIAGRAM"]
 
@@ -47,10 +44,7 @@ def _autoencoder(ax: Axes, name: str, y: float, color: str, middle: float) -> No
     _box(ax, OUTPUT_X, y, 1.9, 0.62, "white", f"$f_{name}(z_{name})+C_{name}$", edge=color, size=13)
     _arrow(ax, (6.55, y), (OUTPUT_X - 1.0, y))
     _arrow(ax, (OUTPUT_X + 1.0, y), (WEIGHT_X - 0.42, y))
-    circle = import_optional("matplotlib.patches", extra="plots").Circle(
-        (WEIGHT_X, y), 0.4, facecolor="white", edgecolor=color, lw=2
-    )
-    ax.add_patch(circle)
+    ax.add_patch(patches.Circle((WEIGHT_X, y), 0.4, facecolor="white", edgecolor=color, lw=2))
     ax.text(WEIGHT_X, y, f"$S_{{i{name}}}$", ha="center", va="center", fontsize=13)
     _arrow(ax, (WEIGHT_X + 0.45, y), (11.65, middle))
 
@@ -86,7 +80,6 @@ def _box(
     text: str = INK,
     size: int = 17,
 ) -> None:
-    patches = import_optional("matplotlib.patches", extra="plots")
     ax.add_patch(
         patches.FancyBboxPatch(
             (x - width / 2, y - height / 2), width, height, boxstyle="round,pad=0",
@@ -100,7 +93,6 @@ def _trapezium(
     ax: Axes, left: float, right: float, y: float, start: float, end: float, color: str, label: str
 ) -> None:
     """Draw a network that narrows or widens from ``start`` to ``end``, each half a height."""
-    patches = import_optional("matplotlib.patches", extra="plots")
     corners = [(left, y - start), (left, y + start), (right, y + end), (right, y - end)]
     ax.add_patch(patches.Polygon(corners, facecolor=color, alpha=0.22, edgecolor=color, lw=1.8))
     ax.add_patch(patches.Polygon(corners, fill=False, edgecolor=color, lw=1.8))
