@@ -16,16 +16,11 @@ import matplotlib as mpl
 import numpy as np
 from PIL import Image
 from sklearn.cluster import KMeans
-from sklearn.datasets import load_sample_image, make_moons
+from sklearn.datasets import load_digits, load_sample_image, make_moons
 from sklearn.decomposition import PCA
 
 from tensorae import TAE, ImputerTAE, LinearTAE, OutlierTAE, choose, explore
-from tensorae.datasets import (
-    add_noise,
-    load_digits,
-    load_penguins,
-    parallel_lines,
-)
+from tensorae.datasets import add_noise, load_penguins, parallel_lines
 from tensorae.explain import outliers
 from tensorae.photos import denoise
 from tensorae.plotting import cluster_colors, plot_clusters, plot_loadings

@@ -11,13 +11,13 @@ the test images.
 import matplotlib.pyplot as plt
 import numpy as np
 from sklearn.cluster import KMeans
+from sklearn.datasets import load_digits
 from sklearn.decomposition import PCA
 from sklearn.ensemble import IsolationForest
 from sklearn.metrics import roc_auc_score
 from sklearn.model_selection import train_test_split
 
 from tensorae import LinearTAE
-from tensorae.datasets import load_digits
 
 digits = load_digits()
 X, y = digits.data / 16, digits.target

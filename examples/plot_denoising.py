@@ -9,10 +9,11 @@ it shrinks: each direction of a cluster by the share of its variance that is noi
 
 import matplotlib.pyplot as plt
 import numpy as np
+from sklearn.datasets import load_digits
 from sklearn.model_selection import train_test_split
 
 from tensorae import LinearTAE
-from tensorae.datasets import add_noise, load_digits
+from tensorae.datasets import add_noise
 from tensorae.plotting import plot_reconstructions
 
 clean = load_digits().data / 16

@@ -13,10 +13,10 @@ to say how a digit is *written*. Four digits that come apart well are enough to 
 
 import matplotlib.pyplot as plt
 import numpy as np
+from sklearn.datasets import load_digits
 from sklearn.metrics import adjusted_rand_score
 
 from tensorae import TAE
-from tensorae.datasets import load_digits
 from tensorae.plotting import plot_embedding, plot_history, plot_reconstructions
 
 digits = load_digits()

@@ -9,11 +9,11 @@ They seed the clusters, and cluster j keeps the label j, so that ``predict`` nam
 
 import matplotlib.pyplot as plt
 import numpy as np
+from sklearn.datasets import load_digits
 from sklearn.decomposition import PCA
 from sklearn.linear_model import LogisticRegression
 
 from tensorae import LinearTAE
-from tensorae.datasets import load_digits
 
 digits = load_digits()
 X, y = PCA(30, random_state=0).fit_transform(digits.data), digits.target

@@ -10,10 +10,10 @@ It finds the groups, learns how each is written, and can then write more of each
 
 import matplotlib.pyplot as plt
 import numpy as np
+from sklearn.datasets import load_digits
 from sklearn.metrics import adjusted_rand_score
 
 from tensorae import TAE
-from tensorae.datasets import load_digits
 
 digits = load_digits()
 chosen = np.isin(digits.target, [0, 1, 2, 3, 4, 6, 7])

@@ -10,9 +10,9 @@ looked at.
 """
 
 import matplotlib.pyplot as plt
+from sklearn.datasets import load_iris
 
 from tensorae import LinearTAE
-from tensorae.datasets import load_iris
 from tensorae.explain import describe, trend_reversals
 from tensorae.plotting import plot_clusters, plot_loadings
 

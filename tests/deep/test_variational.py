@@ -5,12 +5,13 @@ import math
 import numpy as np
 import pytest
 import torch
+from sklearn.datasets import load_digits, load_iris
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.metrics import adjusted_rand_score
 from torch import nn
 
 from tensorae import TAE, tensorize
-from tensorae.datasets import load_digits, load_iris, parallel_lines
+from tensorae.datasets import parallel_lines
 from tensorae.deep.architectures import VariationalAutoencoder
 from tensorae.deep.variational import around, divergence, drawn, split_code
 from tensorae.exceptions import InvalidInputError, InvalidParameterError

@@ -6,9 +6,10 @@ import warnings
 import numpy as np
 import pytest
 import torch
+from sklearn.datasets import load_digits
 
 from tensorae import TAE, LinearTAE, explain
-from tensorae.datasets import lines_3d, load_digits, load_penguins
+from tensorae.datasets import lines_3d, load_penguins
 from tensorae.exceptions import InvalidInputError, InvalidParameterError, TensoraeError
 from tensorae.explain import describe
 

@@ -7,9 +7,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from scipy import stats
+from sklearn.datasets import load_iris
 
 from tensorae import LinearTAE
-from tensorae.datasets import load_iris, load_penguins
+from tensorae.datasets import load_penguins
 from tensorae.exceptions import InvalidInputError, InvalidParameterError
 from tensorae.explain import trend_reversals
 

@@ -4,9 +4,10 @@ import warnings
 
 import numpy as np
 import pytest
+from sklearn.datasets import load_digits
 
 from tensorae import TAE, LinearTAE
-from tensorae.datasets import add_noise, load_digits, load_penguins
+from tensorae.datasets import add_noise, load_penguins
 
 plt = pytest.importorskip("matplotlib.pyplot")
 

@@ -7,9 +7,10 @@ from html.parser import HTMLParser
 from types import SimpleNamespace
 
 import pytest
+from sklearn.datasets import load_digits
 
 from tensorae import TAE, LinearTAE
-from tensorae.datasets import add_noise, load_digits, load_penguins
+from tensorae.datasets import add_noise, load_penguins
 
 pytest.importorskip("jinja2")
 

@@ -264,7 +264,7 @@ def test_without_jinja2_the_error_says_how_to_install_it(linear, penguins, tmp_p
 
 def test_a_page_needs_neither_matplotlib_nor_plotly(tmp_path):
     program = (
-        "import sys; from tensorae import LinearTAE; from tensorae.datasets import load_iris; "
+        "import sys; from tensorae import LinearTAE; from sklearn.datasets import load_iris; "
         "X = load_iris().data; LinearTAE(2, 1).fit(X).report(X, sys.argv[1]); "
         "print([name for name in ('matplotlib', 'plotly', 'PIL') if name in sys.modules])"
     )

@@ -6,11 +6,12 @@ import re
 import numpy as np
 import pandas as pd
 import pytest
+from sklearn.datasets import load_digits
 from sklearn.preprocessing import MinMaxScaler, StandardScaler
 
 from tensorae import TAE, LinearTAE
 from tensorae.data import Scaling
-from tensorae.datasets import load_digits, load_penguins
+from tensorae.datasets import load_penguins
 from tensorae.explain import describe, trend_reversals
 
 

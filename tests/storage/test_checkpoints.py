@@ -7,10 +7,10 @@ from dataclasses import dataclass, replace
 import numpy as np
 import pytest
 import torch
+from sklearn.datasets import load_iris
 from sklearn.exceptions import ConvergenceWarning
 
 from tensorae import TAE, Batches, LinearTAE
-from tensorae.datasets import load_iris
 from tensorae.exceptions import CheckpointError, InvalidParameterError, ModelFileError
 from tensorae.rows.processes import Processes
 from tensorae.storage.checkpoints import KIND, Checkpoint, identity_of

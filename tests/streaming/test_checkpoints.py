@@ -7,10 +7,10 @@ import numpy as np
 import pytest
 from safetensors.numpy import load_file
 from sklearn.base import clone
+from sklearn.datasets import load_iris
 
 from tensorae import TAE, Batches, LinearTAE
 from tensorae.assignment import RULES
-from tensorae.datasets import load_iris
 from tensorae.exceptions import InvalidParameterError, ModelFileError
 from tensorae.storage.checkpoints import Checkpoint
 

@@ -2,9 +2,10 @@
 
 import numpy as np
 import pytest
+from sklearn.datasets import load_iris
 
 from tensorae import Batches, LinearTAE
-from tensorae.datasets import lines_3d, load_iris, load_penguins, triangle
+from tensorae.datasets import lines_3d, load_penguins, triangle
 from tensorae.exceptions import InvalidInputError, InvalidParameterError
 
 

@@ -1,9 +1,9 @@
 """A subclass of ``Batches`` is batches."""
 
 import numpy as np
+from sklearn.datasets import load_iris
 
 from tensorae import TAE, Batches
-from tensorae.datasets import load_iris
 
 
 class Shifted(Batches):

@@ -14,12 +14,11 @@ import numpy as np
 import torch
 from scipy.sparse import coo_array
 from scipy.sparse.csgraph import connected_components
-from sklearn.datasets import make_circles
+from sklearn.datasets import load_iris, make_circles
 from sklearn.exceptions import ConvergenceWarning
 from torch import distributed as dist
 
 from tensorae import TAE, Batches, LinearTAE
-from tensorae.datasets import load_iris
 from tensorae.deep import training
 from tensorae.rows.processes import joined_by_torchrun
 

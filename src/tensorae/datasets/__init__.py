@@ -1,6 +1,5 @@
 """Data to try tensorae on: the paper's planted sets, real sets, and noise to add to either."""
 
-from tensorae.datasets.mnist import load_fashion_mnist, load_mnist
 from tensorae.datasets.planted import (
     add_noise,
     lines_3d,
@@ -8,7 +7,7 @@ from tensorae.datasets.planted import (
     parallel_lines,
     triangle,
 )
-from tensorae.datasets.real import load_digits, load_iris, load_penguins
+from tensorae.datasets.real import load_fashion_mnist, load_mnist, load_penguins
 
 __all__ = [
     "parallel_lines",
@@ -17,8 +16,6 @@ __all__ = [
     "lines_3d",
     "add_noise",
     "load_penguins",
-    "load_iris",
-    "load_digits",
     "load_mnist",
     "load_fashion_mnist",
 ]

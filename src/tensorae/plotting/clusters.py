@@ -198,7 +198,7 @@ def plot_loadings(
     Examples
     --------
     >>> from tensorae import LinearTAE
-    >>> from tensorae.datasets import load_iris
+    >>> from sklearn.datasets import load_iris
     >>> from tensorae.plotting import plot_loadings
     >>> iris = load_iris()
     >>> model = LinearTAE(3, latent_dim=1, random_state=0).fit(iris.data)

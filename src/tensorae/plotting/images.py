@@ -72,7 +72,7 @@ def plot_reconstructions(
     Examples
     --------
     >>> from tensorae import LinearTAE
-    >>> from tensorae.datasets import load_digits
+    >>> from sklearn.datasets import load_digits
     >>> from tensorae.plotting import plot_reconstructions
     >>> X = load_digits().data[:300]
     >>> model = LinearTAE(5, latent_dim=3, n_init=1, random_state=0).fit(X)

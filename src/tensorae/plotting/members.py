@@ -74,7 +74,7 @@ def plot_embedding(
     Examples
     --------
     >>> from tensorae import LinearTAE
-    >>> from tensorae.datasets import load_iris
+    >>> from sklearn.datasets import load_iris
     >>> from tensorae.plotting import plot_embedding
     >>> X = load_iris().data
     >>> model = LinearTAE(3, latent_dim=2, latent_penalty=0.1, random_state=0).fit(X)
@@ -127,7 +127,7 @@ def plot_confidence(
     Examples
     --------
     >>> from tensorae import LinearTAE
-    >>> from tensorae.datasets import load_iris
+    >>> from sklearn.datasets import load_iris
     >>> from tensorae.plotting import plot_confidence
     >>> X = load_iris().data
     >>> ax = plot_confidence(LinearTAE(3, latent_dim=1, random_state=0).fit(X), X)

@@ -176,7 +176,7 @@ def plot_history(model: FittedModel, *, ax: Axes | None = None) -> Axes:
     Examples
     --------
     >>> from tensorae import LinearTAE
-    >>> from tensorae.datasets import load_iris
+    >>> from sklearn.datasets import load_iris
     >>> from tensorae.plotting import plot_history
     >>> model = LinearTAE(3, latent_dim=1, random_state=0).fit(load_iris().data)
     >>> ax = plot_history(model)

@@ -84,7 +84,7 @@ def write_report(
     >>> import tempfile
     >>> from pathlib import Path
     >>> from tensorae import LinearTAE
-    >>> from tensorae.datasets import load_iris
+    >>> from sklearn.datasets import load_iris
     >>> X = load_iris().data
     >>> model = LinearTAE(3, latent_dim=1, random_state=0).fit(X)
     >>> with tempfile.TemporaryDirectory() as folder:
