@@ -158,7 +158,7 @@ def test_costs_and_scores_are_one_model(digits):
     bounds = -costs / (2 * v) - d / 2 * np.log(2 * np.pi * v)
     expected = np.logaddexp.reduce(bounds + np.log(model.weights_), axis=1)
     np.testing.assert_allclose(model.score_samples(images), expected, rtol=1e-5)
-    posterior = np.exp(bounds + np.log(model.weights_) - expected[:, None])
+    posterior = np.exp(bounds - np.logaddexp.reduce(bounds, axis=1, keepdims=True))
     np.testing.assert_allclose(model.predict_proba(images), posterior, atol=1e-4)
     assert (costs > 0).all()
     assert model.loss_ == pytest.approx(model.costs(images[::2]).min(1).sum(), rel=1e-4)

@@ -523,7 +523,8 @@ class LinearTAE(KeepsSums):
             cause = (
                 "X has too few different rows for more"
                 if self._equal_priors
-                else "every sample is more probable in another one"
+                else "every sample is more probable in another one, as happens where clusters "
+                "lie on top of each other or X has too few different rows"
             )
             warn(
                 f"only {n_alive} of n_clusters={k} clusters have members: {cause}; lower "
