@@ -80,7 +80,7 @@ def fit(
 
     with joined_by_torchrun() as processes, _checkpoint_named(streaming.checkpoint, messages):
         estimator = model.build(inputs.preparation.shape)
-        _train(estimator, inputs, streaming, messages)
+        interrupted = _train(estimator, inputs, streaming, messages)
         fitted = TableModel(estimator, inputs.preparation)
         if processes.rank == 0:
             fitted.save(output)
@@ -88,7 +88,7 @@ def fit(
             commands = _next_commands(output, data, reading, inputs)
             _summarise(fitted, inputs, messages, processes.size, output, commands)
         processes.wait()
-        if getattr(fitted, "interrupted_", False):
+        if interrupted:
             raise KeyboardInterrupt
 
 
@@ -204,9 +204,11 @@ def _in_memory(
 # Fit and tell -----------------------------------------------------------------------------------
 
 
-def _train(model: Any, inputs: FitInputs, options: StreamOptions, messages: Messages) -> None:
-    """Fit a model, with a bar where people wait."""
-    with messages.warnings_as_notes(), messages.progress("fitting") as show:
+def _train(model: Any, inputs: FitInputs, options: StreamOptions, messages: Messages) -> bool:
+    """Fit a model, with a bar where people wait; whether Ctrl-C ended its training."""
+    from tensorae.estimators.deep import InterruptedWarning
+
+    with messages.warnings_as_notes() as caught, messages.progress("fitting") as show:
         if hasattr(model, "callbacks"):
             model.callbacks = [lambda epoch: show(epoch.epoch, epoch.n_epochs)]
         model.fit(
@@ -215,6 +217,7 @@ def _train(model: Any, inputs: FitInputs, options: StreamOptions, messages: Mess
             checkpoint=options.checkpoint,
             checkpoint_every=options.checkpoint_every,
         )
+    return any(issubclass(warning.category, InterruptedWarning) for warning in caught)
 
 
 def _summarise(

@@ -54,13 +54,13 @@ class Messages:
             typer.echo(json.dumps(content, allow_nan=False, default=str))
 
     @contextmanager
-    def warnings_as_notes(self) -> Iterator[None]:
+    def warnings_as_notes(self) -> Iterator[list[warnings.WarningMessage]]:
         """Turn warnings of the library into notes; those of others are not for the user."""
         with warnings.catch_warnings(record=True) as caught:
             warnings.simplefilter("ignore")
             warnings.simplefilter("always", UserWarning)
             warnings.filterwarnings("ignore", message=NAMES_CHECKED)
-            yield
+            yield caught
         for text in dict.fromkeys(str(warning.message) for warning in caught):
             self.note(text)
 

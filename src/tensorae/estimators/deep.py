@@ -44,9 +44,13 @@ from tensorae.rows import Rows
 from tensorae.rows.arrays import as_rows, sample_shape, with_channels
 from tensorae.storage import register
 
-__all__ = ["TAE"]
+__all__ = ["TAE", "InterruptedWarning"]
 
 logger = logging.getLogger(__name__)
+
+
+class InterruptedWarning(ConvergenceWarning):
+    """Ctrl-C ended a training; its best model so far was kept."""
 
 
 @register
@@ -160,8 +164,6 @@ class TAE(GenerativeTAE):
         Epochs that were trained.
     best_epoch_ : int
         The epoch whose model was kept.
-    interrupted_ : bool
-        Whether Ctrl-C ended the training; not kept in files.
     input_shape_ : tuple of int
         Shape of a sample as the autoencoders take it.
     n_features_in_ : int
@@ -311,9 +313,11 @@ class TAE(GenerativeTAE):
         self._publish(trained, options)
         if trained.rows is not rows:  # the few rows of all processes
             self.labels_ = rows.own(torch.as_tensor(self.labels_)).numpy()
-        if kept is not None and not self.interrupted_:
+        interrupted = trained.state.ended_by == "interrupt"
+        if kept is not None and not interrupted:
             kept.remove()
-        self._warn_if_needed(trained.state.problem)
+        category = InterruptedWarning if interrupted else ConvergenceWarning
+        self._warn_if_needed(trained.state.problem, category)
         return self
 
     def reconstruct(self, X: Any) -> Any:
@@ -418,7 +422,6 @@ class TAE(GenerativeTAE):
         self.latent_penalty_ = float(trained.module.latent_penalty)
         self.history_ = as_columns(state.history)
         self.n_iter_, self.best_epoch_ = state.epoch, state.best.epoch
-        self.interrupted_ = state.ended_by == "interrupt"
         self._blend: Blend | None = state.blend
         self._code_length = options.latent_dim
         self.assignment_ = self.assignment
@@ -472,9 +475,9 @@ class TAE(GenerativeTAE):
                 "manifold), which takes longer and often ends at better clusters.", d,
             )  # fmt: skip
 
-    def _warn_if_needed(self, problem: str) -> None:
+    def _warn_if_needed(self, problem: str, category: type[Warning]) -> None:
         if problem:
-            warn(problem, ConvergenceWarning, stacklevel=4)
+            warn(problem, category, stacklevel=4)
         dead = np.flatnonzero(self.weights_ == 0).tolist()
         if dead:
             names = ", ".join(str(j) for j in dead)
