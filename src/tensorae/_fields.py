@@ -20,11 +20,14 @@ __all__ = [
     "LARGEST",
     "LARGEST_SQUARE",
     "ROUNDING",
+    "TOLERANCE",
     "WHOLE",
     "Field",
     "MisfitError",
     "check_field",
     "check_fields",
+    "check_orthonormal",
+    "check_sum",
 ]
 
 FLOATS = (torch.float32, torch.float64)
@@ -37,6 +40,8 @@ LARGEST = {"float32": 1e15, "float64": 1e140}
 LARGEST_SQUARE = 1e305
 # Share of the largest number by which others may be out of their range.
 ROUNDING = 1e-5
+# How far weights may be from summing to one, and components from being orthonormal.
+TOLERANCE = 1e-3
 
 
 class MisfitError(Exception):
@@ -97,3 +102,22 @@ def _check_range(name: str, tensor: Tensor, field: Field) -> None:
         raise MisfitError(
             f"{name} must lie between {least:g} and {most:g}, got {low:g} to {high:g}"
         )
+
+
+def check_sum(name: str, weights: Tensor) -> None:
+    """Refuse weights that do not sum to one."""
+    total = float(weights.sum())
+    if abs(total - 1) > TOLERANCE:
+        raise MisfitError(f"{name} must sum to one, got {total:g}")
+
+
+def check_orthonormal(name: str, rows: Tensor) -> None:
+    """Refuse rows (..., h, d) that are not of length one, or not at right angles."""
+    rows = rows.double()
+    lengths = rows.norm(dim=-1)
+    # What orthonormal rows make of any vector they give back; a sum of all products shows it.
+    probe = torch.arange(rows.shape[-2], dtype=torch.float64).cos()
+    again = (rows @ (rows.mT @ probe[:, None])).squeeze(-1)
+    for found, wanted in ((lengths, torch.ones_like(lengths)), (again, probe.expand_as(again))):
+        if not torch.allclose(found, wanted, rtol=0, atol=TOLERANCE):
+            raise MisfitError(f"{name} must have rows of length one and at right angles")

@@ -1,13 +1,14 @@
 """Whatever is in a model file or a checkpoint: one of our errors, or a model that works."""
 
 import copy
+import os
 
 import numpy as np
 import pytest
 import torch
 from sklearn.datasets import load_iris
 
-from tensorae import TAE, Batches, LinearTAE, load
+from tensorae import TAE, Batches, LinearTAE, OutlierTAE, load
 from tensorae.exceptions import CheckpointError, TensoraeError
 from tensorae.storage import read_header
 from tensorae.storage.checkpoints import KIND as CHECKPOINT
@@ -19,11 +20,11 @@ pytestmark = pytest.mark.filterwarnings("ignore")
 
 IRIS = load_iris().data[::2]
 VALUES = [
-    None, True, False, 0, 1, -1, 3, 2.5, -0.1, 1e300, 10**30, "", "auto", "learn", "lloyd",
+    None, True, False, 0, 1, -1, 3, 2.5, -0.1, 1e300, 10**30, 10**400, "", "auto", "learn", "lloyd",
     "\ud800", [], [1], [[]], {}, {"a": 1}, {"custom": 1}, {"$tensor": "labels_"}, {"$tensor": "?"},
     {"$float": "nan"}, {"$float": "inf"}, {"$items": [[0, 1]]},
 ]  # fmt: skip
-NUMBERS = [np.nan, np.inf, -np.inf, -1.0, 0.0, 1e30, -1e30, 7]
+NUMBERS = [np.nan, np.inf, -np.inf, -1.0, 0.0, 1e30, -1e30, 7, 1e-300, 1e200, -1e200, 1e308]
 
 
 # Edits --------------------------------------------------------------------------------------------
@@ -77,7 +78,7 @@ def with_other_tensor(tensors, rng):
 
 
 def edited(tensor, rng):
-    flat, kind = tensor.reshape(-1).clone(), rng.randint(7)
+    flat, kind = tensor.reshape(-1).clone(), rng.randint(8)
     if kind == 0 or not flat.numel():
         return tensor[None].clone()
     if kind == 1:
@@ -95,6 +96,8 @@ def edited(tensor, rng):
         flat[:] = value
     elif kind == 5:
         flat[rng.randint(flat.numel())] = value
+    elif kind == 6 and tensor.is_floating_point():
+        flat *= value
     else:
         flat = -flat if tensor.is_floating_point() else flat.flip(0)
     return flat.view(tensor.shape)
@@ -126,6 +129,8 @@ def models(tmp_path_factory):
         ),
         TAE(2, 1, random_state=0, max_epochs=2, noise=0.1).fit(IRIS),
         TAE(2, 1, random_state=0, max_epochs=2, architecture="conv").fit(IRIS.reshape(-1, 2, 2)),
+        LinearTAE(2, random_state=0, spread="own").fit(IRIS),
+        OutlierTAE(n_estimators=2, random_state=0).fit(IRIS),
     ]
     paths = [folder / f"{number}.tae" for number in range(len(made))]
     for model, path in zip(made, paths, strict=True):
@@ -134,21 +139,21 @@ def models(tmp_path_factory):
 
 
 def check_answers(model):
-    rng = np.random.RandomState(0)
-    X = rng.randn(5, model.n_features_in_)
-    labels, codes = model.predict(X), model.transform(X)
-    assert 0 <= labels.min() <= labels.max() < len(model.cluster_centers_)
-    noise = {} if isinstance(model, TAE) else {"noise": 0.1}
-    answers = [
-        codes,
-        model.costs(X),
-        model.predict_proba(X),
-        model.inverse_transform(codes, labels),
-    ]
-    if noise or model._blend is not None:
-        answers.append(model.denoise(X, **noise))
+    """Check that all that a model says of a few rows is finite."""
+    X = np.random.RandomState(0).randn(5, model.n_features_in_)
+    answers = [model.score_samples(X), model.predict(X)]
+    if not isinstance(model, OutlierTAE):
+        labels, codes = model.predict(X), model.transform(X)
+        assert 0 <= labels.min() <= labels.max() < len(model.cluster_centers_)
+        answers += [codes, model.costs(X), model.predict_proba(X), model.reconstruct(X)]
+        answers.append(model.inverse_transform(codes, labels))
+    if isinstance(model, LinearTAE):
+        gapped = np.where(np.arange(X.shape[1]) == 1, np.nan, X)
+        answers += [model.log_density(X), model.impute(gapped), model.denoise(X, noise=0.1)]
+    elif isinstance(model, TAE) and model._blend is not None:
+        answers.append(model.denoise(X))
     for values in answers:
-        assert not np.isnan(values).any()
+        assert np.isfinite(values).all()
 
 
 def loaded(path):
@@ -187,6 +192,28 @@ def test_an_edited_model_file_is_an_error_or_a_model_that_works(trials, models, 
             check_answers(again)
 
     trials(80, trial)
+
+
+@pytest.mark.parametrize("value", [0.0, 1e200, 1e308])
+def test_numbers_that_no_fit_gives_are_an_error_or_a_model_that_works(
+    models, tmp_path, monkeypatch, value
+):
+    monkeypatch.setattr(os, "fsync", lambda descriptor: None)
+    path, refused = tmp_path / "model.tae", set()
+    for number in (0, 2, 5, 6):
+        content = read_container(models[number], MODEL)
+        for name, tensor in content.tensors.items():
+            if not tensor.is_floating_point() or not tensor.numel() or "member1" in name:
+                continue
+            edit = tensor.new_tensor(value).expand_as(tensor)
+            tensors = {**content.tensors, name: edit}
+            write_container(path, MODEL, Container(content.header, tensors, content.version))
+            again = loaded(path)
+            if again is None:
+                refused.add(name)
+            else:
+                check_answers(again)
+    assert refused >= {"weights_", "components_", "moments.counts", "member0.weights"}
 
 
 # Checkpoints --------------------------------------------------------------------------------------

@@ -299,6 +299,24 @@ LINEAR_EDITS = {
     "counts negative": (tensor_set("moments.counts", torch.neg), "counts must lie between 0"),
     "scatters negative": (tensor_set("moments.scatters", torch.neg), "the diagonal of scatters"),
     "components doubled": (tensor_set("components_", lambda c: 2 * c), "rows of length one"),
+    "components alike": (
+        tensor_set("components_", lambda c: c[:, :1].repeat(1, 2, 1)), "at right angles"),
+    "weights zero": (tensor_set("weights_", torch.zeros_like), "weights_ must sum to one"),
+    "centres too far": (
+        tensor_set("cluster_centers_", lambda c: c * 1e200), "between -1e\\+140 and 1e\\+140"),
+    "penalty zero": (tensor_set("latent_penalty_", torch.zeros_like), "give no density"),
+    "variances too large": (tensor_set("noise_variance_", lambda v: v * 1e307), "1e\\+305"),
+    "counts zero": (tensor_set("moments.counts", torch.zeros_like), "sums of weights"),
+    "counts of others": (
+        tensor_set("moments.counts", lambda c: c * torch.tensor([1, 2, 3])), "must be those of"),
+    "sums of others": (tensor_set("moments.centers", lambda c: c + 9), "must be those of"),
+    "scatters huge": (tensor_set("moments.scatters", lambda s: s * 1e306), "of scatters must lie"),
+    "products huge": (
+        tensor_set("moments.scatters", lambda s: s + 1e9 * (1 - torch.eye(5))),
+        "no larger than their squares"),
+    "number without end": (
+        header_set("parameters", "tol", value=10**400), "tol must be a number"),
+    "init without end": (header_set("parameters", "init", value=[10**400]), "init must be a name"),
     "sizes negative": (tensor_set("cluster_sizes_", torch.neg), "cluster_sizes_ must lie"),
     "sizes too small": (tensor_set("cluster_sizes_", torch.zeros_like), "must count all labels_"),
     "preprocessing": (header_set("preprocessing", value=[1]), "preprocessing is missing"),

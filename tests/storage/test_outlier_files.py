@@ -8,7 +8,8 @@ from tensorae import OutlierTAE, load
 from tensorae._fields import MisfitError
 from tensorae.exceptions import ModelFileError
 from tensorae.outliers.calibration import Calibration
-from tensorae.storage.container import split_tree
+from tensorae.storage.container import read_container, split_tree, write_container
+from tensorae.storage.models import KIND
 from tensorae.storage.outliers import pack_outliers, restore_judges
 
 
@@ -28,6 +29,10 @@ def model():
         ("calibration.ordinary", lambda t: t.flip(0), "must rise"),
         ("calibration.decay", lambda t: t * 0, "decay must be above zero"),
         ("unit", lambda t: t[:2], "must have shape"),
+        ("unit", lambda t: t * 1e-300, "unit must be at least"),
+        ("shift", lambda t: t + 1e200, "shift must lie between"),
+        ("member0.weights", lambda t: t * 0, "must sum to one"),
+        ("member1.components", lambda t: t * 2, "rows of length one"),
     ],
 )
 def test_numbers_that_do_not_fit_are_refused(model, name, change, sentence):
@@ -42,6 +47,15 @@ def test_a_missing_local_model_is_noticed(model):
     kept = {name: t for name, t in tensors.items() if not name.startswith("member1.")}
     with pytest.raises(MisfitError, match="1 local models of 2"):
         restore_judges(OutlierTAE(n_estimators=2), kept, {})
+
+
+def test_a_parameter_that_is_missing_is_as_it_is_by_default(model, tmp_path):
+    path = tmp_path / "odd.tae"
+    model.save(path)
+    content = read_container(path, KIND)
+    del content.header["parameters"]["n_clusters"]
+    write_container(path, KIND, content)
+    assert load(path).n_clusters == OutlierTAE().n_clusters
 
 
 def test_nothing_is_written_that_could_not_be_read(model, tmp_path):

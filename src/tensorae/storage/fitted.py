@@ -22,13 +22,15 @@ from tensorae._fields import (
     DOUBLE,
     LARGEST_SQUARE,
     ROUNDING,
+    TOLERANCE,
     WHOLE,
     Field,
     MisfitError,
     check_field,
     check_fields,
+    check_orthonormal,
+    check_sum,
 )
-from tensorae.assignment import RULES, rule_name
 from tensorae.deep.blending import Blend
 from tensorae.linear.denoising import Denoiser
 from tensorae.linear.predictor import LinearPredictor
@@ -47,8 +49,6 @@ __all__ = ["CODECS", "Codec"]
 Tensors = Mapping[str, Tensor]
 Packed = tuple[dict[str, Any], dict[str, Any]]
 
-# How far weights may be from summing to one, and components from being orthonormal.
-SUM_TOLERANCE = TURN_TOLERANCE = 1e-3
 # Samples whose labels are counted at a time: counting makes a larger copy of them.
 CHUNK = 1 << 20
 # Labels of many samples are most of a file, so they stay as small as they are.
@@ -136,13 +136,13 @@ def _restore_linear(model: Any, tensors: Tensors, details: Any, sizes: dict[str,
     model.tied_variance_ = tied["tied_variance_"].numpy()
     model.comparison_ = restored_comparison(details.get("comparison"))
     model.reason_ = restored_reason(details.get("reason"))
-    _check_orthonormal("components_", tensors["components_"])
+    check_orthonormal("components_", tensors["components_"])
     _check_density(model)
     frame, moments = part(tensors, "frame"), part(tensors, "moments")
     model._frame = model._moments = model._denoiser = None
     if frame:
         check_fields(frame, FRAME, sizes)
-        _check_orthonormal("axes", frame["axes"])
+        check_orthonormal("axes", frame["axes"])
         model._frame = frame["origin"].numpy(), frame["axes"].numpy()
     if moments:
         sizes.setdefault("p", sizes["d"])
@@ -156,17 +156,6 @@ def _restore_linear(model: Any, tensors: Tensors, details: Any, sizes: dict[str,
     else:
         model._denoiser = _denoiser(part(tensors, "denoiser"), sizes)
         _check_same_clusters(model, model._denoiser.centers, model._denoiser.counts)
-
-
-def _restore_assignment(model: Any, details: Any) -> None:
-    """How rows were assigned; files up to 0.2.0 have it in their parameters only."""
-    estimated = isinstance(model.latent_penalty, str)
-    given = rule_name(model.assignment, estimated_penalty=estimated)
-    model.assignment_ = details.get("assignment", given)
-    if not isinstance(model.assignment_, str) or model.assignment_ not in RULES:
-        raise MisfitError(
-            f"assignment must be one of {', '.join(RULES)}, got {model.assignment_!r:.40}"
-        )
 
 
 def _restore_spread(model: Any, tensors: Tensors, details: Any, sizes: dict[str, int]) -> None:
@@ -282,18 +271,6 @@ CODECS = {
 # Parts ----------------------------------------------------------------------------------------
 
 
-def _check_orthonormal(name: str, rows: Tensor) -> None:
-    """Refuse rows (..., h, d) that are not of length one, or not at right angles."""
-    rows = rows.double()
-    lengths = rows.norm(dim=-1)
-    # What orthonormal rows make of any vector they give back; a sum of all products shows it.
-    probe = torch.arange(rows.shape[-2], dtype=torch.float64).cos()
-    again = (rows @ (rows.mT @ probe[:, None])).squeeze(-1)
-    for found, wanted in ((lengths, torch.ones_like(lengths)), (again, probe.expand_as(again))):
-        if not torch.allclose(found, wanted, rtol=0, atol=TURN_TOLERANCE):
-            raise MisfitError(f"{name} must have rows of length one and at right angles")
-
-
 def _check_density(model: Any) -> None:
     """Refuse numbers by which a cluster has no density at its own centre."""
     centers = torch.as_tensor(model.cluster_centers_)
@@ -336,9 +313,9 @@ def _check_same_clusters(model: Any, centers: Tensor, counts: Tensor) -> None:
     distances = torch.cdist(published[weights > 0], centers).amin(1)
     variances = torch.as_tensor(model.noise_variance_).double() * centers.shape[1]
     extent = published.abs().amax() + variances.amax().sqrt()
-    same = bool((distances <= SUM_TOLERANCE * extent).all())
+    same = bool((distances <= TOLERANCE * extent).all())
     if not same or not torch.allclose(
-        (counts / counts.sum()).sort().values, weights.sort().values, rtol=0, atol=SUM_TOLERANCE
+        (counts / counts.sum()).sort().values, weights.sort().values, rtol=0, atol=TOLERANCE
     ):
         raise MisfitError("the sums must be those of cluster_centers_ and weights_")
 
@@ -351,7 +328,7 @@ def _check_covariances(name: str, matrices: Tensor, about: Tensor) -> None:
     squares = matrices.diagonal(dim1=-2, dim2=-1)
     field = Field("k q", low=0, high=LARGEST_SQUARE)
     check_field(f"the diagonal of {name}", squares, field, {})
-    slack = float(TURN_TOLERANCE * squares.amax() + ROUNDING * about.amax())
+    slack = float(TOLERANCE * squares.amax() + ROUNDING * about.amax())
     for matrix, lengths in zip(matrices, squares.double().clamp(min=0).sqrt(), strict=True):
         if bool((matrix.abs() > torch.outer(lengths, lengths) + slack).any()):
             raise MisfitError(f"{name} must hold products no larger than their squares")
@@ -379,9 +356,7 @@ def _restore(
     check_fields(tensors, ADDED, sizes)
     if not bool((tensors["cluster_sizes_"] >= counts).all()):
         raise MisfitError("cluster_sizes_ must count all labels_, got less")
-    total = float(tensors["weights_"].sum())
-    if abs(total - 1) > SUM_TOLERANCE:
-        raise MisfitError(f"weights_ must sum to one, got {total:g}")
+    check_sum("weights_", tensors["weights_"])
     for name in (*table, *ADDED):
         tensor = tensors[name]
         setattr(model, name, tensor.item() if tensor.ndim == 0 else tensor.numpy())
@@ -404,7 +379,7 @@ def _denoiser(tensors: Tensors, sizes: dict[str, int]) -> Denoiser:
     if sizes["q"] > sizes["d"]:
         raise MisfitError(f"a denoiser of {sizes['d']} features has {sizes['q']} directions")
     _check_covariances("covariances", tensors["covariances"], tensors["centers"].square())
-    _check_orthonormal("basis", tensors["basis"].mT)
+    check_orthonormal("basis", tensors["basis"].mT)
     if not float(tensors["counts"].sum()) > 0:
         raise MisfitError("counts must not all be zero")
     return Denoiser(*(tensors[field.name] for field in fields_of(Denoiser)))

@@ -12,7 +12,16 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from tensorae._fields import DOUBLE, WHOLE, Field, MisfitError, check_fields
+from tensorae._fields import (
+    DOUBLE,
+    LARGEST_SQUARE,
+    WHOLE,
+    Field,
+    MisfitError,
+    check_fields,
+    check_orthonormal,
+    check_sum,
+)
 from tensorae.outliers.calibration import Calibration
 from tensorae.outliers.ensemble import Ensemble
 from tensorae.outliers.local import LocalModel
@@ -20,22 +29,24 @@ from tensorae.storage.container import part
 
 __all__ = ["pack_outliers", "restore_judges"]
 
+# Squares of what is divided by less would overflow.
+SMALLEST_UNIT = 1e-150
 # They are divided by, and ranges allow for rounding.
 POSITIVE = ("unit", "noise_variance", "decay")
 
 DETECTOR = {
     "offset_": Field("", DOUBLE),
     "n_samples_": Field("", WHOLE, low=1),
-    "shift": Field("d", DOUBLE),
+    "shift": Field("d", DOUBLE, of_data=True),
     "unit": Field("d", DOUBLE, low=0),
 }
 MEMBER = {
     "columns": Field("p", WHOLE, low=0),
-    "centers": Field("c p", DOUBLE),
+    "centers": Field("c p", DOUBLE, of_data=True),
     "components": Field("c h p", DOUBLE),
     "weights": Field("c", DOUBLE, low=0, high=1),
-    "explained_variance": Field("c h", DOUBLE, low=0),
-    "noise_variance": Field("c", DOUBLE, low=0),
+    "explained_variance": Field("c h", DOUBLE, low=0, high=LARGEST_SQUARE),
+    "noise_variance": Field("c", DOUBLE, low=0, high=LARGEST_SQUARE),
     "latent_dims": Field("c", WHOLE, low=0),
     "middle": Field("", DOUBLE),
     "unit": Field("", DOUBLE, low=0),
@@ -68,6 +79,8 @@ def restore_judges(
 ) -> tuple[Ensemble, Calibration]:
     """Check tensors of a file, set the detector's own numbers, and return who judges."""
     _check(tensors, DETECTOR, sizes)
+    if not bool((tensors["unit"] >= SMALLEST_UNIT).all()):
+        raise MisfitError(f"unit must be at least {SMALLEST_UNIT:g}")
     model.offset_ = float(tensors["offset_"])
     model.n_samples_, model.n_features_in_ = int(tensors["n_samples_"]), sizes["d"]
     members: list[LocalModel] = []
@@ -90,6 +103,8 @@ def _member(tensors: Mapping[str, Tensor], d: int) -> LocalModel:
     counted = torch.arange(sizes["h"]) < dims.unsqueeze(1)
     if not bool((tensors["explained_variance"][counted] > 0).all()):
         raise MisfitError("explained_variance of a local model must be above zero")
+    check_orthonormal("components of a local model", tensors["components"])
+    check_sum("weights of a local model", tensors["weights"])
     return LocalModel(**{name: _value(tensors[name]) for name in MEMBER})
 
 
