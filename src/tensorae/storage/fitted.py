@@ -31,6 +31,7 @@ from tensorae._fields import (
     check_orthonormal,
     check_sum,
 )
+from tensorae.assignment import RULES, rule_name
 from tensorae.deep.blending import Blend
 from tensorae.linear.denoising import Denoiser
 from tensorae.linear.predictor import LinearPredictor
@@ -67,7 +68,7 @@ COMMON = {
 ADDED = {"cluster_sizes_": Field("k", WHOLE, low=0)}
 LATENT_DIMS = {"latent_dims_": Field("k", WHOLE, low=0)}
 # Files of 0.2.0 do not have it.
-TIED = {"tied_variance_": Field("d", low=0)}
+TIED = {"tied_variance_": Field("d", low=0, high=LARGEST_SQUARE)}
 SPREADS = ("shared", "own")
 LINEAR = {
     **COMMON,
@@ -156,6 +157,17 @@ def _restore_linear(model: Any, tensors: Tensors, details: Any, sizes: dict[str,
     else:
         model._denoiser = _denoiser(part(tensors, "denoiser"), sizes)
         _check_same_clusters(model, model._denoiser.centers, model._denoiser.counts)
+
+
+def _restore_assignment(model: Any, details: Any) -> None:
+    """How rows were assigned; files up to 0.2.0 have it in their parameters only."""
+    estimated = isinstance(model.latent_penalty, str)
+    given = rule_name(model.assignment, estimated_penalty=estimated)
+    model.assignment_ = details.get("assignment", given)
+    if not isinstance(model.assignment_, str) or model.assignment_ not in RULES:
+        raise MisfitError(
+            f"assignment must be one of {', '.join(RULES)}, got {model.assignment_!r:.40}"
+        )
 
 
 def _restore_spread(model: Any, tensors: Tensors, details: Any, sizes: dict[str, int]) -> None:
