@@ -11,8 +11,6 @@ from tensorae.exceptions import InvalidParameterError
 
 __all__ = ["check_integer", "check_integer_or_none", "check_number"]
 
-LARGEST_NUMBER = float(np.finfo(np.float64).max)
-
 
 def check_integer(name: str, value: Any, *, low: int) -> int:
     """Return a whole number of at least ``low``."""
@@ -35,9 +33,12 @@ def check_number(
     """Return a real number in [low, high], or in (low, high] if ``low`` is not allowed."""
     fits = isinstance(value, numbers.Real) and not isinstance(value, bool | np.bool_)
     if fits:
-        above = low <= value if low_allowed else low < value
-        # A whole number may be too large for any other kind of number.
-        fits = above and value <= min(high, LARGEST_NUMBER)
+        try:
+            number = float(value)
+        except OverflowError:  # a whole number may be too large for any other kind
+            number = float("inf")
+        above = low <= number if low_allowed else low < number
+        fits = above and number <= high and number != float("inf")
     if not fits:
         opening = "[" if low_allowed else "("
         closing = ")" if high == float("inf") else "]"

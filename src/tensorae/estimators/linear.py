@@ -434,7 +434,8 @@ class LinearTAE(KeepsSums):
             shown = min(shown, max(1, int(self.latent_dims_.max())))
         counts, traces = as_array(parameters.counts), as_array(parameters.traces)
         scatter = as_array(parameters.variances)[:, :shown]
-        members = np.where(counts > 0, counts, 1)
+        # A cluster that nobody belongs to has sums of the prior only.
+        members = np.where(counts > 1e-12 * counts.sum(), counts, 1)
         rest = np.clip(traces - scatter.sum(1), 0, None)
         whole = np.where(traces > 0, traces, 1)
         noise, along = rest / (members * max(rows.d - shown, 1)), scatter / members[:, None]
