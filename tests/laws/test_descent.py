@@ -133,3 +133,30 @@ def test_hard_assignments_have_no_entropy_path(grouped):
         LinearTAE(3, 1, random_state=0, latent_penalty=0.1).fit(grouped(0).X).entropy_path_.size
         == 0
     )
+
+
+REDUNDANT = {
+    "constant": lambda X: np.full(len(X), 3.0),
+    "copied": lambda X: X[:, 0],
+    "sum": lambda X: X[:, 0] + X[:, 1],
+    "all": lambda X: np.c_[np.full(len(X), 3.0), X[:, 0], X[:, 0] + X[:, 1]],
+    "nearly a sum": lambda X: X[:, 0] + X[:, 1] + 1e-6 * X[:, 2] ** 2,
+}
+
+
+@pytest.mark.parametrize("redundant", REDUNDANT)
+@pytest.mark.parametrize(
+    "settings",
+    [{}, {"spread": "own"}, {"spread": "own", "assignment": "lloyd"}, {"spread": "shared"}],
+    ids=str,
+)
+def test_objective_never_rises_with_redundant_columns(redundant, settings):
+    """Noise of next to nothing must not turn rounding errors into nats."""
+    for seed in range(3):
+        rng = np.random.RandomState(seed)
+        y = rng.randint(3, size=150)
+        X = 4 * rng.randn(3, 4)[y] + rng.randn(150, 4) * rng.uniform(0.3, 2, (3, 4))[y]
+        X = np.c_[X, REDUNDANT[redundant](X)]
+        model = LinearTAE(3, random_state=seed, max_iter=100, tol=1e-8, **settings).fit(X)
+        path = model.objective_path_
+        assert (np.diff(path) <= 1e-9 * np.abs(path).max()).all(), np.diff(path)

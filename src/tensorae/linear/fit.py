@@ -22,7 +22,7 @@ from tensorae.linear.moments import Moments
 from tensorae.linear.own_spreads import OwnEstimation, Prior
 from tensorae.linear.portfolio import within_covariance
 from tensorae.linear.problem import Solution, SolverOptions
-from tensorae.linear.relocation import has_empty, rescue, swap
+from tensorae.linear.relocation import has_unused, rescue, swap
 from tensorae.linear.runs import Course, Run, State
 from tensorae.linear.span import Span
 from tensorae.linear.sweeps import ChunkSweep, cheapest, fits_table
@@ -247,7 +247,7 @@ class Fit:
         """
         if self._lacks_points(run):
             run = rescue(self.alternation(self.rows), run)
-        if reorder and has_empty(self.rows, run):
+        if reorder and has_unused(run):
             run = swap(self.alternation(self.rows), run)
         moments, model, labels = self._exact_moments(run), run.parameters.model, run.labels
         if reorder:

@@ -25,7 +25,7 @@ from tensorae.linear.sweeps import ChunkSweep, cheapest
 from tensorae.linear.update import RANK_TOLERANCE
 from tensorae.rows.rows import ACCURATE, Rows
 
-__all__ = ["agree", "has_empty", "relocate", "rescue", "swap"]
+__all__ = ["agree", "has_unused", "relocate", "rescue", "swap"]
 
 # Share of the loss, and log-likelihood per number in X, that is not worth a search.
 LOSS_SLACK = 1e-3
@@ -45,6 +45,8 @@ PATIENCE = 4
 SWAP_GAIN = 0.3
 SWAPS = 3
 LEAST_GAIN = 1e-6
+# Of fewer clusters the starts hardly ever merge two and split another.
+FEWEST_SWAPPED = 5
 # Passes of k-means that halve every cluster, and steps of power iteration to its main axis.
 HALVING_PASSES = 3
 AXIS_STEPS = 5
@@ -102,9 +104,9 @@ def relocate(
     return run
 
 
-def has_empty(rows: Rows, run: Run) -> bool:
-    """Tell whether a cluster has less than half the weight of a row."""
-    return bool((2 * rows.n * run.parameters.counts < rows.total).any())
+def has_unused(run: Run) -> bool:
+    """Tell whether a cluster is nobody's label."""
+    return len(run.labels.unique()) < run.parameters.counts.shape[1]
 
 
 def swap(alternation: Alternation, run: Run, worth: Callable[[Run], float] | None = None) -> Run:
@@ -120,18 +122,19 @@ def swap(alternation: Alternation, run: Run, worth: Callable[[Run], float] | Non
     Returns
     -------
     Run
-        The same or a better one; a run with an empty cluster is worse than any without.
+        The same or a better one; a run with an empty cluster is worse than any without. The same
+        where rows are streamed or have gaps, or where a low limit on passes holds.
     """
     rows, worth = alternation.rows, worth or _objective
-    # A low limit on passes holds here, too.
-    short = alternation.max_iter <= TRIAL_PASSES
-    possible = alternation.n_clusters > 2 and not (short or rows.gapped or rows.streamed)
+    in_memory = not (rows.gapped or rows.streamed or rows.shared)
+    many = alternation.n_clusters >= FEWEST_SWAPPED or has_unused(run)
+    possible = many and in_memory and alternation.max_iter > TRIAL_PASSES
     for _ in range(MAX_ROUNDS if possible else 0):
         labels = _swaps(alternation, run)
         if labels is None:
             break
         best = _best_end(alternation, labels, ())
-        before, repaired = worth(run), has_empty(rows, run) and not has_empty(rows, best)
+        before, repaired = worth(run), _has_empty(rows, run) and not _has_empty(rows, best)
         if not repaired and worth(best) >= before - LEAST_GAIN * abs(before):
             break
         run = best
@@ -140,6 +143,11 @@ def swap(alternation: Alternation, run: Run, worth: Callable[[Run], float] | Non
 
 def _objective(run: Run) -> float:
     return run.objective
+
+
+def _has_empty(rows: Rows, run: Run) -> bool:
+    """Tell whether a cluster has less than half the weight of a row."""
+    return bool((2 * rows.n * run.parameters.counts < rows.total).any())
 
 
 def _swaps(alternation: Alternation, run: Run) -> Tensor | None:
@@ -167,12 +175,16 @@ def _swaps(alternation: Alternation, run: Run) -> Tensor | None:
     gains = torch.where((left.counts * right.counts).squeeze(1) > 0, gains, -torch.inf)
     prices = merged - together - together[rival]
     # (cluster that is merged, cluster that is split)
-    net = gains - prices.unsqueeze(1)
-    net[each, each] = net[each, rival] = -torch.inf
+    net, bar = gains - prices.unsqueeze(1), SWAP_GAIN * rows.total / k
+    unused = whole.counts.squeeze(1) == 0
+    # To give an unused cluster members comes before all else, and its rival may be split.
+    net[unused] = gains + 2 * gains[gains.isfinite()].abs().sum() + bar
+    net[each, each] = -torch.inf
+    net[each[~unused], rival[~unused]] = -torch.inf
     chosen: list[tuple[int, int]] = []
     for swapped in net.flatten().argsort(descending=True).tolist():
         j, i = divmod(swapped, k)
-        if not float(net[j, i]) > SWAP_GAIN * rows.total / k:
+        if not float(net[j, i]) > bar:
             break
         taken = {place for pair in chosen for place in (*pair, int(rival[pair[0]]))}
         if taken.isdisjoint((j, i, int(rival[j]))):
