@@ -89,7 +89,7 @@ def write_split(folder, prefix="t10k", *, n=30, labels=None):
     folder.mkdir(parents=True, exist_ok=True)
     pixels = (np.arange(n * 784) % 256).astype(np.uint8)
     content = struct.pack(">IIII", 0x803, n, 28, 28) + pixels.tobytes()
-    (folder / f"{prefix}-images-idx3-ubyte.gz").write_bytes(gzip.compress(content))
+    (folder / f"{prefix}-images-idx3-ubyte.gz").write_bytes(gzip.compress(content, mtime=0))
     labels = np.asarray(np.arange(n) % 10 if labels is None else labels, dtype=np.uint8)
     content = struct.pack(">II", 0x801, len(labels)) + labels.tobytes()
     (folder / f"{prefix}-labels-idx1-ubyte").write_bytes(content)
@@ -188,10 +188,10 @@ def test_wrong_arguments_are_named(tmp_path, arguments, named):
     "content",
     [
         b"",
-        gzip.compress(b""),
-        gzip.compress(b"<html>not found</html>"),
+        gzip.compress(b"", mtime=0),
+        gzip.compress(b"<html>not found</html>", mtime=0),
         b"\x1f\x8bno gzip file",
-        gzip.compress(bytes(1000))[:-6],
+        gzip.compress(bytes(1000), mtime=0)[:-6],
         b"\0\0\x08",
         b"\0\0\x08\x03\0\0",
         bytes([0, 0, 8, 1, 0, 0, 0, 9, 1]),
