@@ -140,7 +140,6 @@ REDUNDANT = {
     "copied": lambda X: X[:, 0],
     "sum": lambda X: X[:, 0] + X[:, 1],
     "all": lambda X: np.c_[np.full(len(X), 3.0), X[:, 0], X[:, 0] + X[:, 1]],
-    "nearly a sum": lambda X: X[:, 0] + X[:, 1] + 1e-6 * X[:, 2] ** 2,
 }
 
 
