@@ -21,9 +21,9 @@ from sklearn.decomposition import PCA
 
 from tensorae import TAE, ImputerTAE, LinearTAE, OutlierTAE, choose, explore
 from tensorae.datasets import add_noise, load_penguins, parallel_lines
-from tensorae.explain import outliers
+from tensorae.inspect import outliers
 from tensorae.photos import denoise
-from tensorae.plotting import cluster_colors, plot_clusters, plot_loadings
+from tensorae.plot import cluster_colors, plot_clusters, plot_loadings
 
 mpl.use("Agg")
 import matplotlib.pyplot as plt

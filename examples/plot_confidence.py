@@ -13,7 +13,7 @@ import matplotlib.pyplot as plt
 import numpy as np
 
 from tensorae import LinearTAE
-from tensorae.plotting import plot_confidence
+from tensorae.plot import plot_confidence
 
 rng = np.random.RandomState(1)
 

@@ -15,7 +15,7 @@ from sklearn.metrics import adjusted_rand_score
 from torch import nn
 
 from tensorae import TAE, LinearTAE
-from tensorae.plotting import plot_clusters
+from tensorae.plot import plot_clusters
 
 rng = np.random.RandomState(0)
 angles = rng.uniform(0, 2 * np.pi, 450)

@@ -14,7 +14,7 @@ from sklearn.model_selection import train_test_split
 
 from tensorae import LinearTAE
 from tensorae.datasets import add_noise
-from tensorae.plotting import plot_reconstructions
+from tensorae.plot import plot_reconstructions
 
 clean = load_digits().data / 16
 noisy = add_noise(clean, scale=0.3, random_state=0)

@@ -17,7 +17,7 @@ from sklearn.datasets import load_digits
 from sklearn.metrics import adjusted_rand_score
 
 from tensorae import TAE
-from tensorae.plotting import plot_embedding, plot_history, plot_reconstructions
+from tensorae.plot import plot_embedding, plot_history, plot_reconstructions
 
 digits = load_digits()
 chosen = np.isin(digits.target, [0, 2, 4, 6])

@@ -13,7 +13,7 @@ import numpy as np
 
 from tensorae import OutlierTAE
 from tensorae.datasets import load_penguins
-from tensorae.explain import outliers
+from tensorae.inspect import outliers
 
 penguins = load_penguins()
 names = ["bill length, mm", "bill depth, mm", "flipper length, mm", "body mass, g"]

@@ -16,7 +16,7 @@ from sklearn.mixture import GaussianMixture
 
 from tensorae import TAE, LinearTAE
 from tensorae.datasets import parallel_lines
-from tensorae.plotting import cluster_colors
+from tensorae.plot import cluster_colors
 
 X, y = parallel_lines(random_state=0)  # 150 samples, 2 planted features and 3 of noise
 

@@ -14,8 +14,8 @@ from sklearn.metrics.cluster import contingency_matrix
 
 from tensorae import LinearTAE
 from tensorae.datasets import load_penguins
-from tensorae.explain import trend_reversals
-from tensorae.plotting import plot_clusters, plot_embedding
+from tensorae.inspect import trend_reversals
+from tensorae.plot import plot_clusters, plot_embedding
 
 penguins = load_penguins(2)  # bill length and depth, in millimetres
 X, names = penguins.data, penguins.feature_names

@@ -13,8 +13,8 @@ import matplotlib.pyplot as plt
 from sklearn.datasets import load_iris
 
 from tensorae import LinearTAE
-from tensorae.explain import describe, trend_reversals
-from tensorae.plotting import plot_clusters, plot_loadings
+from tensorae.inspect import describe, trend_reversals
+from tensorae.plot import plot_clusters, plot_loadings
 
 iris = load_iris()
 X, names = iris.data, [name.removesuffix(" (cm)") for name in iris.feature_names]

@@ -11,7 +11,7 @@ from matplotlib.figure import Figure
 from matplotlib.patches import Patch
 
 from paper.problems import match_clusters
-from tensorae.plotting import cluster_colors
+from tensorae.plot import cluster_colors
 
 __all__ = [
     "INK", "axis_line", "bars", "by_class", "canvas", "legend_above", "method_color", "quiet",

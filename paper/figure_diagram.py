@@ -8,7 +8,7 @@ from matplotlib.figure import Figure
 
 from paper.drawing import INK, canvas
 from paper.experiment import Experiment, Measurements
-from tensorae.plotting import cluster_colors
+from tensorae.plot import cluster_colors
 
 __all__ = ["DIAGRAM"]
 

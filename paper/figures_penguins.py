@@ -18,7 +18,7 @@ from paper.experiment import (
 )
 from paper.problems import SMALL, load
 from paper.task_clustering import CLUSTERING
-from tensorae.plotting import cluster_colors
+from tensorae.plot import cluster_colors
 
 __all__ = ["PENGUINS", "SIMPSON"]
 

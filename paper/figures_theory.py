@@ -22,7 +22,7 @@ from paper.experiment import (
 )
 from paper.problems import PLANTED, PROBLEMS, SMALL, load
 from paper.task_linear import EM_METHODS, RULES, THEOREM_METHODS, UNSURE
-from tensorae.plotting import cluster_colors
+from tensorae.plot import cluster_colors
 
 __all__ = ["EM", "THEOREM", "free_decoder_costs"]
 

@@ -27,7 +27,7 @@ from paper.experiment import (
 )
 from paper.problems import PROBLEMS, load
 from paper.task_clustering import PUBLISHED
-from tensorae.plotting.style import styled
+from tensorae.plot.style import styled
 
 __all__ = ["Section", "write_file", "write_numbers", "write_page", "write_section"]
 

@@ -46,7 +46,7 @@ SLOW_METHODS = (
 # A new process takes this long to load its libraries.
 START_SECONDS = 5.0
 # Code that cannot change what a trial measures, in tensorae; and code that can, beside this file.
-SHOWING = ("cli", "exploration", "explain", "photos", "plotting", "report")
+SHOWING = ("cli", "exploration", "inspect", "photos", "plot", "report")
 MEASURING = ("task_*.py", "baselines.py", "problems.py")
 
 

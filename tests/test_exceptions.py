@@ -44,7 +44,7 @@ def test_the_error_of_scikit_learn_is_one_class_and_needs_no_estimator():
     assert type(error) is exceptions.NotFittedError
     code = (
         "import sys; from tensorae import exceptions; assert 'sklearn' not in sys.modules;"
-        "exceptions.NotFittedError; assert 'tensorae.estimators' not in sys.modules"
+        "exceptions.NotFittedError; assert 'tensorae._base' not in sys.modules"
     )
     subprocess.run([sys.executable, "-c", code], check=True)
 

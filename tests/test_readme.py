@@ -17,9 +17,9 @@ PUBLIC = (
     "tensorae",
     "tensorae.datasets",
     "tensorae.exceptions",
-    "tensorae.explain",
+    "tensorae.inspect",
     "tensorae.photos",
-    "tensorae.plotting",
+    "tensorae.plot",
 )
 NOT_LISTED = {"tensorae.__version__"}
 

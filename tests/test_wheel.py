@@ -157,7 +157,7 @@ for extra, use in {
     else:
         raise AssertionError(f"{extra} is no extra here")
 try:
-    tensorae.explain.describe(tensorae.LinearTAE(2).fit(X), X).to_frame()
+    tensorae.inspect.describe(tensorae.LinearTAE(2).fit(X), X).to_frame()
 except MissingDependencyError as error:
     assert str(error).endswith("pip install pandas"), error
 print(tensorae.__file__)

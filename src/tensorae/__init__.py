@@ -11,15 +11,15 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from tensorae.data import Batches
     from tensorae.deep.module import tensorize
-    from tensorae.estimators.choice import Choice, choose
-    from tensorae.estimators.deep import TAE
-    from tensorae.estimators.embedding import embed
-    from tensorae.estimators.imputer import ImputerTAE
-    from tensorae.estimators.linear import LinearTAE
-    from tensorae.estimators.outliers import OutlierTAE
-    from tensorae.estimators.table_model import TableModel
+    from tensorae.deep_tae import TAE
+    from tensorae.embedding import embed
     from tensorae.exploration import Exploration, explore
-    from tensorae.storage import load
+    from tensorae.imputer import ImputerTAE
+    from tensorae.linear_tae import LinearTAE
+    from tensorae.model_selection import Choice, choose
+    from tensorae.outliers import OutlierTAE
+    from tensorae.persist import load
+    from tensorae.table_model import TableModel
 
 __version__ = "0.2.0"
 __all__ = [
@@ -41,17 +41,17 @@ __all__ = [
 
 _HOMES = {
     "Batches": "tensorae.data",
-    "Choice": "tensorae.estimators.choice",
+    "Choice": "tensorae.model_selection",
     "Exploration": "tensorae.exploration",
-    "ImputerTAE": "tensorae.estimators.imputer",
-    "LinearTAE": "tensorae.estimators.linear",
-    "OutlierTAE": "tensorae.estimators.outliers",
-    "TAE": "tensorae.estimators.deep",
-    "TableModel": "tensorae.estimators.table_model",
-    "choose": "tensorae.estimators.choice",
-    "embed": "tensorae.estimators.embedding",
+    "ImputerTAE": "tensorae.imputer",
+    "LinearTAE": "tensorae.linear_tae",
+    "OutlierTAE": "tensorae.outliers",
+    "TAE": "tensorae.deep_tae",
+    "TableModel": "tensorae.table_model",
+    "choose": "tensorae.model_selection",
+    "embed": "tensorae.embedding",
     "explore": "tensorae.exploration",
-    "load": "tensorae.storage",
+    "load": "tensorae.persist",
     "tensorize": "tensorae.deep.module",
 }
 
@@ -59,7 +59,7 @@ _HOMES = {
 def __getattr__(name: str) -> Any:
     if name in _HOMES:
         return getattr(importlib.import_module(_HOMES[name]), name)
-    if name in ("datasets", "exceptions", "explain", "photos", "plotting"):
+    if name in ("datasets", "exceptions", "inspect", "photos", "plot"):
         return importlib.import_module(f"tensorae.{name}")
     raise AttributeError(f"module 'tensorae' has no attribute {name!r}")
 

@@ -10,7 +10,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from tensorae.storage.container import Container, FileKind, read_container, write_container
+from tensorae.persist.container import Container, FileKind, read_container, write_container
 
 ROOT = os.geteuid() == 0
 NOBODY = 65534

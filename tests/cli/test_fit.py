@@ -8,7 +8,7 @@ import pandas as pd
 import pytest
 
 from tensorae import LinearTAE, load
-from tensorae.storage import read_header
+from tensorae.persist import read_header
 
 COLUMNS = ["bill_length_mm", "bill_depth_mm", "flipper_length_mm", "body_mass_g"]
 

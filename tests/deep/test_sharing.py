@@ -9,11 +9,11 @@ from sklearn.metrics import adjusted_rand_score
 from torch import nn
 
 from tensorae import TAE, tensorize
+from tensorae._check_parameters import deep_options
 from tensorae.deep.architectures import ConvAutoencoder, MLPAutoencoder, VariationalAutoencoder
 from tensorae.deep.assignments import Members, TrainingData
 from tensorae.deep.cross_fit import Copies
 from tensorae.deep.steps import Steps
-from tensorae.estimators.check_parameters import deep_options
 from tensorae.exceptions import InvalidParameterError
 from tensorae.rows import Rows
 

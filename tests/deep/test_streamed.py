@@ -10,12 +10,12 @@ from sklearn.metrics import adjusted_rand_score
 from torch import nn
 
 from tensorae import TAE, Batches, tensorize
+from tensorae._check_parameters import deep_options
 from tensorae.deep import training
 from tensorae.deep.assignments import TrainingData
 from tensorae.deep.loop import DeepLoop, run
 from tensorae.deep.schedule import Schedule
 from tensorae.deep.steps import buffers
-from tensorae.estimators.check_parameters import deep_options
 from tensorae.rows import StreamedRows
 from tensorae.rows.processes import Processes
 

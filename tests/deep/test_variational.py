@@ -15,7 +15,7 @@ from tensorae.datasets import parallel_lines
 from tensorae.deep.architectures import VariationalAutoencoder
 from tensorae.deep.variational import around, divergence, drawn, split_code
 from tensorae.exceptions import InvalidInputError, InvalidParameterError
-from tensorae.explain.samples import ClusteredSamples
+from tensorae.inspect.samples import ClusteredSamples
 
 IRIS = load_iris().data
 

@@ -12,8 +12,8 @@ from sklearn.preprocessing import StandardScaler
 from sklearn.utils import estimator_html_repr
 
 from tensorae import TAE, Batches, Choice, ImputerTAE, LinearTAE, OutlierTAE, load
-from tensorae.explain import describe
-from tensorae.explain.comparison import Compared
+from tensorae.inspect import describe
+from tensorae.inspect.comparison import Compared
 
 CLASSES = (LinearTAE, TAE, ImputerTAE, OutlierTAE)
 # Numbers that scikit-learn counts up from one diagram to the next.

@@ -11,7 +11,7 @@ import polars as pl
 import pyarrow as pa
 import pytest
 
-from tensorae import TAE, Batches, LinearTAE, OutlierTAE, TableModel, explain, explore, load
+from tensorae import TAE, Batches, LinearTAE, OutlierTAE, TableModel, explore, inspect, load
 from tensorae.cli import main
 from tensorae.data import Preparation, as_table
 from tensorae.exceptions import InvalidInputError, InvalidParameterError, ModelFileError
@@ -287,7 +287,7 @@ def test_outliers_are_found_in_the_raw_table(birds, tmp_path):
     told = pd.read_csv(tmp_path / "out.csv")
     np.testing.assert_array_equal(model.predict(shuffled) < 0, told["outlier"] == "yes")
     np.testing.assert_allclose(model.outlier_probability(shuffled), told["probability"])
-    reasons = explain.outliers(model, shuffled, n_rows=1)[0]
+    reasons = inspect.outliers(model, shuffled, n_rows=1)[0]
     assert reasons.row == 100
     assert reasons.features[0].name == "flipper_length_mm"
     assert 150 < reasons.features[0].expected < 250
@@ -299,13 +299,13 @@ def test_outliers_are_found_in_the_raw_table(birds, tmp_path):
 
 
 def test_explanations_take_the_raw_table(birds, model):
-    for described in (explain.describe(model), explain.describe(model, birds)):
+    for described in (inspect.describe(model), inspect.describe(model, birds)):
         assert list(described.feature_names) == MEASURED
         np.testing.assert_allclose(
             [cluster.center for cluster in described], model.cluster_centers_, rtol=1e-9
         )
     with pytest.raises(InvalidParameterError, match="scaler must be left out"):
-        explain.describe(model, birds, scaler=model.preparation.scaling)
+        inspect.describe(model, birds, scaler=model.preparation.scaling)
 
 
 def test_the_report_is_in_the_units_of_the_table(birds, model, tmp_path):
@@ -320,18 +320,18 @@ def test_the_report_is_in_the_units_of_the_table(birds, model, tmp_path):
 
 def test_pictures_take_the_raw_table(birds, model, network):
     plt = pytest.importorskip("matplotlib.pyplot")
-    from tensorae import plotting
+    from tensorae import plot
 
-    for draw in (plotting.plot_embedding, plotting.plot_loadings, plotting.plot_confidence,
-                 plotting.plot_costs):  # fmt: skip
+    for draw in (plot.plot_embedding, plot.plot_loadings, plot.plot_confidence,
+                 plot.plot_costs):  # fmt: skip
         draw(model, birds)
     network.plot(birds)
     plt.close("all")
     assert type(model.estimator).__name__ in model.plot(birds).get_suptitle()
-    ax = plotting.plot_clusters(model, birds, ["flipper_length_mm", "body_mass_g"])
+    ax = plot.plot_clusters(model, birds, ["flipper_length_mm", "body_mass_g"])
     assert ax.get_ylabel() == "body_mass_g"
     assert ax.get_ylim()[1] > 5000
-    grid = plotting.plot_reconstructions(network, birds, shape=(2, 2), n=2)
+    grid = plot.plot_reconstructions(network, birds, shape=(2, 2), n=2)
     assert grid[1, 0].images[0].get_array().max() > 1000
     plt.close("all")
 

@@ -7,8 +7,8 @@ import pandas as pd
 import pytest
 
 from tensorae import LinearTAE, explore
-from tensorae.explain import cross_table, describe
 from tensorae.exploration.halves import GRADES, grade_of
+from tensorae.inspect import cross_table, describe
 
 # Unusual rows -------------------------------------------------------------------------------------
 

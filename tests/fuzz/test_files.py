@@ -10,11 +10,11 @@ from sklearn.datasets import load_iris
 
 from tensorae import TAE, Batches, LinearTAE, OutlierTAE, load
 from tensorae.exceptions import CheckpointError, TensoraeError
-from tensorae.storage import read_header
-from tensorae.storage.checkpoints import KIND as CHECKPOINT
-from tensorae.storage.checkpoints import Checkpoint
-from tensorae.storage.container import Container, read_container, write_container
-from tensorae.storage.models import KIND as MODEL
+from tensorae.persist import read_header
+from tensorae.persist.checkpoints import KIND as CHECKPOINT
+from tensorae.persist.checkpoints import Checkpoint
+from tensorae.persist.container import Container, read_container, write_container
+from tensorae.persist.models import KIND as MODEL
 
 pytestmark = pytest.mark.filterwarnings("ignore")
 

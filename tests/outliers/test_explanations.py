@@ -5,9 +5,9 @@ import pandas as pd
 import pytest
 
 from tensorae import LinearTAE, OutlierTAE
+from tensorae.anomaly.residuals import conditional_residuals
 from tensorae.exceptions import InvalidParameterError, NotFittedError
-from tensorae.explain import outliers
-from tensorae.outliers.residuals import conditional_residuals
+from tensorae.inspect import outliers
 
 
 def correlated(n=600):

@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from tensorae.outliers.calibration import Calibration, ordinary_rows, weighted_quantile
-from tensorae.outliers.local import inlier_clusters, trusted_clusters
+from tensorae.anomaly.calibration import Calibration, ordinary_rows, weighted_quantile
+from tensorae.anomaly.local import inlier_clusters, trusted_clusters
 
 
 def clusters(weights, variances, d=2):

@@ -5,7 +5,7 @@ import pytest
 from sklearn.decomposition import PCA
 
 from tensorae import TAE, LinearTAE
-from tensorae.explain import describe, trend_reversals
+from tensorae.inspect import describe, trend_reversals
 
 # What was fitted --------------------------------------------------------------------------------
 

@@ -12,7 +12,7 @@ from sklearn.preprocessing import MinMaxScaler, StandardScaler
 from tensorae import TAE, LinearTAE
 from tensorae.data import Scaling
 from tensorae.datasets import load_penguins
-from tensorae.explain import describe, trend_reversals
+from tensorae.inspect import describe, trend_reversals
 
 
 @pytest.fixture(scope="module")

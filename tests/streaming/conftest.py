@@ -17,7 +17,7 @@ def start() -> Callable[..., BaseProcess]:
     """Return a function that calls one of ``workers.py`` in a process, and returns the process."""
     context = multiprocessing.get_context("forkserver")
     # The first optimizer of a process would load the compiler, which takes as long as torch.
-    context.set_forkserver_preload(["torch._dynamo", "sklearn.cluster", "tensorae.estimators.deep"])
+    context.set_forkserver_preload(["torch._dynamo", "sklearn.cluster", "tensorae.deep_tae"])
     warm_up = context.Process(target=int)
     warm_up.start()
     warm_up.join()

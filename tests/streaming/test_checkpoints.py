@@ -12,7 +12,7 @@ from sklearn.datasets import load_iris
 from tensorae import TAE, Batches, LinearTAE
 from tensorae.assignment import RULES
 from tensorae.exceptions import InvalidParameterError, ModelFileError
-from tensorae.storage.checkpoints import Checkpoint
+from tensorae.persist.checkpoints import Checkpoint
 
 IRIS = load_iris().data
 GAPPED = np.where(np.random.RandomState(0).rand(150, 4) < 0.2, np.nan, IRIS)

@@ -11,7 +11,7 @@ import pytest
 
 from tensorae import Batches, LinearTAE, load
 from tensorae.cli import main
-from tensorae.storage import read_header
+from tensorae.persist import read_header
 
 pyarrow = pytest.importorskip("pyarrow")
 parquet = pytest.importorskip("pyarrow.parquet")

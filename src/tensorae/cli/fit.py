@@ -206,7 +206,7 @@ def _in_memory(
 
 def _train(model: Any, inputs: FitInputs, options: StreamOptions, messages: Messages) -> bool:
     """Fit a model, with a bar where people wait; whether Ctrl-C ended its training."""
-    from tensorae.estimators.deep import InterruptedWarning
+    from tensorae.deep_tae import InterruptedWarning
 
     with messages.warnings_as_notes() as caught, messages.progress("fitting") as show:
         if hasattr(model, "callbacks"):
@@ -291,7 +291,7 @@ def _clusters(
     """Lines for people and facts for scripts; a stream is not read once more for them."""
     import numpy as np
 
-    from tensorae.explain import describe
+    from tensorae.inspect import describe
 
     preparation = inputs.preparation
     if inputs.rows is None:

@@ -14,7 +14,7 @@ from tensorae.cli.options import MODEL_FILE, with_options
 
 if TYPE_CHECKING:
     from tensorae.data import Preparation
-    from tensorae.explain import ClusterSummary, Description
+    from tensorae.inspect import ClusterSummary, Description
 
 __all__ = [
     "N_FEATURES",
@@ -35,7 +35,7 @@ def info(model_file: MODEL_FILE, messages: Messages) -> None:
     """Show what is in a model file."""
     from tensorae import load
     from tensorae.data import Preparation
-    from tensorae.storage import read_header
+    from tensorae.persist import read_header
 
     header = read_header(model_file)
     preparation = Preparation.of_header(header, str(model_file))
@@ -90,7 +90,7 @@ def clusters_without_rows(
     model: Any, sizes: Sequence[int] | None, preparation: Preparation
 ) -> tuple[list[str], list[dict[str, Any]]]:
     """Lines for people and facts for scripts, by what a model knows itself, and sizes."""
-    from tensorae.explain import describe
+    from tensorae.inspect import describe
 
     if not hasattr(
         getattr(model, "estimator", model), "components_"

@@ -66,7 +66,7 @@ class ModelAndData:
     def _read(self, *, gaps: bool) -> ApplyInputs:
         from tensorae import TableModel, load
         from tensorae.data import Preparation, read_table
-        from tensorae.storage import read_header
+        from tensorae.persist import read_header
 
         model = load(self.model_file)
         if not isinstance(model, TableModel):  # saved from Python: columns keep their scale

@@ -52,7 +52,7 @@ def detected(inputs: ApplyInputs, top: int | None) -> Result:
     """What a detector says about rows: all of them, or the oddest."""
     import numpy as np
 
-    from tensorae.explain import outliers as explained
+    from tensorae.inspect import outliers as explained
 
     with inputs.messages.warnings_as_notes():
         found = explained(inputs.model, inputs.rows, n_rows=top)

@@ -24,12 +24,12 @@ from tensorae.data import (
     as_table,
     note_on_header,
 )
-from tensorae.estimators.linear import LinearTAE
-from tensorae.estimators.table_model import TableModel
 from tensorae.exceptions import InvalidInputError, InvalidParameterError
 from tensorae.exploration.again import Source
 from tensorae.exploration.columns import Selection, select_columns
 from tensorae.exploration.outcome import Exploration
+from tensorae.linear_tae import LinearTAE
+from tensorae.table_model import TableModel
 
 __all__ = ["explore"]
 

@@ -24,10 +24,6 @@ from tensorae.data import (
     note_on_header,
     write_table,
 )
-from tensorae.estimators.table_model import TableModel
-from tensorae.explain import CrossTable, Description, Outliers, TrendReversals, html
-from tensorae.explain.clusters import describe_samples
-from tensorae.explain.samples import ClusteredSamples
 from tensorae.exploration.again import Source, code_for
 from tensorae.exploration.columns import LeftOut, Selection, named_with_reasons
 from tensorae.exploration.halves import GRADES, agreement_of_halves, grade_of, share_touching
@@ -48,8 +44,12 @@ from tensorae.exploration.sentences import (
     group_lines,
     group_words,
 )
+from tensorae.inspect import CrossTable, Description, Outliers, TrendReversals, html
+from tensorae.inspect.clusters import describe_samples
+from tensorae.inspect.samples import ClusteredSamples
 from tensorae.report import write_report
 from tensorae.report.story import Step, Story
+from tensorae.table_model import TableModel
 
 __all__ = ["Exploration"]
 

@@ -12,13 +12,13 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import special
 
-from tensorae.estimators.linear import LinearTAE
-from tensorae.explain import CrossTable, Outliers, TrendReversals, cross_table, trend_reversals
-from tensorae.explain.odd_rows import OddRow, odd_features
-from tensorae.explain.samples import ClusteredSamples
-from tensorae.explain.trends import observed_enough
+from tensorae.anomaly.residuals import conditional_residuals, squared_distances
 from tensorae.exploration.columns import Selection
-from tensorae.outliers.residuals import conditional_residuals, squared_distances
+from tensorae.inspect import CrossTable, Outliers, TrendReversals, cross_table, trend_reversals
+from tensorae.inspect.odd_rows import OddRow, odd_features
+from tensorae.inspect.samples import ClusteredSamples
+from tensorae.inspect.trends import observed_enough
+from tensorae.linear_tae import LinearTAE
 
 __all__ = ["HANDFUL", "UNUSUAL", "columns_beside", "turned_trends", "unusual_rows"]
 

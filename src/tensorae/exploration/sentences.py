@@ -11,11 +11,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tensorae.data import counted, shown
-from tensorae.explain import ClusterSummary, CrossTable, Description, TrendReversals
-from tensorae.explain.clusters import WORTH_A_WORD
-from tensorae.explain.samples import ClusteredSamples, in_units
-from tensorae.explain.views import telling_features
 from tensorae.exploration.halves import GRADES, MOST_TOUCHING, grade_of
+from tensorae.inspect import ClusterSummary, CrossTable, Description, TrendReversals
+from tensorae.inspect.clusters import WORTH_A_WORD
+from tensorae.inspect.samples import ClusteredSamples, in_units
+from tensorae.inspect.views import telling_features
 
 __all__ = [
     "about_clarity",

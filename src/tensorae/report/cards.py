@@ -8,8 +8,8 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-from tensorae.explain import ClusterSummary, Component
-from tensorae.explain.views import axis_ends
+from tensorae.inspect import ClusterSummary, Component
+from tensorae.inspect.views import axis_ends
 from tensorae.report.findings import MOST_DEFINING, Findings
 from tensorae.report.pictures import Painter
 

@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from tensorae.explain.comparison import Compared, ComparedFit, ComparedKind, in_short
+from tensorae.inspect.comparison import Compared, ComparedFit, ComparedKind, in_short
 
 __all__ = ["Curve", "Mark", "SettingsView", "Tick"]
 

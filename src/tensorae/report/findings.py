@@ -14,11 +14,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tensorae.exceptions import InvalidInputError, InvalidParameterError
-from tensorae.explain import Description
-from tensorae.explain.clusters import describe_samples
-from tensorae.explain.samples import ClusteredSamples, FittedModel, as_rows, has_components
-from tensorae.explain.views import telling_features
-from tensorae.plotting.images import check_shape
+from tensorae.inspect import Description
+from tensorae.inspect.clusters import describe_samples
+from tensorae.inspect.samples import ClusteredSamples, FittedModel, as_rows, has_components
+from tensorae.inspect.views import telling_features
+from tensorae.plot.images import check_shape
 
 __all__ = ["MOST_DEFINING", "Findings", "Identifiers", "root_mean_square"]
 

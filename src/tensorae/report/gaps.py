@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from tensorae.explain.samples import as_rows, in_units
+from tensorae.inspect.samples import as_rows, in_units
 from tensorae.report.findings import Findings, root_mean_square
 
 __all__ = ["FilledRow", "FilledValue", "GapColumn", "GapsView"]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from tensorae.explain.odd_rows import OddRow, Outliers
+from tensorae.inspect.odd_rows import OddRow, Outliers
 from tensorae.report.findings import Findings
 
 __all__ = ["OddRowView", "OutlierView", "outlier_view"]

@@ -17,9 +17,9 @@ import numpy as np
 from tensorae._files import open_atomically
 from tensorae._optional import import_optional
 from tensorae.exceptions import InvalidParameterError
-from tensorae.explain.odd_rows import Outliers
-from tensorae.explain.samples import FittedModel, check_fitted, check_whole, has_own_spreads
-from tensorae.plotting.style import cluster_styles
+from tensorae.inspect.odd_rows import Outliers
+from tensorae.inspect.samples import FittedModel, check_fitted, check_whole, has_own_spreads
+from tensorae.plot.style import cluster_styles
 from tensorae.report.cards import cards_of, n_pictures
 from tensorae.report.choice import SettingsView
 from tensorae.report.findings import Findings

@@ -15,8 +15,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from tensorae.explain.samples import evenly_spaced
-from tensorae.plotting.images import in_range
+from tensorae.inspect.samples import evenly_spaced
+from tensorae.plot.images import in_range
 from tensorae.report.findings import Findings
 
 __all__ = ["Painter", "Sprite", "as_png", "sprite_of"]

@@ -13,14 +13,14 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from tensorae.explain.views import (
+from tensorae.inspect.views import (
     AxisLine,
     cluster_axes,
     overall_axis,
     overall_directions,
     separating_pair,
 )
-from tensorae.plotting.style import cluster_styles
+from tensorae.plot.style import cluster_styles
 from tensorae.report.findings import Findings
 from tensorae.report.pictures import Painter, sprite_of
 from tensorae.report.trends import Reversals

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from tensorae.explain.samples import has_own_spreads
+from tensorae.inspect.samples import has_own_spreads
 from tensorae.report.findings import Array, Findings, root_mean_square
 from tensorae.report.pictures import Painter
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from tensorae.explain import CrossTable
+from tensorae.inspect import CrossTable
 
 __all__ = ["Step", "Story"]
 

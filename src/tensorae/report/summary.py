@@ -17,8 +17,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tensorae import __version__
-from tensorae.explain.clusters import Observed
-from tensorae.explain.samples import evenly_spaced, has_own_spreads, is_variational, losses_of
+from tensorae.inspect.clusters import Observed
+from tensorae.inspect.samples import evenly_spaced, has_own_spreads, is_variational, losses_of
 from tensorae.report.findings import Findings
 
 __all__ = ["Fact", "Parameter", "Summary"]

@@ -10,8 +10,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from tensorae.explain import Slope, Trend, TrendReversals
-from tensorae.explain.trends import numbered_reversals, observed_enough
+from tensorae.inspect import Slope, Trend, TrendReversals
+from tensorae.inspect.trends import numbered_reversals, observed_enough
 from tensorae.report.findings import Findings
 
 __all__ = ["Mark", "Reversal", "Reversals"]

@@ -1,0 +1,463 @@
+"""All that follows from costs, codes and decodings: predict, transform, reconstruct.
+
+A subclass hands out a predictor that costs, encodes and decodes chunks of rows; the rest is here.
+
+Shapes: n samples, k clusters, d features, h latent, m rows of a chunk.
+"""
+
+from __future__ import annotations
+
+import os
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any, Protocol, Self
+
+import numpy as np
+import torch
+from sklearn.base import (
+    ClassNamePrefixFeaturesOutMixin,
+    ClusterMixin,
+    TransformerMixin,
+)
+from sklearn.utils import Tags
+from torch import Tensor
+
+from tensorae._check_data import (
+    check_codes,
+    check_device,
+    check_fitted,
+    check_labels_of,
+    check_rows,
+)
+from tensorae._check_parameters import check_number
+from tensorae._notebook import ShownAsCard
+from tensorae._torch import own_settings
+from tensorae.assignment import RULES
+from tensorae.persist import save
+from tensorae.persist.checkpoints import Checkpoint, identity_of
+from tensorae.rows import Rows
+
+__all__ = ["BaseTAE", "Predictor"]
+
+
+class Predictor(Protocol):
+    """A fitted model at work on chunks of rows."""
+
+    @property
+    def chunk_rows(self) -> int:
+        """Rows to be asked about at a time."""
+
+    def costs(self, x: Tensor) -> Tensor:
+        """Costs (m, k) of rows (m, d)."""
+
+    def assign(self, x: Tensor) -> tuple[Tensor, Tensor]:
+        """Most probable cluster (m,) of rows (m, d), and their costs (m,) there."""
+
+    def encode(self, x: Tensor, labels: Tensor) -> Tensor:
+        """Codes (m, h) of rows under the named autoencoders."""
+
+    def decode(self, codes: Tensor, labels: Tensor) -> Tensor:
+        """Points (m, d) of codes under the named autoencoders."""
+
+    def posterior(self, costs: Tensor) -> Tensor:
+        """Probabilities (m, k) of the clusters, given the costs (m, k)."""
+
+
+Step = Callable[[Predictor, Tensor], Tensor]
+
+
+class BaseTAE(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMixin, ShownAsCard, ABC):
+    """k autoencoders, one per cluster, as a clusterer and a transformer."""
+
+    n_clusters: Any
+    latent_dim: Any
+    device: Any
+
+    assignment_: str
+    labels_: np.ndarray
+    cluster_sizes_: np.ndarray
+    loss_: float
+    n_features_in_: int
+    cluster_centers_: np.ndarray
+
+    # Products for each number of X and each cluster, about.
+    _work = 1
+
+    @abstractmethod
+    def _predictor(self, rows: Rows) -> Predictor:
+        """Set up the fitted model for rows like these, on their device."""
+
+    def fit_predict(self, X: Any, y: Any = None, **fit_params: Any) -> np.ndarray:
+        """Fit and return ``labels_``.
+
+        Parameters
+        ----------
+        X : array-like or Tensor of shape (n, d)
+        y : ignored
+        **fit_params : dict
+            Passed to ``fit``, for example ``sample_weight`` or ``labels``.
+
+        Returns
+        -------
+        ndarray of shape (n,)
+        """
+        fitted: Self = self.fit(X, y, **fit_params)
+        return fitted.labels_
+
+    def predict(self, X: Any) -> Any:
+        """Which autoencoder each sample belongs to: the most probable one of ``predict_proba``.
+
+        Where assignments are hard that is the one with the smallest cost (paper, 2.4).
+
+        Parameters
+        ----------
+        X : array-like or Tensor of shape (n, d)
+
+        Returns
+        -------
+        ndarray or Tensor of shape (n,)
+        """
+        return self._map(X, lambda predictor, x: predictor.assign(x)[0].to(torch.int32))
+
+    def predict_proba(self, X: Any) -> Any:
+        """Posterior of the clusters under the Gaussian model of section 5 of the paper.
+
+        With soft assignments (``assignment_`` is "em") the prior of a cluster is its weight in
+        ``weights_``. With hard ones all clusters have the same prior, so that the autoencoder
+        with the smallest cost is also the most probable one.
+
+        Parameters
+        ----------
+        X : array-like or Tensor of shape (n, d)
+
+        Returns
+        -------
+        ndarray or Tensor of shape (n, k)
+            Rows sum to one.
+        """
+        return self._map(X, lambda predictor, x: predictor.posterior(predictor.costs(x)))
+
+    def costs(self, X: Any) -> Any:
+        """Cost of each sample under each autoencoder (Eq. 3 of the paper).
+
+        Parameters
+        ----------
+        X : array-like or Tensor of shape (n, d)
+
+        Returns
+        -------
+        ndarray or Tensor of shape (n, k)
+            Squared error summed over features plus λ times the squared norm of the code.
+        """
+        return self._map(X, lambda predictor, x: predictor.costs(x))
+
+    def transform(self, X: Any) -> Any:
+        """Embed each sample by the autoencoder of its cluster.
+
+        Codes of different clusters live in different coordinates; ``predict`` says which.
+
+        Parameters
+        ----------
+        X : array-like or Tensor of shape (n, d)
+
+        Returns
+        -------
+        ndarray or Tensor of shape (n, h)
+        """
+        return self._map(X, lambda predictor, x: predictor.encode(x, predictor.assign(x)[0]))
+
+    @own_settings()
+    def inverse_transform(self, Z: Any, labels: Any) -> Any:
+        """Decode codes by the named autoencoders.
+
+        Parameters
+        ----------
+        Z : array-like or Tensor of shape (n, h)
+            Codes, as ``transform`` gives them.
+        labels : array-like or Tensor of shape (n,)
+            Which autoencoder each code belongs to, as ``predict`` gives it.
+
+        Returns
+        -------
+        ndarray or Tensor of shape (n, d)
+        """
+        check_fitted(self)
+        codes = check_codes(Z, self._n_features_out, device=self.device)
+        names = check_labels_of(codes, labels, len(self.cluster_centers_))
+        with torch.no_grad(), codes.parallel(self._work * self.n_features_in_):
+            points = self._predictor(codes).decode(codes.data, names)
+        return self._as_samples(codes.as_given(points))
+
+    def reconstruct(self, X: Any) -> Any:
+        """Encode, decode and add the centre back: the rank-h picture of each sample.
+
+        Parameters
+        ----------
+        X : array-like or Tensor of shape (n, d)
+
+        Returns
+        -------
+        ndarray or Tensor of shape (n, d)
+        """
+        return self._map(X, _reconstruct)
+
+    @abstractmethod
+    def score_samples(self, X: Any) -> Any:
+        """How well each sample fits: a low score means that it fits no cluster."""
+
+    def score(self, X: Any, y: Any = None) -> float:  # noqa: ARG002
+        """Mean of ``score_samples``; higher is better.
+
+        Parameters
+        ----------
+        X : array-like or Tensor of shape (n, d)
+        y : ignored
+
+        Returns
+        -------
+        float
+        """
+        return float(self.score_samples(X).mean())
+
+    def save(
+        self,
+        path: str | os.PathLike[str],
+        *,
+        preprocessing: Mapping[str, Any] | None = None,
+    ) -> None:
+        """Write the fitted model to one file, as a whole or not at all; ``tensorae.load`` reads it.
+
+        The file holds numbers and text, never code. All parameters and fitted attributes come
+        back, but for ``callbacks``, a ``random_state`` that is a generator, and the code of an
+        ``architecture`` of one's own, which ``load`` has to be given.
+
+        Parameters
+        ----------
+        path : path-like
+            An old file there is replaced.
+        preprocessing : dict, optional
+            What was done to the data before the fit, such as names, order and scaling of
+            columns: text, numbers, lists and dicts. It goes into the header of the file, from
+            where ``tensorae.persist.read_header`` reads it.
+        """
+        check_fitted(self)
+        save(self, path, preprocessing=preprocessing)
+
+    def plot(
+        self,
+        X: Any = None,
+        *,
+        features: Any = None,
+        feature_names: Any = None,
+        shape: Any = None,
+        figure: Any = None,
+    ) -> Any:
+        """Draw an overview of what was fitted, in two to four panels (needs the extra ``plots``).
+
+        Parameters
+        ----------
+        X : array-like or Tensor of shape (n, d), optional
+            With samples there is more to see: clusters or reconstructions, codes, confidence.
+        features : two names or column numbers, optional
+            To draw the clusters in; by default those that show most.
+        feature_names : sequence of str, optional
+            Taken from X or the fit where they know them.
+        shape : (height, width) or (c, height, width), optional
+            Says that rows are images, where neither X nor the fit knows.
+        figure : matplotlib Figure, optional
+            A new one by default.
+
+        Returns
+        -------
+        matplotlib Figure
+
+        See Also
+        --------
+        tensorae.plot : Every panel as a picture of its own, and more.
+        """
+        from tensorae.plot import plot_overview
+
+        return plot_overview(
+            self, X, features=features, feature_names=feature_names, shape=shape, figure=figure
+        )
+
+    def report(
+        self,
+        X: Any,
+        path: str | os.PathLike[str],
+        *,
+        title: str | None = None,
+        identifiers: Any = None,
+        feature_names: Any = None,
+        scaler: Any = None,
+        shape: Any = None,
+        noise: float | str | None = None,
+        max_points: int = 5000,
+    ) -> Path:
+        """Write a page on what was fitted: one HTML file that needs nothing else.
+
+        How well the model fits, a card for each cluster, an interactive scatter, reversed trends,
+        the samples that fit worst, reconstructions, and the parameters. Needs the extra
+        ``report``.
+
+        Parameters
+        ----------
+        X : array-like or Tensor of shape (n, d)
+            Samples to describe the clusters by, those of the fit as a rule.
+        path : path-like
+            Of the page; an old file there is replaced.
+        title : str, optional
+            Heading of the page.
+        identifiers : data frame or dict of columns, optional
+            What names the rows, such as ids, and took no part in the fit: n entries each. By
+            default the index of a pandas data frame, where it is more than a count.
+        feature_names : sequence of str, optional
+            Taken from X or the fit where they know them.
+        scaler : scaler of scikit-learn, optional
+            What brought the features to the scale of the fit, fitted, such as a
+            ``StandardScaler``. X is then in the features' own units, and so is the page.
+        shape : (height, width) or (c, height, width), optional
+            Says that rows are images, where neither X nor the fit knows.
+        noise : float or "auto", optional
+            Standard deviation of noise, on the scale of the fit, that ``LinearTAE.denoise``
+            should take out; without it nothing is de-noised. A ``TAE`` knows by itself.
+        max_points : int, default=5000
+            Points in the scatter. Of more samples a random part of each cluster is drawn, the same
+            every time; rows that the page names, such as those that fit worst, come on top.
+
+        Returns
+        -------
+        Path
+            Of the page.
+
+        See Also
+        --------
+        tensorae.inspect : The numbers behind it.
+        """
+        from tensorae.report import write_report
+
+        return write_report(
+            self,
+            X,
+            path,
+            title=title,
+            identifiers=identifiers,
+            feature_names=feature_names,
+            scaler=scaler,
+            shape=shape,
+            noise=noise,
+            max_points=max_points,
+        )
+
+    def _card(self) -> str | None:
+        from tensorae.inspect.model_cards import model_card
+
+        return model_card(self) if hasattr(self, "cluster_sizes_") else None
+
+    def __sklearn_tags__(self) -> Tags:
+        """Tell scikit-learn what this estimator takes and keeps."""
+        tags = super().__sklearn_tags__()
+        tags.transformer_tags.preserves_dtype = ["float64", "float32"]
+        return tags
+
+    @property
+    @abstractmethod
+    def _n_features_out(self) -> int:
+        """Length h of a fitted code."""
+
+    @abstractmethod
+    def _check_parameters(self) -> None:
+        """Refuse parameters that ``fit`` would refuse for the data that was fitted."""
+
+    @property
+    def _equal_priors(self) -> bool:
+        """Whether clusters are compared by their costs alone, because assignments are hard."""
+        return not RULES[self.assignment_].probabilistic
+
+    def _checked_device(self) -> torch.device:
+        return check_device(self.device, torch.device("cpu"))
+
+    def _fitted_rows(self) -> Rows:
+        """Rows (n, d), as many as were fitted, with no memory behind them."""
+        n = int(self.cluster_sizes_.sum())
+        return Rows(torch.zeros(1, 1).expand(n, self.n_features_in_))
+
+    def _check_rows(self, X: Any, *, reset: bool) -> Rows:
+        """Check X and bring it to the device of the computation as rows (n, d)."""
+        return check_rows(self, X, reset=reset, device=self.device)
+
+    def _as_samples(self, points: Any) -> Any:
+        """Rows (n, d) in the shape of the samples that were fitted."""
+        return points
+
+    @own_settings()
+    def _map(self, X: Any, step: Step) -> Any:
+        """Apply ``step`` to chunks of checked rows and give back the kind that came in."""
+        check_fitted(self)
+        rows = self._check_rows(X, reset=False)
+        predictor = self._predictor(rows)
+        with torch.no_grad(), rows.parallel(self._work * len(self.cluster_centers_)):
+            chunks = rows.in_chunks(predictor.chunk_rows)
+            return chunks.results(lambda x: step(predictor, x))
+
+    # Fits -------------------------------------------------------------------------------------
+
+    def _checkpoint(
+        self,
+        rows: Rows,
+        path: Any,
+        every: Any,
+        rng: np.random.RandomState,
+        *others: Tensor | None,
+    ) -> tuple[Checkpoint, np.random.RandomState]:
+        """Return the checkpoint of a fit to ``rows`` and ``others``, and the generator to fit with.
+
+        A fit without a fixed seed draws one and keeps it beside the checkpoint, so that going on
+        means going on with the same.
+        """
+        seconds = check_number("checkpoint_every", every, low=0)
+        parameters = self.get_params(deep=False)
+        data = [rows, *(Rows(part.reshape(rows.n, -1)) for part in others if part is not None)]
+        fingerprint = " ".join(part.fingerprint() for part in data)
+        identity = identity_of(type(self).__name__, parameters, fingerprint)
+        checkpoint = Checkpoint(path, seconds, identity, rows.processes, rows.checksum)
+        return checkpoint, checkpoint.seeded(rng, fixed=isinstance(parameters["random_state"], int))
+
+    def _assign_once_more(self, rows: Rows) -> Tensor:
+        """Publish labels, sizes and loss by the published numbers, so that fit and predict agree.
+
+        Returns the weight (k,) of each cluster.
+        """
+        predictor = self._predictor(rows)
+        chunks = rows.in_chunks(predictor.chunk_rows)
+        return self._publish_labels(chunks, lambda _, x: predictor.assign(x))
+
+    def _publish_labels(
+        self, rows: Rows, assign: Callable[[slice, Tensor], tuple[Tensor, Tensor]]
+    ) -> Tensor:
+        """Publish the labels and costs (m,) that ``assign`` finds for the rows of a place."""
+        labels = np.empty(rows.n, dtype=np.int32)
+        k = len(self.cluster_centers_)
+        counts = torch.zeros(k, dtype=torch.float64, device=rows.device)
+        sizes = torch.zeros(k, dtype=torch.int64, device=rows.device)
+        loss = torch.zeros((), dtype=torch.float64, device=rows.device)
+        with torch.no_grad(), rows.parallel(self._work * k):
+            for place, x in rows.observed_chunks():
+                found, costs = assign(place, x)
+                own = costs.double()
+                ones = torch.ones_like(own)
+                share = ones if rows.weights is None else rows.weights[place].double()
+                counts.index_add_(0, found, share)
+                sizes += torch.bincount(found, minlength=k)
+                loss += share @ own
+                labels[place] = found.cpu().numpy()
+        rows.add_up(counts, sizes, loss)
+        self.labels_, self.loss_ = labels, float(loss)
+        self.cluster_sizes_ = sizes.cpu().numpy()
+        return counts
+
+
+def _reconstruct(predictor: Predictor, x: Tensor) -> Tensor:
+    labels = predictor.assign(x)[0]
+    return predictor.decode(predictor.encode(x, labels), labels)

@@ -1,0 +1,389 @@
+"""OutlierTAE: check -> fit many local models -> calibrate -> publish.
+
+Shapes: n samples, d features.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any, Self
+
+import numpy as np
+import torch
+from sklearn.base import OutlierMixin
+from sklearn.utils import Tags
+
+from tensorae._check_data import (
+    check_device,
+    check_fitted,
+    check_rows,
+    check_sample_weight,
+)
+from tensorae._check_parameters import check_auto, check_integer, check_number, check_seed
+from tensorae._check_values import column_label, nothing_observed
+from tensorae._notebook import ShownAsCard
+from tensorae._outlier_fits import CLUSTERS, Plan, Pool, fit_judges, new_reference
+from tensorae._torch import own_settings
+from tensorae.anomaly.calibration import Calibration, weighted_quantile
+from tensorae.anomaly.ensemble import Ensemble
+from tensorae.data.scaling import Scaling
+from tensorae.exceptions import InvalidInputError
+from tensorae.linear_tae import LinearTAE
+from tensorae.persist import register, save
+from tensorae.rows import Rows
+
+__all__ = ["OutlierTAE"]
+
+# Share of ordinary rows that contamination="auto" takes for outliers.
+FALSE_ALARMS = 0.01
+CPU = torch.device("cpu")
+
+
+@register
+class OutlierTAE(OutlierMixin, ShownAsCard):
+    """Find rows that fit nowhere, and say why.
+
+    Many mixtures of probabilistic PCAs, each fitted to a small sample of the rows and half or all
+    of the columns, say how badly a row fits. Small clusters, and tight ones, do not vouch for
+    their members, so that anomalies which are alike cannot hide in a cluster of their own. Misfits
+    are taken in units of what is usual in their model, and averaged on a scale of logarithms.
+    What is usual is learnt from rows that a model has not seen.
+
+    Columns need no scaling. Columns that never change are left out. NaN is a missing value.
+
+    Parameters
+    ----------
+    contamination : "auto" or float in (0, 0.5], default="auto"
+        Which rows ``predict`` calls outliers. "auto": those that are odder than 99 % of ordinary
+        rows, see ``outlier_probability``. A number: this share of the fitted rows.
+    n_clusters : int or "auto", default="auto"
+        Clusters of each local model; "auto" takes 20. Where rows are few there are fewer, one for
+        ten rows: who is alone in a cluster would vouch for himself.
+    n_estimators : int, default=10
+        Local models.
+    max_samples : int, default=1000
+        Rows that a local model is fitted to, at most; never more than two thirds of all.
+    random_state : int, RandomState or None, default=None
+        Makes a fit repeatable. The order of the rows does not matter.
+    device : str, torch.device or None, default=None
+        Where to compute scores. None: the CPU for arrays, the tensor's own device for tensors.
+
+    Attributes
+    ----------
+    offset_ : float
+        ``decision_function`` is ``score_samples`` minus this.
+    reference_ : LinearTAE
+        Clusters of ordinary rows, which explanations name. It is on the scale of ``scaling_``.
+    scaling_ : Scaling
+        What brings columns to one scale: their mean and deviation without the outermost 1 %.
+    n_samples_ : int
+        Rows that were fitted.
+    n_features_in_ : int
+    feature_names_in_ : ndarray of shape (d,)
+        Only where X has column names.
+
+    See Also
+    --------
+    tensorae.inspect.outliers : Why rows are odd, as a table.
+    sklearn.ensemble.IsolationForest : Trees that separate rows.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from tensorae import OutlierTAE
+    >>> rng = np.random.RandomState(0)
+    >>> usual, odd = rng.randn(500, 3), np.full((5, 3), 8.0)
+    >>> model = OutlierTAE(random_state=0).fit(np.vstack([usual, odd]))
+    >>> model.predict(odd)
+    array([-1, -1, -1, -1, -1])
+    >>> bool((model.outlier_probability(odd) > 0.999).all())
+    True
+    """
+
+    _ensemble: Ensemble
+    _calibration: Calibration
+
+    def __init__(
+        self,
+        contamination: float | str = "auto",
+        n_clusters: int | str = "auto",
+        *,
+        n_estimators: int = 10,
+        max_samples: int = 1000,
+        random_state: Any = None,
+        device: Any = None,
+    ) -> None:
+        self.contamination = contamination
+        self.n_clusters = n_clusters
+        self.n_estimators = n_estimators
+        self.max_samples = max_samples
+        self.random_state = random_state
+        self.device = device
+
+    @own_settings()
+    def fit(self, X: Any, y: Any = None, *, sample_weight: Any = None) -> Self:  # noqa: ARG002
+        """Learn what is ordinary; some of the rows may be outliers, and need not be marked.
+
+        Parameters
+        ----------
+        X : array-like, Tensor or Batches of shape (n, d)
+            Of more than 10,000 rows a sample is enough; Batches are read a few times.
+        y : ignored
+            Here for scikit-learn's pipelines.
+        sample_weight : array-like of shape (n,), optional
+            A weight of two counts like a row that occurs twice.
+
+        Returns
+        -------
+        OutlierTAE
+            Itself.
+        """
+        rows = self._check_rows(X, reset=True)
+        plan, share = self._check_plan(rows), self._check_contamination()
+        rng = check_seed(self.random_state, rows.processes)
+        if sample_weight is not None:
+            rows = rows.weighted(check_sample_weight(sample_weight, rows, 1))
+        with torch.no_grad(), rows.parallel(plan.n_estimators):
+            pool = Pool.of(rows, rng)
+            self._check_pool(pool)
+            judges = fit_judges(pool, plan)
+            self._ensemble, self._calibration = judges.ensemble, judges.calibration
+            threshold = self._threshold(share, rows, pool)
+        self.reference_, self.n_samples_ = judges.reference, rows.count
+        self.offset_ = -threshold
+        return self
+
+    @property
+    def scaling_(self) -> Scaling:
+        """What brings columns to one scale."""
+        return Scaling("robust", self._ensemble.shift, self._ensemble.unit)
+
+    def score_samples(self, X: Any) -> Any:
+        """How ordinary each row is: about zero for half of them, lower for odd ones.
+
+        Parameters
+        ----------
+        X : array-like, Tensor or Batches of shape (n, d)
+
+        Returns
+        -------
+        ndarray or Tensor of shape (n,)
+            Minus the mean over all local models of log(1 + u), with u the misfit in units of its
+            usual distance from the usual misfit (minus log(1 - u) where u is below zero).
+        """
+        return self._scored(X, lambda oddness: -oddness)
+
+    def decision_function(self, X: Any) -> Any:
+        """``score_samples`` minus ``offset_``: below zero are outliers.
+
+        Parameters
+        ----------
+        X : array-like, Tensor or Batches of shape (n, d)
+
+        Returns
+        -------
+        ndarray or Tensor of shape (n,)
+        """
+        return self._scored(X, lambda oddness: -oddness - self.offset_)
+
+    def predict(self, X: Any) -> Any:
+        """Say which rows are outliers.
+
+        Parameters
+        ----------
+        X : array-like, Tensor or Batches of shape (n, d)
+
+        Returns
+        -------
+        ndarray or Tensor of shape (n,)
+            -1 for outliers, 1 for all others.
+        """
+        return self._scored(
+            X, lambda oddness: torch.where(-oddness - self.offset_ < 0, -1, 1), whole=True
+        )
+
+    def outlier_probability(self, X: Any) -> Any:
+        """Share of ordinary rows that are less odd: of these, 1 % lie above 0.99.
+
+        It is one minus a p-value, calibrated by fitted rows as models judge rows that they have not
+        seen, without those that are far out. So it holds for new rows as well. Rows with the same
+        values get the same: where a value of the only column has a tenth of the rows, none of them
+        lies above 0.9. A group of a twentieth of the rows or more counts as ordinary.
+
+        Parameters
+        ----------
+        X : array-like, Tensor or Batches of shape (n, d)
+
+        Returns
+        -------
+        ndarray or Tensor of shape (n,)
+        """
+
+        def share(oddness: torch.Tensor) -> torch.Tensor:
+            p_values = self._calibration.p_values(oddness.cpu().numpy())
+            return torch.as_tensor(1 - p_values, device=oddness.device)
+
+        return self._scored(X, share)
+
+    def save(
+        self, path: str | os.PathLike[str], *, preprocessing: Mapping[str, Any] | None = None
+    ) -> None:
+        """Write the fitted model to one file; ``tensorae.load`` reads it.
+
+        Parameters
+        ----------
+        path : path-like
+            An old file there is replaced.
+        preprocessing : dict, optional
+            What was done to the data before the fit; it goes into the header of the file.
+        """
+        check_fitted(self)
+        save(self, path, preprocessing=preprocessing)
+
+    def report(
+        self,
+        X: Any,
+        path: str | os.PathLike[str],
+        *,
+        title: str | None = None,
+        identifiers: Any = None,
+        feature_names: Any = None,
+        n_outliers: int = 20,
+        max_points: int = 5000,
+    ) -> Path:
+        """Write a page: the oddest rows with their odd features, and the clusters beside them.
+
+        Parameters
+        ----------
+        X : array-like or Tensor of shape (n, d)
+        path : path-like
+            Of the page; an old file there is replaced.
+        title : str, optional
+        identifiers : data frame or dict of columns, optional
+            What names the rows and took no part in the fit: n entries each.
+        feature_names : sequence of str, optional
+        n_outliers : int, default=20
+            Rows to explain.
+        max_points : int, default=5000
+            Points in the scatter.
+
+        Returns
+        -------
+        Path
+            Of the page.
+        """
+        from tensorae.inspect.odd_rows import outliers
+        from tensorae.report import write_report
+
+        check_fitted(self)
+        if feature_names is None and not hasattr(X, "columns"):
+            feature_names = getattr(self, "feature_names_in_", None)
+        return write_report(
+            self.reference_,
+            X,
+            path,
+            title=title,
+            identifiers=identifiers,
+            feature_names=feature_names,
+            scaler=self.scaling_,
+            max_points=max_points,
+            outliers=outliers(self, X, n_rows=n_outliers, feature_names=feature_names),
+        )
+
+    def _card(self) -> str | None:
+        from tensorae.inspect.model_cards import outlier_card
+
+        return outlier_card(self) if hasattr(self, "offset_") else None
+
+    def __sklearn_tags__(self) -> Tags:
+        """Tell scikit-learn what this estimator takes."""
+        tags = super().__sklearn_tags__()
+        tags.input_tags.allow_nan = True
+        return tags
+
+    def _check_rows(self, X: Any, *, reset: bool) -> Rows:
+        return check_rows(self, X, reset=reset, device=self.device, gaps=True)
+
+    def _check_plan(self, rows: Rows) -> Plan:
+        n_clusters = None
+        if isinstance(self.n_clusters, str):
+            check_auto("n_clusters", self.n_clusters, "a whole number of at least 1")
+        else:
+            n_clusters = check_integer("n_clusters", self.n_clusters, low=1)
+        if rows.count < 2:
+            raise InvalidInputError(
+                "X must have at least 2 rows to tell what is ordinary, got "
+                f"n_samples={rows.count}; add rows."
+            )
+        return Plan(
+            n_clusters,
+            check_integer("n_estimators", self.n_estimators, low=1),
+            check_integer("max_samples", self.max_samples, low=2),
+        )
+
+    def _check_contamination(self) -> float | None:
+        """Share of the fitted rows that are outliers, or None where calibration decides."""
+        if isinstance(self.contamination, str):
+            check_auto("contamination", self.contamination, "a number in (0, 0.5]")
+            return None
+        return check_number("contamination", self.contamination, low=0, high=0.5, low_allowed=False)
+
+    def _check_pool(self, pool: Pool) -> None:
+        """Refuse columns without values, and rows too few for what was asked."""
+        names = getattr(self, "feature_names_in_", None)
+        for column in np.flatnonzero(np.isnan(pool.x).all(0)).tolist():
+            raise nothing_observed(column_label(names, column))
+        if len(pool.x) < 2:
+            raise InvalidInputError(
+                "at least 2 rows of X must have values and a weight above zero, got "
+                f"n_samples={len(pool.x)} of them; add rows."
+            )
+
+    def _threshold(self, share: float | None, rows: Rows, pool: Pool) -> float:
+        """Oddness above which rows are outliers."""
+        if share is None:
+            return self._calibration.threshold(FALSE_ALARMS)
+        if rows.shared:  # other processes have the other rows; the pool stands for all
+            oddness = self._ensemble.oddness(torch.as_tensor(pool.x)).numpy()
+            weights = pool.weights
+        else:
+            parts = rows.in_chunks(self._ensemble.chunk_rows).observed_chunks()
+            oddness = np.concatenate([self._ensemble.oddness(x).cpu().numpy() for _, x in parts])
+            weights = rows.all_weights().double().cpu().numpy()
+        rising = np.argsort(oddness, kind="stable")
+        line = weighted_quantile(oddness[rising], weights[rising], 1 - share)
+        above = oddness[(oddness > line) & (weights > 0)]
+        # Between two rows, so that rounding does not decide.
+        return (line + float(above.min())) / 2 if above.size else line
+
+    @own_settings()
+    def _scored(self, X: Any, step: Any, *, whole: bool = False) -> Any:
+        """Apply ``step`` to the oddness of checked rows, and give back the kind that came in."""
+        check_fitted(self)
+        rows = self._check_rows(X, reset=False)
+        with torch.no_grad(), rows.parallel(CLUSTERS * len(self._ensemble.members)):
+            chunks = rows.in_chunks(self._ensemble.chunk_rows)
+            found = chunks.results(lambda x: step(self._ensemble.oddness(x)))
+        return found.astype(np.int64) if whole and isinstance(found, np.ndarray) else found
+
+    def __sklearn_is_fitted__(self) -> bool:
+        """Whether ``fit`` has been called."""
+        return hasattr(self, "offset_")
+
+    def _check_parameters(self) -> None:
+        check_seed(self.random_state)
+        self._check_plan(Rows(torch.zeros(1, 1).expand(self.n_samples_, self.n_features_in_)))
+        self._check_contamination()
+
+    def _checked_device(self) -> torch.device:
+        return check_device(self.device, CPU)
+
+    # What storage asks for -------------------------------------------------------------------
+
+    def _new_reference(self, n_clusters: int, latent_dim: int) -> LinearTAE:
+        return new_reference(n_clusters, latent_dim)
+
+    def _restore(self, ensemble: Ensemble, calibration: Calibration, reference: LinearTAE) -> None:
+        self._ensemble, self._calibration, self.reference_ = ensemble, calibration, reference

@@ -1,0 +1,184 @@
+"""The autoencoders of TAE: state <-> module.
+
+A built-in one is made without memory and takes over the tensors of the file, so that no header
+can ask for more than the file holds. One of the user's own is made by the user's function.
+
+Weights alone do not tell one architecture from another with the same layers, such as tanh from
+ReLU. So a file also holds costs of a few points, and ``load`` computes them once more.
+
+Shapes: k clusters, d features, r points.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from tensorae._fields import MisfitError
+from tensorae._torch import Chance
+from tensorae.deep.architectures import built_in
+from tensorae.deep.module import TensorizedAutoencoder, tensorize
+from tensorae.deep.sharing import shared_names
+from tensorae.exceptions import InvalidParameterError, ModelFileError
+from tensorae.persist.container import part
+
+__all__ = ["module_state", "restored_module", "sample_costs"]
+
+BUFFERS = ("centers", "scale", "code_scales", "latent_penalty", "noise_variance", "spreads")
+# Points on which a loaded module is tried.
+SAMPLES = 8
+# Share by which costs on another machine may differ; another activation changes them far more.
+TOLERANCE = 0.01
+# The same for costs near zero, as a share of the squared distance of a point from its centre.
+NEAR_ZERO = 1e-3
+
+
+def module_state(module: TensorizedAutoencoder) -> dict[str, Tensor]:
+    """Parameters and buffers of a module, on the CPU."""
+    state = {}
+    for name, value in module.state_dict().items():
+        if not isinstance(value, Tensor) or value.layout != torch.strided or value.is_quantized:
+            raise ModelFileError(
+                f"a file holds dense tensors only, but {name} of the architecture is "
+                f"{type(value).__name__}; make it a buffer, or leave it out of the state."
+            )
+        state[name] = value.detach().cpu()
+    return state
+
+
+def restored_module(
+    path: str | os.PathLike[str],
+    model: Any,
+    tensors: Mapping[str, Tensor],
+    sizes: Mapping[str, int],
+) -> TensorizedAutoencoder:
+    """Make the autoencoders of a TAE, of which all else is restored."""
+    state, shape = part(tensors, "module"), model.input_shape_
+    custom = not isinstance(model.architecture, str)
+    k, sharing = sizes["k"], model.sharing
+    if custom:
+        module = _custom_module(path, model.architecture, k, shape, state, sharing)
+    else:
+        module = _built_in_module(model.architecture, k, shape, sizes["h"], state, sharing)
+    _check_numbers(module, custom=custom)
+    if "sample_costs" in tensors:
+        _check_sample_costs(path, module, tensors["sample_costs"], custom=custom)
+    return module
+
+
+def _check_numbers(module: TensorizedAutoencoder, *, custom: bool) -> None:
+    """Refuse NaN and infinity, which only networks of the user's own may have, and no scale."""
+    for name, tensor in module.state_dict().items():
+        if (name in BUFFERS or not custom) and not bool(torch.isfinite(tensor).all()):
+            raise MisfitError(f"module.{name} contains NaN or infinity")
+    if not bool((module.scale > 0).all() and (module.code_scales > 0).all()):
+        raise MisfitError("the scales of the module must be above zero")
+    if module.by_spread and not bool((module.spreads > 0).all()):
+        raise MisfitError("module.spreads must be above zero")
+    if not 0 <= float(module.latent_penalty) <= 1:
+        raise MisfitError("module.latent_penalty must lie between 0 and 1")
+    if module.variational and not float(module.noise_variance) > 0:
+        raise MisfitError("module.noise_variance must be above zero")
+
+
+def sample_costs(module: TensorizedAutoencoder) -> Tensor | None:
+    """Costs (r, k) of points near the centres; None where they are left to chance."""
+    first, second = (_costs_near_centres(module) for _ in range(2))
+    return first if torch.equal(first, second) else None
+
+
+def _built_in_module(
+    name: Any,
+    k: int,
+    input_shape: tuple[int, ...],
+    latent_dim: int,
+    state: dict[str, Tensor],
+    sharing: Any,
+) -> TensorizedAutoencoder:
+    """Make k built-in autoencoders around the tensors of a file."""
+    with torch.device("meta"):
+        by_spread = "spreads" in state
+        n_buffers = len(BUFFERS) - (name != "vae") - (not by_spread)
+        for curved in (False, True):
+            factory = built_in(name, input_shape, latent_dim, curved=curved)
+            if len(state) == _n_weights(factory(), k, sharing) + n_buffers:
+                break
+        else:
+            raise MisfitError(f"it does not hold the weights of {k} autoencoders")
+        module = tensorize(factory, k, input_shape=input_shape, shared=sharing)
+        if name == "vae":
+            module.become_variational()
+        if by_spread:
+            module.compare_by_spread()
+    for key, wanted in module.state_dict().items():
+        if key not in state:
+            raise MisfitError(f"module.{key} is missing")
+        shape, kind = tuple(state[key].shape), state[key].dtype
+        if shape != tuple(wanted.shape) or kind != wanted.dtype:
+            raise MisfitError(
+                f"module.{key} must have shape {tuple(wanted.shape)} and type {wanted.dtype}, got "
+                f"{shape} and {kind}"
+            )
+    module.load_state_dict(state, assign=True)
+    return module.eval()
+
+
+def _n_weights(one: nn.Module, k: int, sharing: Any) -> int:
+    """How many tensors k autoencoders like this one have; k is what a file says."""
+    common = len(shared_names([one], sharing))
+    return k * (len(one.state_dict()) - common) + common
+
+
+def _custom_module(
+    path: str | os.PathLike[str],
+    factory: Callable[[], Any],
+    k: int,
+    input_shape: tuple[int, ...],
+    state: dict[str, Tensor],
+    sharing: Any,
+) -> TensorizedAutoencoder:
+    """Make k autoencoders by a user's function and give them the weights of a file."""
+    # First weights are drawn at random, and overwritten: nobody should notice.
+    with Chance(0).drawn_from():
+        module = tensorize(factory, k, input_shape=input_shape, shared=sharing).to(torch.float32)
+    try:
+        module.load_state_dict(state)
+    except RuntimeError as error:
+        first = next((line.strip() for line in str(error).splitlines()[1:]), str(error))
+        raise _other_architecture(path, first[:200].rstrip(". ")) from None
+    return module.eval()
+
+
+def _check_sample_costs(
+    path: str | os.PathLike[str], module: TensorizedAutoencoder, expected: Tensor, *, custom: bool
+) -> None:
+    """Compute the costs of a file once more; they tell whether the architecture is the same."""
+    costs = _costs_near_centres(module).double()
+    squares = module.centers[0].numel() * float(module.scale) ** 2
+    if costs.shape == expected.shape and torch.allclose(
+        costs, expected.double(), rtol=TOLERANCE, atol=NEAR_ZERO * squares
+    ):
+        return
+    if not custom:
+        raise MisfitError("its autoencoders do not compute what they did when it was saved")
+    raise _other_architecture(path, "the weights fit, but the same samples cost another amount")
+
+
+def _costs_near_centres(module: TensorizedAutoencoder) -> Tensor:
+    centers = module.centers[:SAMPLES].flatten(1)
+    # One unit to either side in every feature, without drawing numbers.
+    steps = torch.arange(centers.shape[1], device=centers.device, dtype=centers.dtype).cos()
+    module.eval()
+    with torch.no_grad(), Chance(0).drawn_from():
+        return module.costs(centers + module.scale * steps).cpu()
+
+
+def _other_architecture(path: str | os.PathLike[str], reason: str) -> InvalidParameterError:
+    return InvalidParameterError(
+        f"architecture must make the autoencoders that {os.fspath(path)!r} was saved with, got "
+        f"other ones ({reason}); pass the function that the model was fitted with."
+    )

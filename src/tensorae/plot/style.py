@@ -1,0 +1,235 @@
+"""How pictures look: one colour for each cluster, readable fonts, quiet axes.
+
+Nothing here changes matplotlib's global settings: figures that tensorae makes are styled while
+they are made, and axes that a caller passes keep the style they have.
+"""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from tensorae._optional import import_optional
+from tensorae.inspect.samples import check_whole
+
+__all__ = [
+    "INK",
+    "MUTED",
+    "OKABE_ITO",
+    "ClusterStyle",
+    "cluster_colors",
+    "cluster_markers",
+    "cluster_styles",
+    "styled",
+]
+
+# Okabe and Ito (2008): safe for the common forms of colour blindness. Ordered so that the first
+# ones differ most on white; yellow and black come last.
+OKABE_ITO = (
+    "#0072B2",  # blue
+    "#E69F00",  # orange
+    "#009E73",  # bluish green
+    "#D55E00",  # vermilion
+    "#CC79A7",  # reddish purple
+    "#56B4E9",  # sky blue
+    "#F0E442",  # yellow
+    "#000000",  # black
+)
+MARKERS = ("o", "s", "^", "D", "v", "P", "X", "<", ">", "h")
+
+INK = "#333333"  # lines and text that belong to no cluster
+MUTED = "#B8B8B8"  # what stays in the background
+DARK_PANEL = "#1c2026"  # behind points on a dark screen
+# What WCAG 2 asks of graphics: colours this far apart are told from what lies behind them.
+CONTRAST = 3.0
+
+STYLE = {
+    "figure.dpi": 110,
+    "savefig.dpi": 200,
+    "font.size": 11,
+    "axes.titlesize": 12,
+    "axes.labelsize": 11,
+    "xtick.labelsize": 10,
+    "ytick.labelsize": 10,
+    "legend.fontsize": 10,
+    "legend.frameon": False,
+    "axes.spines.top": False,
+    "axes.spines.right": False,
+    "axes.edgecolor": INK,
+    "axes.labelcolor": INK,
+    "text.color": INK,
+    "xtick.color": INK,
+    "ytick.color": INK,
+    "axes.grid": False,
+}
+
+# Linear RGB as seen without red or green cones (Machado, Oliveira and Fernandes, 2009).
+NO_RED = np.array([[0.1523, 1.0526, -0.2049], [0.1145, 0.7863, 0.0992], [-0.0039, -0.0481, 1.0520]])
+NO_GREEN = np.array(
+    [[0.3673, 0.8606, -0.2280], [0.2801, 0.6725, 0.0474], [-0.0118, 0.0429, 0.9689]]
+)
+LUMINANCE = np.array([0.2126, 0.7152, 0.0722])  # of linear RGB
+# Linear RGB to OKLab (Ottosson, 2020), where distances are those that people see.
+TO_CONES = np.array(
+    [[0.41222, 0.53633, 0.05145], [0.21190, 0.68070, 0.10740], [0.08830, 0.28172, 0.62998]]
+)
+TO_LAB = np.array(
+    [[0.21045, 0.79362, -0.00407], [1.97800, -2.42859, 0.45059], [0.02590, 0.78277, -0.80868]]
+)
+
+
+def cluster_colors(n_clusters: int) -> list[str]:
+    """One colour for each cluster, told apart by colour-blind readers as well.
+
+    The first eight are the Okabe-Ito palette. Each further one is the colour that differs most
+    from white and from all before it, in normal vision and without red or green cones.
+
+    Parameters
+    ----------
+    n_clusters : int
+        How many. A cluster's colour does not depend on it.
+
+    Returns
+    -------
+    list of str
+        As ``"#RRGGBB"``: for matplotlib, plotly and HTML alike.
+
+    Examples
+    --------
+    >>> from tensorae.plot.style import cluster_colors
+    >>> cluster_colors(3)
+    ['#0072B2', '#E69F00', '#009E73']
+    """
+    check_whole("n_clusters", n_clusters, 0, remedy="give the number of clusters.")
+    if n_clusters <= len(OKABE_ITO):
+        return list(OKABE_ITO[:n_clusters])
+    return list(_extended(int(n_clusters)))
+
+
+def cluster_markers(n_clusters: int) -> list[str]:
+    """One matplotlib marker for each cluster: a new one after every eight colours.
+
+    Parameters
+    ----------
+    n_clusters : int
+
+    Returns
+    -------
+    list of str
+
+    Examples
+    --------
+    >>> from tensorae.plot.style import cluster_markers
+    >>> cluster_markers(9)
+    ['o', 'o', 'o', 'o', 'o', 'o', 'o', 'o', 's']
+    """
+    return [MARKERS[j // len(OKABE_ITO) % len(MARKERS)] for j in range(n_clusters)]
+
+
+@dataclass(frozen=True)
+class ClusterStyle:
+    """Colours on light and dark ground, and the matplotlib name of a marker."""
+
+    light: str
+    dark: str
+    marker: str
+
+
+def cluster_styles(n_clusters: int) -> list[ClusterStyle]:
+    """How each cluster is drawn on paper and on a dark screen.
+
+    Examples
+    --------
+    >>> from tensorae.plot.style import cluster_styles
+    >>> cluster_styles(2)[1]
+    ClusterStyle(light='#E69F00', dark='#E69F00', marker='o')
+    """
+    pairs = zip(cluster_colors(n_clusters), cluster_markers(n_clusters), strict=True)
+    return [ClusterStyle(color, _on_dark(color), marker) for color, marker in pairs]
+
+
+@contextmanager
+def styled() -> Iterator[Any]:
+    """Make figures in tensorae's style inside a ``with`` block; settings are put back after it.
+
+    Yields
+    ------
+    module
+        ``matplotlib.pyplot``.
+
+    Examples
+    --------
+    >>> from tensorae.plot.style import styled
+    >>> with styled() as plt:
+    ...     figure, ax = plt.subplots()
+    >>> ax.spines["top"].get_visible()
+    False
+    >>> plt.close(figure)
+    """
+    plt = import_optional("matplotlib.pyplot", extra="plots")
+    with plt.rc_context(STYLE):
+        yield plt
+
+
+@functools.lru_cache(maxsize=8)
+def _extended(n_clusters: int) -> tuple[str, ...]:
+    """Add to the palette, one by one, the candidate farthest from all that is in use."""
+    levels = np.linspace(0, 255, 14).round().astype(int)
+    candidates = np.stack(np.meshgrid(levels, levels, levels), axis=-1).reshape(-1, 3)
+    looks = _looks(candidates)
+    lightness = looks[0][:, 0]
+    allowed = (lightness > 0.3) & (lightness < 0.86)
+    candidates, looks = candidates[allowed], looks[:, allowed]
+    used = [_rgb(color) for color in (*OKABE_ITO, "#FFFFFF")]
+    nearest = np.min([_distances(looks, color) for color in used], axis=0)
+    names = list(OKABE_ITO)
+    while len(names) < n_clusters:
+        best = int(nearest.argmax())
+        names.append(_name(candidates[best]))
+        nearest = np.minimum(nearest, _distances(looks, candidates[best]))
+    return tuple(names)
+
+
+def _distances(looks: NDArray[Any], color: NDArray[Any]) -> NDArray[Any]:
+    """Smallest distance of each candidate to a colour, over the three kinds of vision."""
+    apart: NDArray[Any] = np.linalg.norm(looks - _looks(color[None]), axis=-1).min(0)
+    return apart
+
+
+def _looks(colors: NDArray[Any]) -> NDArray[Any]:
+    """OKLab coordinates (3 kinds of vision, m colours, 3) of sRGB colours (m, 3)."""
+    seen = np.stack([_linear(colors) @ matrix.T for matrix in (np.eye(3), NO_RED, NO_GREEN)])
+    lab: NDArray[Any] = np.cbrt(np.clip(seen, 0, 1) @ TO_CONES.T) @ TO_LAB.T
+    return lab
+
+
+def _on_dark(color: str) -> str:
+    """The colour, with as much white in it as it needs to be seen on a dark screen."""
+    channels = _rgb(color)
+    mixtures = (np.round(channels + (255 - channels) * step / 100) for step in range(101))
+    return _name(next(rgb for rgb in mixtures if _contrast(rgb, _rgb(DARK_PANEL)) >= CONTRAST))
+
+
+def _contrast(one: NDArray[Any], other: NDArray[Any]) -> float:
+    low, high = sorted(float(_linear(rgb) @ LUMINANCE) for rgb in (one, other))
+    return (high + 0.05) / (low + 0.05)
+
+
+def _linear(colors: NDArray[Any]) -> NDArray[Any]:
+    """Linear RGB of sRGB channels from 0 to 255."""
+    share = colors / 255
+    return np.where(share <= 0.04045, share / 12.92, ((share + 0.055) / 1.055) ** 2.4)
+
+
+def _rgb(color: str) -> NDArray[Any]:
+    return np.array([int(color[start : start + 2], 16) for start in (1, 3, 5)])
+
+
+def _name(rgb: NDArray[Any]) -> str:
+    return "#{:02X}{:02X}{:02X}".format(*rgb.astype(int).tolist())
