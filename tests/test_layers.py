@@ -35,7 +35,10 @@ def imports(path: Path) -> Iterator[tuple[str, bool]]:
             if isinstance(child, ast.If) and "TYPE_CHECKING" in ast.unparse(child.test):
                 continue
             if isinstance(child, ast.ImportFrom) and (child.module or "").startswith("tensorae."):
-                yield child.module.removeprefix("tensorae."), lazy
+                for alias in child.names:
+                    name = f"{child.module}.{alias.name}".removeprefix("tensorae.")
+                    file = SOURCE / f"{name.replace('.', '/')}.py"
+                    yield name if file.exists() else name.rpartition(".")[0], lazy
             yield from visit(child, lazy or isinstance(child, ast.FunctionDef))
 
     return visit(ast.parse(path.read_text("utf-8")), False)
