@@ -20,6 +20,7 @@ survey.py         a stream made ready for a fit, as a table is
 writing.py        results -> file, batch by batch
 """
 
+from tensorae._text import counted, listed, shown
 from tensorae.data.as_table import as_table
 from tensorae.data.batches import Batches
 from tensorae.data.columns import (
@@ -43,14 +44,11 @@ from tensorae.data.files import (
     File,
     ReadOptions,
     arrow,
-    counted,
     find_files,
     format_of,
-    listed,
     output_format,
 )
 from tensorae.data.images import image_paths, read_images, write_images
-from tensorae.data.kinds import shown
 from tensorae.data.preparation import Preparation, PreparedTable
 from tensorae.data.scaling import SCALES, Extent, Scaling
 from tensorae.data.survey import PreparedStream, prepare_stream

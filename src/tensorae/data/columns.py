@@ -14,9 +14,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from tensorae.data.files import arrow, listed, nearest
+from tensorae._text import listed, nearest, shown
+from tensorae.data.files import arrow
 from tensorae.data.frames import layout_of, to_matrix
-from tensorae.data.kinds import TEXTS, Gaps, Kind, is_number, is_row, kind_of, shown
+from tensorae.data.kinds import TEXTS, Gaps, Kind, is_number, is_row, kind_of
 from tensorae.data.parts import Array, float_type
 from tensorae.data.table import Table
 from tensorae.exceptions import InvalidInputError

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import difflib
 import glob
 import os
 import re
@@ -32,12 +31,9 @@ __all__ = [
     "FilePart",
     "ReadOptions",
     "arrow",
-    "counted",
     "find_files",
     "format_of",
-    "listed",
     "natural_order",
-    "nearest",
     "output_format",
     "refuse_twice",
 ]
@@ -366,23 +362,3 @@ def output_format(path: PurePath) -> str:
             f"the output must end in one of {known}, got {str(path)!r}; choose one of them."
         )
     return found
-
-
-# Words and errors -----------------------------------------------------------------------------
-
-
-def counted(number: int, what: str) -> str:
-    """A number and what it counts: 1 row, 2 rows."""
-    return f"{number} {what}{'s' * (number != 1)}"
-
-
-def listed(names: Sequence[str], most: int = 5) -> str:
-    """Names for a sentence, the first few of them."""
-    return ", ".join(names[:most]) + (f" and {len(names) - most} more" * (len(names) > most))
-
-
-def nearest(name: str, names: Iterable[str]) -> str | None:
-    """The name that was meant, if one is close, whatever its case."""
-    folded = {known.casefold(): known for known in reversed(list(names))}
-    close = difflib.get_close_matches(name.casefold(), folded, n=1, cutoff=0.7)
-    return folded[close[0]] if close else None

@@ -16,7 +16,8 @@ from typing import TYPE_CHECKING, Any, NamedTuple, NoReturn
 import numpy as np
 from numpy.typing import NDArray
 
-from tensorae.data.files import arrow, counted, listed
+from tensorae._text import counted, listed, shown
+from tensorae.data.files import arrow
 from tensorae.data.parts import Array
 from tensorae.exceptions import InvalidInputError
 
@@ -37,7 +38,6 @@ __all__ = [
     "is_row",
     "kind_of",
     "numbers_pattern",
-    "shown",
     "without_marks",
 ]
 
@@ -284,11 +284,6 @@ def _counts_by_name(counts: NDArray[Any], columns: Sequence[str] | None) -> list
     names = [f"column {j}" for j in range(len(counts))] if columns is None else columns
     pairs = zip(names, counts.tolist(), strict=True)
     return [f"{shown(name)} ({count})" for name, count in pairs if count]
-
-
-def shown(name: str) -> str:
-    """Name of a column for a sentence; with quotes where one would not see it as it is."""
-    return name if name.strip() and name.isprintable() else repr(name)
 
 
 # Marks ----------------------------------------------------------------------------------------

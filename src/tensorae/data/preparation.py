@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from tensorae._text import listed, shown
 from tensorae.data.columns import (
     as_matrix,
     check_numbers,
@@ -24,7 +25,7 @@ from tensorae.data.columns import (
     note_on_header,
     number_columns,
 )
-from tensorae.data.files import arrow, listed
+from tensorae.data.files import arrow
 from tensorae.data.kinds import (
     TEXTS,
     Gaps,
@@ -33,7 +34,6 @@ from tensorae.data.kinds import (
     as_numbers,
     decoded,
     is_number,
-    shown,
 )
 from tensorae.data.parts import Array
 from tensorae.data.scaling import SCALES, Extent, Scaling

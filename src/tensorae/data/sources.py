@@ -12,6 +12,7 @@ from typing import Any, TypeVar
 import numpy as np
 from numpy.typing import DTypeLike
 
+from tensorae._text import listed, nearest
 from tensorae.data.binary_files import ArrowPart, NpyPart, ParquetPart
 from tensorae.data.files import (
     TABLES,
@@ -19,8 +20,6 @@ from tensorae.data.files import (
     FilePart,
     ReadOptions,
     find_files,
-    listed,
-    nearest,
     refuse_twice,
 )
 from tensorae.data.frames import arrow_part, dataset_parts, pandas_part, polars_part

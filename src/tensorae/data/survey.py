@@ -14,11 +14,12 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from tensorae._text import shown
 from tensorae.data.batches import Batches
 from tensorae.data.columns import choose_columns, note_on_header, split_names
 from tensorae.data.files import TEXT, FilePart, ReadOptions, arrow
 from tensorae.data.frames import index_columns, layout_of
-from tensorae.data.kinds import SHORTEST_COUNTER, Gaps, Kind, kind_of, shown
+from tensorae.data.kinds import SHORTEST_COUNTER, Gaps, Kind, kind_of
 from tensorae.data.parts import Array, CompletePart, Part, float_type, named_errors
 from tensorae.data.preparation import KEPT_FITTED, Preparation, formats_of
 from tensorae.data.scaling import Extent, Scaling

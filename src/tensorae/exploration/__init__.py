@@ -9,7 +9,7 @@ again.py       Python that does it again
 outcome.py     Exploration: all of it, with its page, its table and its model file
 """
 
-from tensorae.exploration.columns import LeftOut
+from tensorae.data.selection import LeftOut
 from tensorae.exploration.look import explore
 from tensorae.exploration.outcome import Exploration
 

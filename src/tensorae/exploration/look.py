@@ -24,9 +24,9 @@ from tensorae.data import (
     as_table,
     note_on_header,
 )
+from tensorae.data.selection import ColumnSelection, select_columns
 from tensorae.exceptions import InvalidInputError, InvalidParameterError
 from tensorae.exploration.again import Source
-from tensorae.exploration.columns import Selection, select_columns
 from tensorae.exploration.outcome import Exploration
 from tensorae.linear_tae import LinearTAE
 from tensorae.table_model import TableModel
@@ -161,7 +161,7 @@ def _finite(table: Table) -> Table:
     return replace(table, samples=samples)
 
 
-def _prepared(selection: Selection, scale: str) -> tuple[Preparation, PreparedTable]:
+def _prepared(selection: ColumnSelection, scale: str) -> tuple[Preparation, PreparedTable]:
     table = selection.table
     named = selection.columns or ()
     preparation, rows = Preparation.learn(table, 1, columns=named, scale=scale, gaps=True)

@@ -24,8 +24,8 @@ from tensorae.data import (
     note_on_header,
     write_table,
 )
+from tensorae.data.selection import ColumnSelection, LeftOut, named_with_reasons
 from tensorae.exploration.again import Source, code_for
-from tensorae.exploration.columns import LeftOut, Selection, named_with_reasons
 from tensorae.exploration.halves import GRADES, agreement_of_halves, grade_of, share_touching
 from tensorae.exploration.questions import (
     HANDFUL,
@@ -76,7 +76,7 @@ class Exploration:
     model : TableModel
         With everything chosen. It takes tables like this one as they are and answers in their
         units; ``model.estimator`` is the LinearTAE, on the scale of the fit.
-    selection : Selection
+    selection : ColumnSelection
         Columns of the fit and those left out.
     rows : PreparedTable
         Rows that have a value at least, in their units and on the scale of the fit.
@@ -93,7 +93,7 @@ class Exploration:
 
     name: str
     model: TableModel
-    selection: Selection
+    selection: ColumnSelection
     rows: PreparedTable
     sample: NDArray[np.intp] | None
     given: Any

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from scipy import special
 
 from tensorae.anomaly.residuals import conditional_residuals, squared_distances
-from tensorae.exploration.columns import Selection
+from tensorae.data.selection import ColumnSelection
 from tensorae.inspect import CrossTable, Outliers, TrendReversals, cross_table, trend_reversals
 from tensorae.inspect.odd_rows import OddRow, odd_features
 from tensorae.inspect.samples import ClusteredSamples
@@ -175,13 +175,13 @@ def turned_trends(samples: ClusteredSamples) -> TrendReversals | None:
 
 
 def columns_beside(
-    selection: Selection, numbers: NDArray[np.intp], labels: NDArray[np.intp]
+    selection: ColumnSelection, numbers: NDArray[np.intp], labels: NDArray[np.intp]
 ) -> tuple[CrossTable, ...]:
     """Columns of few values that had no part in the fit, against the groups; strongest first.
 
     Parameters
     ----------
-    selection : Selection
+    selection : ColumnSelection
     numbers : ndarray of shape (n,)
         Which rows of the table have a group.
     labels : ndarray of shape (n,)

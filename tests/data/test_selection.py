@@ -6,8 +6,8 @@ import pytest
 
 from tensorae import explore
 from tensorae.data import as_table
+from tensorae.data.selection import select_columns
 from tensorae.exceptions import InvalidInputError
-from tensorae.exploration.columns import select_columns
 
 N = 60
 

@@ -13,18 +13,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from tensorae.data import (
-    Table,
-    arrow,
-    as_matrix,
-    check_numbers,
-    counted,
-    listed,
-    refuse_none,
-    shown,
-    split_names,
-)
-from tensorae.data import find_columns as check_names
+from tensorae._text import counted, listed, shown
+from tensorae.data.columns import as_matrix, check_numbers, refuse_none, split_names
+from tensorae.data.columns import find_columns as check_names
+from tensorae.data.files import arrow
 from tensorae.data.kinds import (
     SHORTEST_COUNTER,
     Kind,
@@ -34,9 +26,10 @@ from tensorae.data.kinds import (
     decoded,
     kind_of,
 )
+from tensorae.data.table import Table
 from tensorae.exceptions import InvalidInputError
 
-__all__ = ["LeftOut", "Selection", "named_with_reasons", "select_columns"]
+__all__ = ["LeftOut", "ColumnSelection", "named_with_reasons", "select_columns"]
 
 Array = NDArray[Any]
 
@@ -124,7 +117,7 @@ def named_with_reasons(left_out: Sequence[LeftOut]) -> str:
 
 
 @dataclass(frozen=True, eq=False)
-class Selection:
+class ColumnSelection:
     """Columns to fit, what is left out, and what was done to make numbers of them.
 
     Attributes
@@ -149,7 +142,7 @@ class Selection:
 
 def select_columns(
     table: Table, *, columns: Sequence[str] = (), ignore: Sequence[str] = ()
-) -> Selection:
+) -> ColumnSelection:
     """Choose the columns that a first look should go by.
 
     Parameters
@@ -162,12 +155,12 @@ def select_columns(
 
     Returns
     -------
-    Selection
+    ColumnSelection
 
     Examples
     --------
     >>> from tensorae.data import as_table
-    >>> from tensorae.exploration.columns import select_columns
+    >>> from tensorae.data.selection import select_columns
     >>> table = as_table({"name": list("abcdef"), "size": [1.5, 2, 4, 3, 7, 9], "one": [1] * 6})
     >>> found = select_columns(table)
     >>> found.columns, [str(one) for one in found.left_out]
@@ -178,7 +171,7 @@ def select_columns(
             raise InvalidInputError(
                 "arrays and images have no named columns; leave out columns and ignore."
             )
-        return Selection(table, None)
+        return ColumnSelection(table, None)
     chosen = split_names(columns, table.columns)
     if columns:
         refuse_none(chosen)
@@ -189,7 +182,9 @@ def select_columns(
         check_numbers(table, columns)
         rest = [name for name in table.columns if name not in columns]
         table, notes = _without_infinite(table, columns)
-        return Selection(table, tuple(columns), tuple(_not_asked_for(table, rest)), tuple(notes))
+        return ColumnSelection(
+            table, tuple(columns), tuple(_not_asked_for(table, rest)), tuple(notes)
+        )
     return _chosen(table, set(ignore))
 
 
@@ -200,7 +195,7 @@ def _not_asked_for(table: Table, names: Sequence[str]) -> Iterator[LeftOut]:
         yield LeftOut(name, "not asked for", categories, kind.name == "number")
 
 
-def _chosen(table: Table, ignore: set[str]) -> Selection:
+def _chosen(table: Table, ignore: set[str]) -> ColumnSelection:
     kinds = {name: kind_of(table, name) for name in table.columns}
     table, kinds, notes, formats = _as_numbers(table, kinds)
     out = {name: LeftOut(name, "ignored, as asked for") for name in ignore}
@@ -233,7 +228,7 @@ def _chosen(table: Table, ignore: set[str]) -> Selection:
     notes = {name: note for name, note in notes.items() if name in kept}
     formats = {name: form for name, form in formats.items() if name in kept}
     table, infinite = _without_infinite(table, kept)
-    return Selection(table, kept, left_out, (*notes.values(), *infinite), formats)
+    return ColumnSelection(table, kept, left_out, (*notes.values(), *infinite), formats)
 
 
 # Numbers in disguise ----------------------------------------------------------------------------
