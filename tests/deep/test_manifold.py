@@ -10,9 +10,9 @@ from sklearn.metrics import adjusted_rand_score
 
 import tensorae
 from tensorae import TAE, LinearTAE, load, tensorize
+from tensorae._neighbors import nearest_neighbors
 from tensorae.deep import manifold, neighborhoods
 from tensorae.deep.architectures import CurveAutoencoder
-from tensorae.deep.directions import nearest
 from tensorae.exceptions import InvalidInputError, MissingDependencyError
 
 
@@ -61,13 +61,15 @@ def test_labels_that_are_known_need_no_embedding(blobs):
     assert adjusted_rand_score(y, model.labels_) > 0.9
 
 
-def test_nearest_are_those_of_all_distances(rng):
-    points, references = rng.normal(size=(40, 3)), rng.normal(size=(25, 3)) + 1e3
-    points += 1e3
-    found, indices = nearest(torch.tensor(points), torch.tensor(references), 4)
-    distances = np.linalg.norm(points[:, None] - references, axis=2)
-    np.testing.assert_allclose(found, np.sort(distances, axis=1)[:, :4], rtol=1e-9)
-    np.testing.assert_array_equal(indices[:, 0], distances.argmin(1))
+def test_nearest_neighbors_are_those_of_all_distances(rng):
+    x, queries = (torch.tensor(rng.normal(size=(n, 3)) + 1e3) for n in (25, 40))
+    for found, wanted in (
+        (nearest_neighbors(x, 4, queries), torch.cdist(queries, x)),
+        (nearest_neighbors(x, 4), torch.cdist(x, x).fill_diagonal_(torch.inf)),
+    ):
+        best = wanted.topk(4, dim=1, largest=False)
+        torch.testing.assert_close(found[0], best.values)
+        assert torch.equal(found[1], best.indices)
 
 
 @pytest.mark.usefixtures("quick_umap")

@@ -1,16 +1,16 @@
-"""Rows -> their main directions and their nearest neighbours.
+"""Rows -> their main directions.
 
-Shapes: n samples, d features, h directions, m neighbours, s references.
+Shapes: n samples, d features, h directions.
 """
 
 from __future__ import annotations
 
 import torch
-from torch import Tensor, nn
+from torch import Tensor
 
 from tensorae._torch import Chance
 
-__all__ = ["main_parts", "nearest", "of_even_strength", "principal_directions"]
+__all__ = ["main_parts", "of_even_strength", "principal_directions"]
 
 # Up to this size a decomposition is exact, above it is randomised.
 EXACT_SIZE = 128
@@ -18,10 +18,6 @@ EXACT_SIZE = 128
 EXACT_FEATURES = 1024
 # Numbers are intensities where this share of them stands at the floor of its feature.
 FLOOR_SHARE = 0.25
-# Distances held at a time: so many stay in the cache.
-DISTANCE_ENTRIES = 2_500_000
-# References are looked through in blocks of so many: the nearest ones are in the nearest blocks.
-BLOCK = 16
 
 
 def principal_directions(
@@ -74,31 +70,3 @@ def of_even_strength(x: Tensor, weights: Tensor) -> Tensor:
     lengths = above.norm(dim=1, keepdim=True).clamp(min=torch.finfo(x.dtype).tiny)
     evened: Tensor = above / lengths
     return evened
-
-
-def nearest(points: Tensor, references: Tensor, m: int) -> tuple[Tensor, Tensor]:
-    """Distances to and indices of the m references (s, d) that are nearest to points (n, d)."""
-    # Those that fill the last block are infinitely far away.
-    filled = nn.functional.pad(references, (0, 0, 0, -len(references) % BLOCK))
-    norms = filled.square().sum(1)
-    norms[len(references) :] = torch.inf
-    distances, indices = [], []
-    for part in points.split(max(1, DISTANCE_ENTRIES // len(references))):
-        found = _smallest(torch.addmm(norms, part, filled.mT, alpha=-2), m)
-        # Again, from differences: what is left of large products may be less than rounding.
-        exact = (references[found] - part.unsqueeze(1)).norm(dim=2)
-        order = exact.argsort(dim=1, stable=True)
-        distances.append(exact.gather(1, order))
-        indices.append(found.gather(1, order))
-    return torch.cat(distances), torch.cat(indices)
-
-
-def _smallest(values: Tensor, m: int) -> Tensor:
-    """Places (n, m) of the smallest of each row (n, s), s a multiple of the block, in any order."""
-    blocks = values.unflatten(1, (-1, BLOCK))
-    lowest = min(m, blocks.shape[1])
-    best = blocks.amin(2).topk(lowest, dim=1, largest=False, sorted=False).indices
-    inside = blocks.gather(1, best[:, :, None].expand(-1, -1, BLOCK)).flatten(1)
-    found = inside.topk(m, dim=1, largest=False, sorted=False).indices
-    places: Tensor = best.gather(1, found // BLOCK) * BLOCK + found % BLOCK
-    return places

@@ -14,10 +14,11 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from tensorae._neighbors import nearest_neighbors
 from tensorae._optional import import_optional
 from tensorae._threads import one_thread
 from tensorae._torch import Chance
-from tensorae.deep.directions import main_parts, nearest, of_even_strength
+from tensorae.deep.directions import main_parts, of_even_strength
 from tensorae.exceptions import InvalidInputError
 
 __all__ = ["DIMENSIONS", "EXTRA", "NEIGHBORS", "SEEN_ROWS", "Neighborhoods", "compared_points"]
@@ -52,8 +53,7 @@ class Neighborhoods:
 
     points: Tensor  # (n, d)
     chosen: Tensor  # (s,) where the sample is
-    distances: Tensor  # (s, m)
-    indices: Tensor  # (s, m) into the sample; the first of each row is the row itself
+    indices: Tensor  # (s, m) into the sample, without the row itself
 
     @classmethod
     def of(
@@ -67,8 +67,9 @@ class Neighborhoods:
                 'them; use init="linear".'
             )
         chosen = _sample(n, rng).to(points.device)
-        seen = points[chosen]
-        return cls(points, chosen, *nearest(seen, seen, min(n_neighbors, n - 1)))
+        # UMAP counts a row as its own first neighbour.
+        others = min(n_neighbors, n - 1) - 1
+        return cls(points, chosen, nearest_neighbors(points[chosen], others)[1])
 
     def embedding(self, rng: np.random.RandomState, *, n_components: int = DIMENSIONS) -> Tensor:
         """Place all rows in q dimensions, so that neighbours stay together: (n, q)."""
@@ -76,15 +77,18 @@ class Neighborhoods:
         index = import_optional("pynndescent", extra=EXTRA).NNDescent
         points = self.points
         seen = points[self.chosen]
+        themselves = torch.arange(len(seen), device=points.device)[:, None]
+        indices = torch.cat([themselves, self.indices], dim=1)
+        distances = (seen[indices] - seen[:, None]).norm(dim=2)
         reducer = umap.UMAP(
-            n_neighbors=self.indices.shape[1],
+            n_neighbors=indices.shape[1],
             n_components=n_components,
             n_epochs=PASSES if len(seen) <= FEW_ROWS else FEWER_PASSES,
             min_dist=0.0,
             # Exact neighbours; with a seed and one thread the rest is repeatable, too.
             precomputed_knn=(
-                self.indices.cpu().numpy(),
-                self.distances.cpu().numpy(),
+                indices.cpu().numpy(),
+                distances.cpu().numpy(),
                 index.__new__(index),  # for new rows, of which there are none; UMAP warns without
             ),
             random_state=int(rng.randint(2**31 - 1)),
@@ -99,7 +103,7 @@ class Neighborhoods:
         unseen[self.chosen] = False
         everyone = places.new_empty(len(points), places.shape[1])
         everyone[self.chosen] = places
-        everyone[unseen] = places[nearest(points[unseen], seen, PLACED_BY)[1]].mean(1)
+        everyone[unseen] = places[nearest_neighbors(seen, PLACED_BY, points[unseen])[1]].mean(1)
         return everyone
 
     def modularity(self, labels: Tensor, weights: Tensor) -> float:
@@ -132,7 +136,7 @@ class Neighborhoods:
         size = int(labels.max()) + 1
         labels, shares = labels[self.chosen].long(), weights[self.chosen].double()
         shares = shares / shares.sum()
-        near = labels[self.indices[:, 1:]]
+        near = labels[self.indices]
         pairs = (labels[:, None] * size + near).flatten()
         each = (shares[:, None] / near.shape[1]).expand_as(near).flatten()
         links = each.new_zeros(size * size).index_add_(0, pairs, each).view(size, size)

@@ -16,9 +16,10 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from tensorae._neighbors import nearest_neighbors
 from tensorae._torch import Chance
 from tensorae.assignment import RULES
-from tensorae.deep.directions import main_parts, nearest
+from tensorae.deep.directions import main_parts
 from tensorae.deep.manifold import manifold_labels
 from tensorae.deep.schedule import TrainingOptions
 from tensorae.linear.problem import SolverOptions
@@ -155,7 +156,7 @@ def _smoothed(points: Tensor, weights: Tensor, n_clusters: int) -> Tensor:
     # Rows come in an order that says nothing about them, so evenly spaced ones are a fair sample.
     chosen = torch.arange(0, n, -(-n // REFERENCE_ROWS), device=points.device)
     references, shares = points[chosen], weights[chosen]
-    near = nearest(points, references, n_neighbors + 1)[1]
+    near = nearest_neighbors(references, n_neighbors + 1, points)[1]
     share = shares[near].unsqueeze(-1)
     return (references[near] * share).sum(1) / share.sum(1)
 
