@@ -10,7 +10,7 @@ from sklearn.datasets import load_iris
 from torch import nn
 
 from tensorae import TAE, Batches, LinearTAE, load
-from tensorae._torch import Chance
+from tensorae._torch import FitRNG
 
 IRIS = load_iris().data
 IRIS.setflags(write=False)
@@ -166,10 +166,10 @@ def test_whatever_is_drawn_comes_from_the_fit_and_not_from_torch(name):
     draw, before = DRAWS[name], torch.get_rng_state()
     found = []
     for seed in (0, 0, 1):
-        chance = Chance(seed)
-        with chance.drawn_from():
+        fit_rng = FitRNG(seed)
+        with fit_rng.activated():
             found.append(draw().detach())
-        assert chance.drawn
+        assert fit_rng.drawn
     torch.testing.assert_close(found[0], found[1], rtol=0, atol=0)
     assert not torch.equal(found[0], found[2])
     assert torch.equal(torch.get_rng_state(), before)
@@ -178,25 +178,25 @@ def test_whatever_is_drawn_comes_from_the_fit_and_not_from_torch(name):
 def test_scripted_code_draws_from_the_fit_too():
     with pytest.warns(DeprecationWarning, match="torch.jit"):
         scripted = torch.jit.script(nn.Sequential(nn.Dropout(0.5)))
-    with Chance(0).drawn_from():
+    with FitRNG(0).activated():
         first = scripted(torch.ones(99))
-    with Chance(0).drawn_from():
+    with FitRNG(0).activated():
         assert torch.equal(scripted(torch.ones(99)), first)
 
 
 def test_a_chance_goes_on_where_it_was():
-    first, second = Chance(0), Chance(0)
-    with first.drawn_from():
+    first, second = FitRNG(0), FitRNG(0)
+    with first.activated():
         torch.rand(3)
     second.load_state_dict(first.state_dict())
-    with first.drawn_from():
+    with first.activated():
         wanted = torch.rand(3)
-    with second.drawn_from():
+    with second.activated():
         assert torch.equal(torch.rand(3), wanted)
 
 
 def test_a_generator_that_is_given_is_used():
-    with Chance(0).drawn_from():
+    with FitRNG(0).activated():
         drawn = torch.rand(3, generator=torch.Generator().manual_seed(7))
     assert torch.equal(drawn, torch.rand(3, generator=torch.Generator().manual_seed(7)))
 

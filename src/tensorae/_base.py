@@ -32,7 +32,7 @@ from tensorae._check_data import (
 )
 from tensorae._check_parameters import check_number
 from tensorae._notebook import ShownAsCard
-from tensorae._torch import own_settings
+from tensorae._torch import isolated_torch
 from tensorae.assignment import RULES
 from tensorae.persist import save
 from tensorae.persist.checkpoints import Checkpoint, identity_of
@@ -167,7 +167,7 @@ class BaseTAE(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMixin, S
         """
         return self._map(X, lambda predictor, x: predictor.encode(x, predictor.assign(x)[0]))
 
-    @own_settings()
+    @isolated_torch()
     def inverse_transform(self, Z: Any, labels: Any) -> Any:
         """Decode codes by the named autoencoders.
 
@@ -391,7 +391,7 @@ class BaseTAE(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMixin, S
         """Rows (n, d) in the shape of the samples that were fitted."""
         return points
 
-    @own_settings()
+    @isolated_torch()
     def _map(self, X: Any, step: Step) -> Any:
         """Apply ``step`` to chunks of checked rows and give back the kind that came in."""
         check_fitted(self)

@@ -18,7 +18,7 @@ from sklearn.utils.validation import _check_n_features, check_array, check_is_fi
 from torch import Tensor
 
 from tensorae._check_values import has_gaps
-from tensorae._threads import callers_threads
+from tensorae._torch import callers_threads
 from tensorae.data import Batches
 from tensorae.exceptions import InvalidInputError, InvalidParameterError, NotFittedError
 from tensorae.rows import Rows, StreamedRows

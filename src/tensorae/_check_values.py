@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 from torch import Tensor
 
-from tensorae._fields import LARGEST
+from tensorae._schema import LARGEST
 from tensorae.exceptions import InvalidInputError
 
 __all__ = ["column_label", "has_gaps", "nothing_observed"]

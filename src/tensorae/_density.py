@@ -14,7 +14,7 @@ from torch import Tensor
 from tensorae._base import BaseTAE
 from tensorae._check_data import check_fitted
 from tensorae._check_parameters import check_integer, check_seed
-from tensorae._torch import own_settings
+from tensorae._torch import isolated_torch
 from tensorae.linear.density import draw, information_criterion, n_parameters
 from tensorae.rows import Rows
 
@@ -106,7 +106,7 @@ class DensityTAE(BaseTAE):
         """
         return self._criterion(X, bayesian=False)
 
-    @own_settings()
+    @isolated_torch()
     def sample(self, n_samples: int = 1, *, random_state: Any = None) -> tuple[Any, Any]:
         """Draw samples from the density.
 

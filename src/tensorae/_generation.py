@@ -13,8 +13,7 @@ import torch
 from tensorae._base import BaseTAE
 from tensorae._check_data import check_fitted, check_labels_of
 from tensorae._check_parameters import check_integer, check_seed
-from tensorae._threads import several_threads
-from tensorae._torch import own_settings
+from tensorae._torch import isolated_torch, several_threads
 from tensorae.deep.module import TensorizedAutoencoder
 from tensorae.exceptions import InvalidParameterError
 from tensorae.rows import Rows
@@ -76,7 +75,7 @@ class GenerativeTAE(BaseTAE):
 
         return self._map(X, bound)
 
-    @own_settings()
+    @isolated_torch()
     def sample(
         self,
         n_samples: int = 1,

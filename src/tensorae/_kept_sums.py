@@ -16,7 +16,7 @@ from tensorae._base import Predictor
 from tensorae._check_data import check_fitted
 from tensorae._check_parameters import check_auto, check_number
 from tensorae._filling import FillsGaps
-from tensorae._torch import own_settings
+from tensorae._torch import isolated_torch
 from tensorae.exceptions import InvalidInputError, InvalidParameterError, unknown_choice
 from tensorae.linear.denoising import Denoiser
 from tensorae.linear.gap_predictor import GapPredictor
@@ -43,7 +43,7 @@ class KeepsSums(FillsGaps):
     _frame: tuple[np.ndarray, np.ndarray] | None
     _denoiser: Denoiser | None
 
-    @own_settings()
+    @isolated_torch()
     def denoise(self, X: Any, noise: float | str, *, fitted_on: str = "noisy") -> Any:
         """Take noise out of samples by shrinking them towards their clusters.
 

@@ -1,43 +1,61 @@
-"""torch as a fit needs it: its settings and its random numbers are not the caller's.
+"""Torch's global state, kept apart from the caller's: settings, random numbers, threads.
 
-Default type and device, gradients, autocast and the random generator belong to the whole process
-or to the calling thread. Here they play no part and are not changed: what differs from a fresh
-torch is put right for this thread alone, for the time of a block. So is the number of threads.
+Default dtype and device, gradient mode, autocast and the random generator belong to the whole
+process or to the calling thread. A fit neither depends on them nor changes them: what differs from
+a fresh torch is reset for the calling thread only, and only inside a block.
+
+The number of threads is handled the same way. The threads of a matrix product wait for each other,
+by default in a busy loop. Where cores are shared, as in containers, the thread that is waited for
+does not even run meanwhile, and two threads take ten or a hundred times as long as one. So a public
+call computes with one thread, or with several where the work is worth it, and those sleep while
+they wait. ``torch.set_num_threads`` is not used because it also affects threads started later.
 """
 
 from __future__ import annotations
 
+import ctypes
+import os
 import threading
-from collections.abc import Callable, Iterator
-from contextlib import ExitStack, contextmanager
-from functools import cache
-from typing import Any, Self
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import ExitStack, contextmanager, nullcontext
+from functools import cache, partial
+from pathlib import Path
+from typing import Any, Self, TypeVar
 
+import joblib
 import numpy as np
 import torch
+from threadpoolctl import ThreadpoolController
 from torch import Tensor
 from torch.overrides import TorchFunctionMode
 from torch.utils._python_dispatch import TorchDispatchMode
 
-from tensorae._threads import one_thread
+__all__ = [
+    "FitRNG",
+    "callers_threads",
+    "isolated_torch",
+    "made_by_caller",
+    "one_thread",
+    "several_threads",
+]
 
-__all__ = ["Chance", "own_settings"]
+T = TypeVar("T")
 
-# Functions that make numbers of the default type, and those that do so where Python's come in.
-OF_DEFAULT_TYPE = {
+# Settings -------------------------------------------------------------------------------------
+
+# Functions that create tensors of the default dtype, and those that do so from Python numbers.
+OF_DEFAULT_DTYPE = {
     torch.empty, torch.zeros, torch.ones, torch.eye, torch.rand, torch.randn, torch.linspace,
     torch.logspace, torch.empty_strided,
 }  # fmt: skip
-OF_INFERRED_TYPE = {torch.tensor, torch.as_tensor, torch.full, torch.arange, torch.scalar_tensor}
-# Held while a fit uses a generator of torch itself, for functions that take no other.
-BORROWED = threading.Lock()
+OF_INFERRED_DTYPE = {torch.tensor, torch.as_tensor, torch.full, torch.arange, torch.scalar_tensor}
 
 
 @contextmanager
-def own_settings() -> Iterator[None]:
-    """Compute as in a fresh torch: single precision by default, on the CPU, gradients allowed.
+def isolated_torch() -> Iterator[None]:
+    """Compute as in a fresh torch: float32 by default, on the CPU, gradients on, one thread.
 
-    With one thread, until a ``several_threads`` inside.
+    ``several_threads`` inside the block allows more threads.
     """
     with ExitStack() as stack:
         stack.enter_context(one_thread())
@@ -49,32 +67,38 @@ def own_settings() -> Iterator[None]:
         if torch.get_default_device().type != "cpu":
             stack.enter_context(torch.device("cpu"))
         if torch.get_default_dtype() != torch.float32:
-            stack.enter_context(_SinglePrecision())
+            stack.enter_context(_Float32ByDefault())
         yield
 
 
-class _SinglePrecision(TorchFunctionMode):
-    """Numbers are of single precision where nobody says otherwise."""
+class _Float32ByDefault(TorchFunctionMode):
+    """Create float32 tensors where no dtype is given, whatever the default dtype."""
 
     def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         kwargs = kwargs or {}
         if kwargs.get("dtype") is not None:
             return func(*args, **kwargs)
-        if func in OF_DEFAULT_TYPE:
+        if func in OF_DEFAULT_DTYPE:
             return func(*args, **{**kwargs, "dtype": torch.float32})
         made = func(*args, **kwargs)
-        if func in OF_INFERRED_TYPE and made.dtype == torch.get_default_dtype():
+        if func in OF_INFERRED_DTYPE and made.dtype == torch.get_default_dtype():
             typed = Tensor | np.ndarray | np.generic
             if not any(isinstance(value, typed) for value in (*args, *kwargs.values())):
                 made = made.float()
         return made
 
 
-class Chance:
-    """The random numbers of one fit, for networks that draw some: first weights, dropout.
+# Random numbers -------------------------------------------------------------------------------
 
-    They come from generators of its own, one for each device, wherever torch would take them from
-    its global one. So threads do not take numbers from each other, and the caller's are untouched.
+# Held while a fit uses torch's global generator, for operations that take no other.
+GLOBAL_GENERATOR = threading.Lock()
+
+
+class FitRNG:
+    """Random numbers of one fit, for networks that draw some: initial weights, dropout.
+
+    Inside ``activated`` they replace torch's global generators, one generator for each device. So
+    threads do not share random numbers, and the caller's generators stay untouched.
 
     Parameters
     ----------
@@ -84,34 +108,33 @@ class Chance:
     ----------
     drawn : bool
         Whether a number has been drawn.
-    in_networks : bool
-        Whether networks draw while they train; to set up their calls takes time.
+    used_in_forward : bool
+        Whether networks draw in their forward pass; activating the generators takes time.
 
     Examples
     --------
     >>> import torch
-    >>> from tensorae._torch import Chance
-    >>> chance = Chance(0)
-    >>> with chance.drawn_from():
+    >>> from tensorae._torch import FitRNG
+    >>> with FitRNG(0).activated():
     ...     layer = torch.nn.Linear(3, 2)
-    >>> with Chance(0).drawn_from():
+    >>> with FitRNG(0).activated():
     ...     again = torch.nn.Linear(3, 2)
     >>> bool((layer.weight == again.weight).all())
     True
     """
 
     def __init__(self, seed: int) -> None:
-        self.seed, self.drawn, self.in_networks = seed, False, False
+        self.seed, self.drawn, self.used_in_forward = seed, False, False
         self._generators: dict[str, torch.Generator] = {}
 
     def __deepcopy__(self, memo: Any) -> Self:
-        """Return itself: copies of a network draw from the same numbers."""
+        """Return itself: copies of a network share their random numbers."""
         return self
 
     @contextmanager
-    def drawn_from(self) -> Iterator[None]:
-        """Let all that is drawn in this thread, inside the block, come from here."""
-        with _Draws(self):
+    def activated(self) -> Iterator[None]:
+        """Draw all random numbers of this thread from here, inside the block."""
+        with _DrawsFrom(self):
             yield
 
     def generator(self, device: torch.device) -> torch.Generator:
@@ -124,45 +147,50 @@ class Chance:
         return found
 
     def state_dict(self) -> dict[str, Tensor]:
-        """Return how far each generator is, by device."""
+        """Return the states of the generators by device."""
         return {name: one.get_state() for name, one in self._generators.items()}
 
     def load_state_dict(self, states: dict[str, Tensor]) -> None:
-        """Go on from a ``state_dict``."""
+        """Continue from a ``state_dict``."""
         for name, state in states.items():
             self.generator(torch.device(name)).set_state(state.cpu())
 
 
-class _Draws(TorchDispatchMode):
-    """Operations that draw numbers draw them from a Chance."""
+class _DrawsFrom(TorchDispatchMode):
+    """Operations that draw random numbers draw them from a FitRNG."""
 
-    def __init__(self, chance: Chance) -> None:
+    def __init__(self, fit_rng: FitRNG) -> None:
         super().__init__()  # type: ignore[no-untyped-call]
-        self.chance = chance
+        self.fit_rng = fit_rng
 
     def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         kwargs = kwargs or {}
         if torch.Tag.nondeterministic_seeded not in func.tags or kwargs.get("generator"):
             return func(*args, **kwargs)
-        device = _device_of(args, kwargs)
+        device = next((value.device for value in args if isinstance(value, Tensor)), "cpu")
+        device = torch.device(kwargs.get("device") or device)
         if device.type == "meta":
             return func(*args, **kwargs)
-        self.chance.drawn = True
-        own, seeded = self.chance.generator(device), _with_generator(func)
+        self.fit_rng.drawn = True
+        own, seeded = self.fit_rng.generator(device), _with_generator(func)
         if seeded is not None:
             return seeded(*args, **{**kwargs, "generator": own})
-        return _borrowing(own, device, lambda: func(*args, **kwargs))
-
-
-def _device_of(args: Any, kwargs: Any) -> torch.device:
-    if kwargs.get("device") is not None:
-        return torch.device(kwargs["device"])
-    return next((value.device for value in args if isinstance(value, Tensor)), torch.device("cpu"))
+        shared = torch.default_generator
+        if device.type != "cpu":
+            shared = getattr(torch, device.type).default_generators[device.index or 0]
+        with GLOBAL_GENERATOR:
+            before = shared.get_state()
+            shared.set_state(own.get_state())
+            try:
+                return func(*args, **kwargs)
+            finally:
+                own.set_state(shared.get_state())
+                shared.set_state(before)
 
 
 @cache
 def _with_generator(operation: Any) -> Any:
-    """Return the variant of an operation that takes a generator; None where there is none."""
+    """Return the overload of an operation that takes a generator, or None."""
 
     def kinds(variant: Any) -> dict[str, str]:
         return {argument.name: str(argument.type) for argument in variant._schema.arguments}
@@ -178,16 +206,138 @@ def _with_generator(operation: Any) -> Any:
     return None
 
 
-def _borrowing(own: torch.Generator, device: torch.device, function: Callable[[], Any]) -> Any:
-    """Call a function while torch's generator of a device is at the state of ``own``."""
-    shared = torch.default_generator
-    if device.type != "cpu":
-        shared = getattr(torch, device.type).default_generators[device.index or 0]
-    with BORROWED:
-        before = shared.get_state()
-        shared.set_state(own.get_state())
+# Threads --------------------------------------------------------------------------------------
+
+# Multiply-adds that one thread does in about 20 ms. With less work, two threads on two idle cores
+# gain nothing that a user would notice: benchmarks/busy.py.
+SMALL_WORK = 1 << 25
+
+
+class _Caller(threading.local):
+    """Threads that the caller of a public function has, inside that function; otherwise 0."""
+
+    threads = 0
+
+
+CALLER = _Caller()
+
+
+@contextmanager
+def one_thread() -> Iterator[None]:
+    """Compute with one thread, except inside ``several_threads``."""
+    outer = CALLER.threads
+    CALLER.threads = outer or torch.get_num_threads()
+    try:
+        with _threads(1):
+            yield
+    finally:
+        CALLER.threads = outer
+
+
+@contextmanager
+def several_threads(work: float, *, others: int = 0) -> Iterator[None]:
+    """Compute with the caller's number of threads, or with one where ``work`` is small.
+
+    ``work`` counts multiply-adds. No more threads are used than there are cores (a container may
+    have only some of the machine's), less ``others`` that compute at the same time.
+    """
+    number = 1
+    if work >= SMALL_WORK:
+        allowed = CALLER.threads or torch.get_num_threads()
+        number = max(1, min(allowed, joblib.cpu_count()) - others)
+    with _threads(number), _sleeping_waits(number) if number > 1 else nullcontext():
+        yield
+
+
+@contextmanager
+def callers_threads() -> Iterator[None]:
+    """Give the caller's own code, such as a callback, its number of threads inside a call."""
+    outer, CALLER.threads = CALLER.threads, 0
+    try:
+        with _threads(outer) if outer else nullcontext():
+            yield
+    finally:
+        CALLER.threads = outer
+
+
+def made_by_caller(items: Iterable[T]) -> Iterator[T]:
+    """Iterate over items that the caller's own code makes."""
+    iterator = iter(items)
+    while True:
+        with callers_threads():
+            try:
+                item = next(iterator)
+            except StopIteration:
+                return
+        yield item
+
+
+@contextmanager
+def _threads(number: int) -> Iterator[None]:
+    torch.get_num_threads()  # the first call in a thread would undo what is set before it
+    before: list[tuple[Callable[[int], int], int]] = []
+    try:
+        for exchange in _libraries():
+            before.append((exchange, exchange(number)))
+        yield
+    finally:
+        for exchange, old in before:
+            exchange(old)
+
+
+@cache
+def _libraries() -> list[Callable[[int], int]]:
+    """Functions that set a library's number of threads and return the number before."""
+
+    def exchange(library: Any, number: int) -> int:
+        before: int = library.get_num_threads()
+        library.set_num_threads(number)
+        return before
+
+    exchanges: list[Callable[[int], int]] = [partial(exchange, one) for one in _openmp()]
+    file = Path(torch.__file__).parent / "lib" / "libtorch_cpu.so"
+    if file.is_file():
+        # Once torch.set_num_threads has been called, MKL no longer asks OpenMP.
+        mkl = getattr(ctypes.CDLL(str(file)), "MKL_Set_Num_Threads_Local", None)
+        exchanges += [] if mkl is None else [mkl]
+    return exchanges
+
+
+@cache
+def _openmp() -> list[Any]:
+    """The OpenMP library that torch ships, or else any that is loaded."""
+    found = ThreadpoolController().select(user_api="openmp").lib_controllers
+    folder = str(Path(torch.__file__).parent)
+    return [one for one in found if one.filepath.startswith(folder)] or found
+
+
+@contextmanager
+def _sleeping_waits(number: int) -> Iterator[None]:
+    """Let each of ``number`` threads sleep while it waits for the others.
+
+    GNU's OpenMP does so as long as it has more threads than cores (GOMP_SPINCOUNT in its manual).
+    So a helper thread holds a few more threads that do nothing. Other OpenMPs are left alone.
+    """
+    if all(one.prefix != "libgomp" for one in _openmp()):
+        yield
+        return
+    cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count()
+    ready, done = threading.Event(), threading.Event()
+
+    def keep() -> None:
         try:
-            return function()
+            with _threads(max(2, (cores or 1) - number + 2)):
+                torch.ones(1 << 16).neg_()  # large enough to be divided among threads
+                ready.set()
+                done.wait()
         finally:
-            own.set_state(shared.get_state())
-            shared.set_state(before)
+            ready.set()
+
+    keeper = threading.Thread(target=keep, name="tensorae-waits", daemon=True)
+    keeper.start()
+    try:
+        ready.wait()
+        yield
+    finally:
+        done.set()
+        keeper.join()

@@ -29,7 +29,7 @@ from tensorae._check_parameters import (
     deep_options,
 )
 from tensorae._generation import GenerativeTAE
-from tensorae._torch import own_settings
+from tensorae._torch import isolated_torch
 from tensorae._warnings import warn
 from tensorae.deep.architectures import NARROW
 from tensorae.deep.blending import Blend
@@ -234,7 +234,7 @@ class TAE(GenerativeTAE):
         self.device = device
         self.callbacks = callbacks
 
-    @own_settings()
+    @isolated_torch()
     def fit(
         self,
         X: Any,

@@ -13,7 +13,7 @@ from sklearn.base import BaseEstimator
 
 from tensorae._check_data import check_rows
 from tensorae._check_parameters import check_integer, check_seed
-from tensorae._torch import own_settings
+from tensorae._torch import isolated_torch
 from tensorae.deep.neighborhoods import (
     DIMENSIONS,
     NEIGHBORS,
@@ -27,7 +27,7 @@ from tensorae.rows.arrays import as_rows
 __all__ = ["embed"]
 
 
-@own_settings()
+@isolated_torch()
 def embed(
     X: Any,
     n_components: int = DIMENSIONS,

@@ -25,7 +25,7 @@ from tensorae._check_parameters import (
 )
 from tensorae._check_values import column_label
 from tensorae._notebook import ShownAsCard
-from tensorae._torch import own_settings
+from tensorae._torch import isolated_torch
 from tensorae._warnings import warn
 from tensorae.exceptions import InvalidInputError, InvalidParameterError
 from tensorae.linear.gap_predictor import GapPredictor
@@ -141,7 +141,7 @@ class ImputerTAE(TransformerMixin, ShownAsCard):
         self.random_state = random_state
         self.device = device
 
-    @own_settings()
+    @isolated_torch()
     def fit(self, X: Any, y: Any = None, *, sample_weight: Any = None) -> Self:  # noqa: ARG002
         """Learn what to expect in gaps.
 
@@ -227,7 +227,7 @@ class ImputerTAE(TransformerMixin, ShownAsCard):
         copies = [self._filled(X, lambda z: self._drawn(z, rng)) for _ in range(count)]
         return torch.stack(copies) if isinstance(X, Tensor) else np.stack(copies)
 
-    @own_settings()
+    @isolated_torch()
     def impute_std(self, X: Any) -> Any:
         """Standard deviation of what may be in each gap; zero where there is a value.
 
@@ -396,7 +396,7 @@ class ImputerTAE(TransformerMixin, ShownAsCard):
                 drawn[rows] = predictor.draw(z[rows], rng)
         return drawn
 
-    @own_settings()
+    @isolated_torch()
     def _filled(self, X: Any, fill: Any, *, within: bool = False) -> Any:
         """X with its gaps filled by what ``fill`` makes of rows on one scale.
 

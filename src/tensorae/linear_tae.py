@@ -28,7 +28,7 @@ from tensorae._check_parameters import (
     linear_wishes,
 )
 from tensorae._kept_sums import CPU, KeepsSums, as_array
-from tensorae._torch import own_settings
+from tensorae._torch import isolated_torch
 from tensorae._warnings import warn
 from tensorae.assignment import rule_name
 from tensorae.exceptions import InvalidInputError, InvalidParameterError
@@ -236,7 +236,7 @@ class LinearTAE(KeepsSums):
         self.batch_size = batch_size
         self.device = device
 
-    @own_settings()
+    @isolated_torch()
     def fit(
         self,
         X: Any,
@@ -329,7 +329,7 @@ class LinearTAE(KeepsSums):
         check_seed(self.random_state)
         linear_wishes(self.get_params(deep=False), self._fitted_rows())
 
-    @own_settings()
+    @isolated_torch()
     def partial_fit(
         self,
         X: Any,

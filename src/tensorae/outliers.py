@@ -25,7 +25,7 @@ from tensorae._check_parameters import check_auto, check_integer, check_number, 
 from tensorae._check_values import column_label, nothing_observed
 from tensorae._notebook import ShownAsCard
 from tensorae._outlier_fits import CLUSTERS, Plan, Pool, fit_judges, new_reference
-from tensorae._torch import own_settings
+from tensorae._torch import isolated_torch
 from tensorae.anomaly.calibration import Calibration, weighted_quantile
 from tensorae.anomaly.ensemble import Ensemble
 from tensorae.data.scaling import Scaling
@@ -122,7 +122,7 @@ class OutlierTAE(OutlierMixin, ShownAsCard):
         self.random_state = random_state
         self.device = device
 
-    @own_settings()
+    @isolated_torch()
     def fit(self, X: Any, y: Any = None, *, sample_weight: Any = None) -> Self:  # noqa: ARG002
         """Learn what is ordinary; some of the rows may be outliers, and need not be marked.
 
@@ -358,7 +358,7 @@ class OutlierTAE(OutlierMixin, ShownAsCard):
         # Between two rows, so that rounding does not decide.
         return (line + float(above.min())) / 2 if above.size else line
 
-    @own_settings()
+    @isolated_torch()
     def _scored(self, X: Any, step: Any, *, whole: bool = False) -> Any:
         """Apply ``step`` to the oddness of checked rows, and give back the kind that came in."""
         check_fitted(self)

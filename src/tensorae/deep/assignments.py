@@ -372,7 +372,7 @@ class Assigner:
             x = torch.cat(found)
             cut[0] = x.mean(0)
             offsets = x - cut[0]
-            cut[1] = principal_directions(offsets, 1, self.copies.chance)[0]
+            cut[1] = principal_directions(offsets, 1, self.copies.fit_rng)[0]
             cut[2] = (offsets @ cut[1]).median()
         rows.add_up(cut)
         return cut[0], cut[1], cut[2, 0]

@@ -16,7 +16,7 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from tensorae._torch import Chance
+from tensorae._torch import FitRNG
 from tensorae.deep.module import TensorizedAutoencoder, costs_from_parts
 from tensorae.deep.schedule import TrainingOptions
 from tensorae.deep.variational import SMALLEST_NOISE
@@ -63,9 +63,9 @@ class Copies:
         return Copies(self.modules[:1], noise_known=self.folds is not None or self.noise_known)
 
     @property
-    def chance(self) -> Chance | None:
+    def fit_rng(self) -> FitRNG | None:
         """The random numbers of the fit, the same for all copies."""
-        return self.modules[0].chance
+        return self.modules[0].fit_rng
 
     def flat_centers(self) -> Tensor:
         """Centres (k, d), the same for all copies."""

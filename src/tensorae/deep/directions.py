@@ -8,7 +8,7 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
-from tensorae._torch import Chance
+from tensorae._torch import FitRNG
 
 __all__ = ["main_parts", "of_even_strength", "principal_directions"]
 
@@ -21,12 +21,12 @@ FLOOR_SHARE = 0.25
 
 
 def principal_directions(
-    x: Tensor, n_directions: int, chance: Chance | None = None, *, exact_size: int = EXACT_SIZE
+    x: Tensor, n_directions: int, fit_rng: FitRNG | None = None, *, exact_size: int = EXACT_SIZE
 ) -> Tensor:
     """Orthonormal rows (h, d): main directions of centred rows (n, d), others where those end.
 
     They are exact where the smaller side of x has up to ``exact_size`` rows or columns, and
-    randomised above, by the numbers of ``chance``.
+    randomised above, by the numbers of ``fit_rng``.
     """
     d = x.shape[1]
     rank = min(n_directions, *x.shape)
@@ -35,23 +35,23 @@ def principal_directions(
     elif min(x.shape) <= exact_size or rank > exact_size // 2:
         found = torch.linalg.svd(x, full_matrices=False).Vh[:rank]
     else:
-        with (chance or Chance(0)).drawn_from():
+        with (fit_rng or FitRNG(0)).activated():
             found = torch.svd_lowrank(x, q=rank + 8, niter=3)[2].mT[:rank]
     if rank == n_directions:
         return found
-    numbers = (chance or Chance(0)).generator(x.device)
+    numbers = (fit_rng or FitRNG(0)).generator(x.device)
     others = torch.randn(n_directions - rank, d, generator=numbers, dtype=x.dtype, device=x.device)
     complete: Tensor = torch.linalg.qr(torch.cat([found, others]).mT).Q.mT.contiguous()
     return complete
 
 
-def main_parts(x: Tensor, weights: Tensor, most: int, chance: Chance | None) -> Tensor:
+def main_parts(x: Tensor, weights: Tensor, most: int, fit_rng: FitRNG | None) -> Tensor:
     """Rows (n, d) about their mean, along their main directions where there are more features."""
     if x.shape[1] <= most:
         return x
     mean = (weights @ x) / weights.sum()
     weighted = (x - mean) * weights.sqrt()[:, None]
-    directions = principal_directions(weighted, most, chance, exact_size=EXACT_FEATURES)
+    directions = principal_directions(weighted, most, fit_rng, exact_size=EXACT_FEATURES)
     return (x - mean) @ directions.mT
 
 

@@ -36,7 +36,7 @@ def start_networks(assigner: Assigner, now: Assignments) -> None:
             continue
         offsets, weight = _offsets(assigner, members)
         h = assigner.options.latent_dim
-        directions = principal_directions(offsets, h, copies.chance)
+        directions = principal_directions(offsets, h, copies.fit_rng)
         if j in firsts:
             directions = turned_to(firsts[j], directions, variational=module.variational)
         firsts.setdefault(j, directions)

@@ -12,7 +12,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from tensorae._torch import Chance
+from tensorae._torch import FitRNG
 from tensorae.exceptions import InvalidParameterError
 
 __all__ = ["check_autoencoder", "draws_numbers", "make_autoencoders"]
@@ -131,9 +131,9 @@ def draws_numbers(autoencoder: nn.Module, sample: Tensor) -> bool:
         module: Any = copy.deepcopy(autoencoder).train()
     except Exception:  # of the user's own: what cannot be tried without a trace may draw
         return True
-    trial = Chance(0)
+    trial = FitRNG(0)
     two = sample if len(sample) > 1 else torch.cat([sample, sample])
-    with torch.no_grad(), trial.drawn_from():
+    with torch.no_grad(), trial.activated():
         codes = module.encode(two)
         module.decode(codes[0] if _is_pair(codes) else codes)
         if hasattr(module, "loss"):

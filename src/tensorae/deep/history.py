@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from torch import nn
 
-from tensorae._threads import callers_threads
+from tensorae._torch import callers_threads
 
 if TYPE_CHECKING:
     from tensorae.deep.loop import State

@@ -31,6 +31,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from tensorae._schema import HARDENED, check_training_state
 from tensorae.deep import rest
 from tensorae.deep.assignments import Assigner, Assignments, TrainingData
 from tensorae.deep.blending import Blend, fit_blend
@@ -42,7 +43,6 @@ from tensorae.deep.module import TensorizedAutoencoder
 from tensorae.deep.schedule import Schedule, TrainingOptions, falling
 from tensorae.deep.settling import settled
 from tensorae.deep.start import Start
-from tensorae.deep.states import HARDENED, check_state
 from tensorae.deep.steps import DivergedError, Steps
 from tensorae.deep.twins import merge
 
@@ -98,7 +98,7 @@ class State:
 
     def state_dict(self) -> dict[str, Any]:
         """Return all that the loop needs to go on, as tensors and JSON values with names."""
-        best, chance = self.best, self.copies.chance
+        best, fit_rng = self.best, self.copies.fit_rng
         return {
             **{name: getattr(self, name) for name in NUMBERS},
             "networks": [module.state_dict() for module in self.copies.modules],
@@ -108,7 +108,7 @@ class State:
             "history": as_columns(self.history),
             "blend": None if self.blend is None else self.blend.state_dict(),
             "generator": self.generator.get_state(),
-            "chance": {} if chance is None else chance.state_dict(),
+            "fit_rng": {} if fit_rng is None else fit_rng.state_dict(),
         }
 
 
@@ -336,14 +336,14 @@ class DeepLoop:
         """Return the state of a ``state_dict``; networks, optimizers and generators become its."""
         rows, modules = self.data.rows, self.copies.modules
         sizes = {"m": rows.n, "k": self.options.n_clusters, "d": rows.d}
-        check_state(kept, sizes, modules, self.steps.optimizers)
+        check_training_state(kept, sizes, modules, self.steps.optimizers)
         copies = self.copies.first() if kept["phase"] in HARDENED else self.copies
         _load(copies, kept["networks"])
         for optimizer, remembered in zip(self.steps.optimizers, kept["optimizers"], strict=True):
             optimizer.load_state_dict(remembered)
         self.generator.set_state(kept["generator"].cpu())
-        if copies.chance is not None:
-            copies.chance.load_state_dict(kept["chance"])
+        if copies.fit_rng is not None:
+            copies.fit_rng.load_state_dict(kept["fit_rng"])
         best, blend = kept["best"], kept["blend"]
         return State(
             copies=copies,

@@ -22,7 +22,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from tensorae._torch import Chance
+from tensorae._torch import FitRNG
 from tensorae.assignment import RULES
 from tensorae.deep.neighborhoods import NEIGHBORS, Neighborhoods, compared_points
 from tensorae.linear.neighbors import agreement
@@ -51,7 +51,7 @@ def manifold_labels(
     n_clusters: int,
     rng: np.random.RandomState,
     known_labels: Tensor | None = None,
-    chance: Chance | None = None,
+    fit_rng: FitRNG | None = None,
 ) -> Tensor:
     """Labels (n,) of groups in embeddings of rows x (n, d) with weights (n,).
 
@@ -61,7 +61,7 @@ def manifold_labels(
         return torch.zeros(len(x), dtype=torch.long, device=x.device)
     most = max(FEWEST_NEIGHBORS, int(NEIGHBOR_SHARE * len(x) / n_clusters))
     near = Neighborhoods.of(
-        compared_points(x, weights, chance), rng, n_neighbors=min(NEIGHBORS, most)
+        compared_points(x, weights, fit_rng), rng, n_neighbors=min(NEIGHBORS, most)
     )
     places = [near.embedding(rng) for _ in range(EMBEDDINGS)]
     found = [

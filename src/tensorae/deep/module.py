@@ -36,7 +36,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from tensorae._torch import Chance
+from tensorae._torch import FitRNG
 from tensorae.deep.handed_over import make_autoencoders
 from tensorae.deep.sharing import TiedAutoencoders
 from tensorae.deep.variational import around, divergence, drawn, evidence, split_code
@@ -88,7 +88,7 @@ class TensorizedAutoencoder(TiedAutoencoders):
     spreads: Tensor
     noise_variance: Tensor
     # The random numbers of the fit that it is in; None where torch's own are to be drawn.
-    chance: Chance | None = None
+    fit_rng: FitRNG | None = None
 
     def __init__(
         self,
@@ -244,7 +244,7 @@ class TensorizedAutoencoder(TiedAutoencoders):
                 return own_loss(u, t), None
             codes, log_variance = self._encoded(autoencoder, u)
             if log_variance is not None:
-                output = autoencoder.decode(drawn(codes, log_variance, self.chance))
+                output = autoencoder.decode(drawn(codes, log_variance, self.fit_rng))
                 penalty = self.noise_variance * divergence(codes, log_variance)
                 return _squares(output - t) + penalty, None
             output = autoencoder.decode(codes)
@@ -328,8 +328,8 @@ class TensorizedAutoencoder(TiedAutoencoders):
 
     def _drawing(self) -> AbstractContextManager[None]:
         """Context of calls to the autoencoders, which may draw random numbers."""
-        chance = self.chance
-        return NOTHING if chance is None or not chance.in_networks else chance.drawn_from()
+        fit_rng = self.fit_rng
+        return NOTHING if fit_rng is None or not fit_rng.used_in_forward else fit_rng.activated()
 
     def _seen_by(self, j: int, x: Tensor) -> Tensor:
         return (self.shaped(x) - self.centers[j]) / self.scale

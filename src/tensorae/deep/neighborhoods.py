@@ -16,8 +16,7 @@ from torch import Tensor
 
 from tensorae._neighbors import nearest_neighbors
 from tensorae._optional import import_optional
-from tensorae._threads import one_thread
-from tensorae._torch import Chance
+from tensorae._torch import FitRNG, one_thread
 from tensorae.deep.directions import main_parts, of_even_strength
 from tensorae.exceptions import InvalidInputError
 
@@ -40,11 +39,11 @@ FEWEST_ROWS = 20
 SEEN_ROWS, PLACED_BY = 20_000, 5
 
 
-def compared_points(x: Tensor, weights: Tensor, chance: Chance | None) -> Tensor:
+def compared_points(x: Tensor, weights: Tensor, fit_rng: FitRNG | None) -> Tensor:
     """Rows (n, d) with weights (n,) as distances between them should see them."""
     if x.shape[1] <= WIDE:
         return x
-    return main_parts(of_even_strength(x, weights), weights, MAIN_DIRECTIONS, chance)
+    return main_parts(of_even_strength(x, weights), weights, MAIN_DIRECTIONS, fit_rng)
 
 
 @dataclass(frozen=True)

@@ -17,7 +17,7 @@ import torch
 from torch import Tensor
 
 from tensorae._neighbors import nearest_neighbors
-from tensorae._torch import Chance
+from tensorae._torch import FitRNG
 from tensorae.assignment import RULES
 from tensorae.deep.directions import main_parts
 from tensorae.deep.manifold import manifold_labels
@@ -66,7 +66,7 @@ def first_labels(
     options: TrainingOptions,
     rng: np.random.RandomState,
     known_labels: Tensor | None = None,
-    chance: Chance | None = None,
+    fit_rng: FitRNG | None = None,
 ) -> Start:
     """Find first labels for rows x (n, d) with weights (n,).
 
@@ -74,12 +74,12 @@ def first_labels(
     -1 elsewhere, seed the linear model; where all are known they are the first labels themselves.
     """
     if known_labels is not None and is_start(known_labels, options.n_clusters):
-        return _given_labels(x, weights, options, known_labels, chance)
+        return _given_labels(x, weights, options, known_labels, fit_rng)
     if options.init == "manifold":
-        found = manifold_labels(x, weights, options.n_clusters, rng, known_labels, chance)
-        return _given_labels(x, weights, options, found, chance)
+        found = manifold_labels(x, weights, options.n_clusters, rng, known_labels, fit_rng)
+        return _given_labels(x, weights, options, found, fit_rng)
     if isinstance(options.init, str) and (options.init == "linear" or known_labels is not None):
-        costs = _linear_costs(x, weights, options, rng, known_labels, chance)
+        costs = _linear_costs(x, weights, options, rng, known_labels, fit_rng)
     else:
         costs = _distances(x, weights, options, rng)
     return Start(costs.argmin(1), costs)
@@ -90,10 +90,10 @@ def _given_labels(
     weights: Tensor,
     options: TrainingOptions,
     labels: Tensor,
-    chance: Chance | None = None,
+    fit_rng: FitRNG | None = None,
 ) -> Start:
     """A start from labels (n,) as they are; the linear model of them says what is near."""
-    points, _ = _seen(x, weights, options, chance)
+    points, _ = _seen(x, weights, options, fit_rng)
     model, shift = model_of(Rows(points, weights), _solver_options(options), labels)
     costs = model.to(points.dtype).costs(points - shift.to(points.dtype))
     # A row's own cluster is a candidate, whatever it costs.
@@ -107,10 +107,10 @@ def _linear_costs(
     options: TrainingOptions,
     rng: np.random.RandomState,
     known_labels: Tensor | None,
-    chance: Chance | None,
+    fit_rng: FitRNG | None,
 ) -> Tensor:
     """Costs (n, k) under the linear model, in the main directions where rows are wide."""
-    points, wide = _seen(x, weights, options, chance)
+    points, wide = _seen(x, weights, options, fit_rng)
     several = wide and options.n_init is None and len(x) <= SEARCHED_ROWS
     solver_options = replace(_solver_options(options), heats=() if several else HEATS)
     solutions = (
@@ -124,12 +124,12 @@ def _linear_costs(
 
 
 def _seen(
-    x: Tensor, weights: Tensor, options: TrainingOptions, chance: Chance | None
+    x: Tensor, weights: Tensor, options: TrainingOptions, fit_rng: FitRNG | None
 ) -> tuple[Tensor, bool]:
     """Rows (n, q) as the linear model sees them, and whether they were wide."""
     if x.shape[1] <= WIDE:
         return x, False
-    points = main_parts(x, weights, MAIN_DIRECTIONS, chance)
+    points = main_parts(x, weights, MAIN_DIRECTIONS, fit_rng)
     return _smoothed(points, weights, options.n_clusters), True
 
 

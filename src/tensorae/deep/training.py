@@ -18,7 +18,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from tensorae._torch import Chance
+from tensorae._torch import FitRNG
 from tensorae.deep.assignments import Assigner, TrainingData
 from tensorae.deep.cross_fit import chunk_rows
 from tensorae.deep.handed_over import check_autoencoder, draws_numbers
@@ -105,14 +105,14 @@ def train(
         few = _sample(rows, rng) if rows.streamed else rows
     with few.parallel(options.work):
         data, origin, known = _training_data(few, options, rng, generator, target, known_labels)
-    module = _new_module(options, shape, data, Chance(seed))
+    module = _new_module(options, shape, data, FitRNG(seed))
     epochs = None if rows.streamed else options.max_epochs
     first = loop = _loop_in_memory(module, data, options, epochs, generator)
     if rows.streamed:
         loop = _streamed_loop(module, rows, options, origin, data.unit, rng)
     state = None if resume is None else resume(loop.restored, rows.device)
     if state is None:
-        state = first.init(_start(data, origin, options, rng, known, module.chance))
+        state = first.init(_start(data, origin, options, rng, known, module.fit_rng))
         if rows.streamed:
             sampled = run(first, state, lambda _: None)
             rows.same_in_all(*module.state_dict().values())
@@ -128,15 +128,15 @@ def train(
     near = _near(state, loop.data, rows.n, order)
     centers = origin + data.unit * module.centers.flatten(1).double()
     module.change_unit(data.unit, origin)
-    module.chance = None
+    module.fit_rng = None
     blend = None if state.blend is None else state.blend.in_units(data.unit, origin)
     return Trained(module.eval(), centers, replace(state, blend=blend), rows, near)
 
 
 def _near(state: State, data: TrainingData, n: int, order: list[int]) -> Tensor | None:
     """Clusters (n, k) in their order that may be cheapest, where each row was trained on once."""
-    chance = state.copies.chance
-    drawn = chance is not None and chance.in_networks  # costs are others at every call
+    fit_rng = state.copies.fit_rng
+    drawn = fit_rng is not None and fit_rng.used_in_forward  # costs are others at every call
     if state.near is None or data.places is None or len(data.places) != n or drawn:
         return None
     near = torch.empty_like(state.near)
@@ -190,9 +190,9 @@ def _in_units(points: Tensor, origin: Tensor, unit: float) -> Tensor:
 
 
 def _new_module(
-    options: TrainingOptions, shape: tuple[int, ...], data: TrainingData, chance: Chance
+    options: TrainingOptions, shape: tuple[int, ...], data: TrainingData, fit_rng: FitRNG
 ) -> TensorizedAutoencoder:
-    with chance.drawn_from():
+    with fit_rng.activated():
         module = tensorize(
             options.factory, options.n_clusters, input_shape=shape, shared=options.sharing
         )
@@ -202,8 +202,8 @@ def _new_module(
         module.become_variational()
     elif options.curved:
         module.compare_by_spread()
-    chance.in_networks = draws_numbers(module.autoencoders[0], trial)
-    module.chance = chance
+    fit_rng.used_in_forward = draws_numbers(module.autoencoders[0], trial)
+    module.fit_rng = fit_rng
     return module
 
 
@@ -250,13 +250,13 @@ def _start(
     options: TrainingOptions,
     rng: np.random.RandomState,
     known: Tensor | None,
-    chance: Chance | None,
+    fit_rng: FitRNG | None,
 ) -> Start:
     assert data.weights is not None
     if not isinstance(options.init, str) and options.init.ndim > 1:
         options = replace(options, init=_in_units(options.init, origin, data.unit))
     with torch.no_grad(), data.rows.parallel(options.work):
-        return first_labels(data.rows.data, data.weights, options, rng, known, chance)
+        return first_labels(data.rows.data, data.weights, options, rng, known, fit_rng)
 
 
 def distinct_rows(

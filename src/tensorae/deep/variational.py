@@ -24,7 +24,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from tensorae._torch import Chance
+from tensorae._torch import FitRNG
 
 __all__ = [
     "SMALLEST_NOISE",
@@ -57,12 +57,12 @@ def divergence(mean: Tensor, log_variance: Tensor) -> Tensor:
     return (mean.square() + log_variance.exp() - log_variance - 1).sum(1).clamp(min=0)
 
 
-def drawn(mean: Tensor, log_variance: Tensor, chance: Chance | None) -> Tensor:
+def drawn(mean: Tensor, log_variance: Tensor, fit_rng: FitRNG | None) -> Tensor:
     """Codes (m, h), one drawn for each row."""
-    if chance is None:
+    if fit_rng is None:
         normal = torch.randn_like(mean)
     else:
-        normal = torch.empty_like(mean).normal_(generator=chance.generator(mean.device))
+        normal = torch.empty_like(mean).normal_(generator=fit_rng.generator(mean.device))
     return mean + normal * (log_variance / 2).exp()
 
 

@@ -18,7 +18,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from tensorae._fields import MisfitError
+from tensorae._schema import SchemaError, check_linear_state
 from tensorae.assignment import RULES, Rule
 from tensorae.linear.gap_sweep import GapSweep
 from tensorae.linear.gaps import log_correction
@@ -26,7 +26,6 @@ from tensorae.linear.model import LinearModel
 from tensorae.linear.moments import Moments
 from tensorae.linear.pruning import PrunedSweep
 from tensorae.linear.runs import Course, Run, State, longer, positions
-from tensorae.linear.states import check_state
 from tensorae.linear.sweeps import Assigned, ChunkSweep, Sweep, TableSweep, cheapest, fits_table
 from tensorae.linear.update import Estimation, Parameters
 from tensorae.rows.rows import Rows
@@ -145,7 +144,7 @@ class Alternation:
         known = self.rule.hard and not self.rows.gapped
         reached = float(parameters.objective) if known else None
         if reached and abs(state["course"]["objective"][-1] - reached) > 1e-6 * abs(reached):
-            raise MisfitError(f"the path of the objective must end at {reached}")
+            raise SchemaError(f"the path of the objective must end at {reached}")
         return State(
             n_iter=state["step"],
             starts=(0,),
@@ -163,10 +162,10 @@ class Alternation:
         kept_rows = 0 if soft and self.rows.streamed else n
         sizes = {"m": kept_rows, "k": self.n_clusters, "d": d, "h": self.estimation.latent_dim}
         if type(state["step"]) is not int or not 0 < state["step"] < self.max_iter:
-            raise MisfitError(f"step must lie between 1 and {self.max_iter - 1}")
+            raise SchemaError(f"step must lie between 1 and {self.max_iter - 1}")
         if state["n_features"] != self.estimation.n_features:
-            raise MisfitError(f"n_features must be {self.estimation.n_features}")
-        check_state(
+            raise SchemaError(f"n_features must be {self.estimation.n_features}")
+        check_linear_state(
             state,
             sizes,
             dtype=self.rows.dtype,
@@ -177,7 +176,7 @@ class Alternation:
         )
         penalty, given = self.estimation.latent_penalty, state["parameters"]["latent_penalty"]
         if penalty is not None and bool((given != penalty).any()):
-            raise MisfitError(f"latent_penalty must be {penalty}, got {given.tolist()}")
+            raise SchemaError(f"latent_penalty must be {penalty}, got {given.tolist()}")
 
     def step(self, state: State) -> State:
         """Assign, update; starts that have settled end."""

@@ -9,7 +9,7 @@ import math
 from collections.abc import Mapping
 from typing import Any
 
-from tensorae._fields import MisfitError
+from tensorae._schema import SchemaError
 
 __all__ = ["packed_comparison", "restored_comparison", "restored_reason"]
 
@@ -36,18 +36,18 @@ def packed_comparison(table: Mapping[str, list[Any]]) -> list[list[Any]]:
 
 
 def restored_comparison(stored: Any) -> dict[str, list[Any]]:
-    """The same again; empty where a file has none, a MisfitError where it is no such table."""
+    """The same again; empty where a file has none, a SchemaError where it is no such table."""
     if stored is None or stored == []:
         return {}
     table = {name: [_restored(entry) for entry in column] for name, column in _columns(stored)}
     for name, kinds in COLUMNS.items():
         if not all(type(entry) in kinds for entry in table.get(name, [None])):
-            raise MisfitError(f"comparison must have a column {name!r} of {kinds[0].__name__}")
+            raise SchemaError(f"comparison must have a column {name!r} of {kinds[0].__name__}")
     m = len(table["chosen"])
     if any(len(column) != m for column in table.values()):
-        raise MisfitError("comparison must have columns of one length")
+        raise SchemaError("comparison must have columns of one length")
     if table["chosen"].count(True) != 1:
-        raise MisfitError(f"comparison must have one row that was chosen, got {m} rows")
+        raise SchemaError(f"comparison must have one row that was chosen, got {m} rows")
     return table
 
 
@@ -56,7 +56,7 @@ def restored_reason(stored: Any) -> str:
     if stored is None:
         return NOT_KEPT
     if not isinstance(stored, str) or len(stored) > LONGEST_REASON:
-        raise MisfitError(f"reason must be a sentence, got {stored!r:.40}")
+        raise SchemaError(f"reason must be a sentence, got {stored!r:.40}")
     return stored
 
 
@@ -65,7 +65,7 @@ def _columns(stored: Any) -> list[tuple[str, list[Any]]]:
         isinstance(pair, list) and list(map(type, pair)) == [str, list] for pair in stored
     )
     if not fits:
-        raise MisfitError("comparison must be a table of columns")
+        raise SchemaError("comparison must be a table of columns")
     return [(name, column) for name, column in stored]
 
 
@@ -78,4 +78,4 @@ def _restored(entry: Any) -> Any:
         return float(entry) if entry in NOT_FINITE else entry
     if isinstance(entry, bool | int | float):
         return entry
-    raise MisfitError(f"comparison must hold numbers and text, got {entry!r:.40}")
+    raise SchemaError(f"comparison must hold numbers and text, got {entry!r:.40}")

@@ -18,24 +18,22 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from tensorae._fields import (
+from tensorae._schema import (
+    DENOISER,
     DOUBLE,
+    LARGEST_COUNT,
     LARGEST_SQUARE,
     ROUNDING,
     TOLERANCE,
     WHOLE,
     Field,
-    MisfitError,
-    check_field,
-    check_fields,
-    check_orthonormal,
-    check_sum,
+    SchemaError,
+    check,
 )
 from tensorae.assignment import RULES, rule_name
 from tensorae.deep.blending import Blend
 from tensorae.linear.denoising import Denoiser
 from tensorae.linear.predictor import LinearPredictor
-from tensorae.linear.states import DENOISER, LARGEST_COUNT
 from tensorae.persist.comparisons import (
     packed_comparison,
     restored_comparison,
@@ -58,7 +56,7 @@ LABELS = (torch.int32,)
 
 COMMON = {
     "cluster_centers_": Field("k d", of_data=True),
-    "weights_": Field("k", low=0, high=1),
+    "weights_": Field("k", low=0, high=1, sums_to_one=True),
     "labels_": Field("n", LABELS),
     "latent_penalty_": Field("", DOUBLE, low=0, high=1),
     "loss_": Field("", DOUBLE, finite=False),
@@ -72,7 +70,7 @@ TIED = {"tied_variance_": Field("d", low=0, high=LARGEST_SQUARE)}
 SPREADS = ("shared", "own")
 LINEAR = {
     **COMMON,
-    "components_": Field("k h d"),
+    "components_": Field("k h d", orthonormal=True),
     "explained_variance_": Field("k h", low=0, high=LARGEST_SQUARE),
     "explained_variance_ratio_": Field("k h", low=0, high=1),
     "noise_variance_": Field("k", low=0, high=LARGEST_SQUARE),
@@ -92,7 +90,7 @@ MOMENTS = {
     "centers": Field("k p", DOUBLE, of_data=True),
     "scatters": Field("k p p"),
 }
-FRAME = {"origin": Field("d", of_data=True), "axes": Field("p d")}
+FRAME = {"origin": Field("d", of_data=True), "axes": Field("p d", orthonormal=True)}
 # b predictors that are blended.
 BLEND = {
     "weights": Field("b d"),
@@ -133,21 +131,19 @@ def _restore_linear(model: Any, tensors: Tensors, details: Any, sizes: dict[str,
     _restore_assignment(model, details)
     _restore_spread(model, tensors, details, sizes)
     tied = {"tied_variance_": torch.zeros(sizes["d"]), **tensors}
-    check_fields(tied, TIED, sizes)
+    check(tied, TIED, sizes)
     model.tied_variance_ = tied["tied_variance_"].numpy()
     model.comparison_ = restored_comparison(details.get("comparison"))
     model.reason_ = restored_reason(details.get("reason"))
-    check_orthonormal("components_", tensors["components_"])
     _check_density(model)
     frame, moments = part(tensors, "frame"), part(tensors, "moments")
     model._frame = model._moments = model._denoiser = None
     if frame:
-        check_fields(frame, FRAME, sizes)
-        check_orthonormal("axes", frame["axes"])
+        check(frame, FRAME, sizes)
         model._frame = frame["origin"].numpy(), frame["axes"].numpy()
     if moments:
         sizes.setdefault("p", sizes["d"])
-        check_fields(moments, MOMENTS, sizes)
+        check(moments, MOMENTS, sizes)
         _check_sums(moments)
         model._moments = {name: moments[name].numpy() for name in MOMENTS}
         centers = moments["centers"]
@@ -165,7 +161,7 @@ def _restore_assignment(model: Any, details: Any) -> None:
     given = rule_name(model.assignment, estimated_penalty=estimated)
     model.assignment_ = details.get("assignment", given)
     if not isinstance(model.assignment_, str) or model.assignment_ not in RULES:
-        raise MisfitError(
+        raise SchemaError(
             f"assignment must be one of {', '.join(RULES)}, got {model.assignment_!r:.40}"
         )
 
@@ -174,15 +170,15 @@ def _restore_spread(model: Any, tensors: Tensors, details: Any, sizes: dict[str,
     """Whether variances are own, and how many components count; files of 0.1.0 share one spread."""
     model.spread_, model.pooled_ = details.get("spread", "shared"), details.get("pooled", False)
     if not isinstance(model.pooled_, bool):
-        raise MisfitError(f"pooled must be true or false, got {model.pooled_!r:.40}")
+        raise SchemaError(f"pooled must be true or false, got {model.pooled_!r:.40}")
     if model.spread_ not in SPREADS:
-        raise MisfitError(f"spread must be one of {', '.join(SPREADS)}, got {model.spread_!r:.40}")
+        raise SchemaError(f"spread must be one of {', '.join(SPREADS)}, got {model.spread_!r:.40}")
     k, h = model.components_.shape[:2]
     dims = {"latent_dims_": torch.full((k,), h), **tensors}
-    check_fields(dims, LATENT_DIMS, sizes)
+    check(dims, LATENT_DIMS, sizes)
     model.latent_dims_ = dims["latent_dims_"].numpy()
     if model.latent_dims_.max() > h:
-        raise MisfitError(f"latent_dims_ must be at most {h}, got {model.latent_dims_.max()}")
+        raise SchemaError(f"latent_dims_ must be at most {h}, got {model.latent_dims_.max()}")
     if model.spread_ == "own":
         counted = np.arange(h) < model.latent_dims_[:, None]
         for name, values in (
@@ -190,7 +186,7 @@ def _restore_spread(model: Any, tensors: Tensors, details: Any, sizes: dict[str,
             ("explained_variance_", model.explained_variance_[counted]),
         ):
             if not (values > 0).all():
-                raise MisfitError(f"{name} must be above zero where spreads are own")
+                raise SchemaError(f"{name} must be above zero where spreads are own")
 
 
 def _pack_deep(model: Any) -> Packed:
@@ -219,20 +215,20 @@ def _restore_deep(model: Any, tensors: Tensors, details: Any, sizes: dict[str, i
     """All but the module, which needs the rest of the model to be checked."""
     _restore(model, tensors, DEEP, sizes)
     if isinstance(model.architecture, str) and model._noise_variance < 0:
-        raise MisfitError(f"_noise_variance must not be negative, got {model._noise_variance:g}")
+        raise SchemaError(f"_noise_variance must not be negative, got {model._noise_variance:g}")
     if not isinstance(details, dict):
-        raise MisfitError("its shapes are missing")
+        raise SchemaError("its shapes are missing")
     _restore_assignment(model, details)
     d = sizes["d"]
     input_shape = _shape(details, "input_shape", d)
     if input_shape is None:
-        raise MisfitError("input_shape is missing")
+        raise SchemaError("input_shape is missing")
     model.input_shape_ = input_shape
     model._sample_shape = _shape(details, "sample_shape", d)
     model._images = _shape(details, "image_shape", d)
     seen = model._sample_shape
     if seen is not None and (len(seen) not in (2, 3) or (1, *seen)[-3:] != model._images):
-        raise MisfitError(f"sample_shape {seen} does not fit image_shape {model._images}")
+        raise SchemaError(f"sample_shape {seen} does not fit image_shape {model._images}")
     model._code_length = sizes["h"]
     model._blend = _blend(part(tensors, "blend"), sizes)
     model.history_ = _history(part(tensors, "history"), details.get("phases"), sizes)
@@ -248,12 +244,12 @@ def _restore_outliers(model: Any, tensors: Tensors, details: Any, sizes: dict[st
     inner = part(tensors, "reference")
     shape = tuple(getattr(inner.get("components_"), "shape", ()))
     if len(shape) != 3 or not isinstance(details.get("reference"), dict):
-        raise MisfitError("the clusters of its explanations are missing")
+        raise SchemaError("the clusters of its explanations are missing")
     reference = model._new_reference(*shape[:2])
     known = {"k": shape[0], "h": shape[1], "d": sizes["d"]}
     _restore_linear(reference, inner, details["reference"], known)
     if reference.spread_ != "own":
-        raise MisfitError("the clusters of its explanations must have own spreads")
+        raise SchemaError("the clusters of its explanations must have own spreads")
     model._restore(*judges, reference)
 
 
@@ -300,7 +296,7 @@ def _check_density(model: Any) -> None:
     # At its own centre: others may be so far away that their density there is zero.
     known = torch.stack([predictor.costs(centers).diagonal(), predictor.log_density(centers)])
     if not bool(torch.isfinite(known[:, predictor.log_weights.isfinite()]).all()):
-        raise MisfitError(
+        raise SchemaError(
             "its variances, components and latent_penalty_ give no density at cluster_centers_"
         )
 
@@ -312,7 +308,7 @@ def _check_sums(moments: Tensors) -> None:
     _check_covariances("scatters", moments["scatters"], about)
     seconds = about + moments["scatters"].diagonal(dim1=-2, dim2=-1)
     if not float(counts.sum()) > 0 or not bool(torch.isfinite(seconds.sum())):
-        raise MisfitError("counts and scatters must be sums of weights and of squares")
+        raise SchemaError("counts and scatters must be sums of weights and of squares")
 
 
 def _check_same_clusters(model: Any, centers: Tensor, counts: Tensor) -> None:
@@ -329,7 +325,7 @@ def _check_same_clusters(model: Any, centers: Tensor, counts: Tensor) -> None:
     if not same or not torch.allclose(
         (counts / counts.sum()).sort().values, weights.sort().values, rtol=0, atol=TOLERANCE
     ):
-        raise MisfitError("the sums must be those of cluster_centers_ and weights_")
+        raise SchemaError("the sums must be those of cluster_centers_ and weights_")
 
 
 def _check_covariances(name: str, matrices: Tensor, about: Tensor) -> None:
@@ -339,15 +335,15 @@ def _check_covariances(name: str, matrices: Tensor, about: Tensor) -> None:
     """
     squares = matrices.diagonal(dim1=-2, dim2=-1)
     field = Field("k q", low=0, high=LARGEST_SQUARE)
-    check_field(f"the diagonal of {name}", squares, field, {})
+    field.check(f"the diagonal of {name}", squares, {})
     slack = float(TOLERANCE * squares.amax() + ROUNDING * about.amax())
     for matrix, lengths in zip(matrices, squares.double().clamp(min=0).sqrt(), strict=True):
         if bool((matrix.abs() > torch.outer(lengths, lengths) + slack).any()):
-            raise MisfitError(f"{name} must hold products no larger than their squares")
+            raise SchemaError(f"{name} must hold products no larger than their squares")
 
 
 def _packed(values: Mapping[str, Any], table: Mapping[str, Field]) -> dict[str, Any]:
-    return {name: _as_tensor(values[name], field.types[0]) for name, field in table.items()}
+    return {name: _as_tensor(values[name], field.dtypes[0]) for name, field in table.items()}
 
 
 def _as_tensor(value: Any, kind: torch.dtype) -> Tensor:
@@ -362,13 +358,12 @@ def _as_tensor(value: Any, kind: torch.dtype) -> Tensor:
 def _restore(
     model: Any, tensors: Tensors, table: Mapping[str, Field], sizes: dict[str, int]
 ) -> None:
-    check_fields(tensors, table, sizes)
+    check(tensors, table, sizes)
     counts = _sizes_of(tensors["labels_"], sizes["k"])
     tensors = {"cluster_sizes_": counts, **tensors}
-    check_fields(tensors, ADDED, sizes)
+    check(tensors, ADDED, sizes)
     if not bool((tensors["cluster_sizes_"] >= counts).all()):
-        raise MisfitError("cluster_sizes_ must count all labels_, got less")
-    check_sum("weights_", tensors["weights_"])
+        raise SchemaError("cluster_sizes_ must count all labels_, got less")
     for name in (*table, *ADDED):
         tensor = tensors[name]
         setattr(model, name, tensor.item() if tensor.ndim == 0 else tensor.numpy())
@@ -379,7 +374,7 @@ def _sizes_of(labels: Tensor, k: int) -> Tensor:
     """Members (k,) of each cluster."""
     low, high = (int(end) for end in labels.aminmax())
     if not 0 <= low <= high < k:
-        raise MisfitError(f"labels_ must lie between 0 and {k - 1}, got {low} to {high}")
+        raise SchemaError(f"labels_ must lie between 0 and {k - 1}, got {low} to {high}")
     counts = torch.zeros(k, dtype=torch.int64)
     for some in labels.split(CHUNK):
         counts += torch.bincount(some, minlength=k)
@@ -387,13 +382,13 @@ def _sizes_of(labels: Tensor, k: int) -> Tensor:
 
 
 def _denoiser(tensors: Tensors, sizes: dict[str, int]) -> Denoiser:
-    check_fields(tensors, DENOISER, sizes)
+    check(tensors, DENOISER, sizes)
     if sizes["q"] > sizes["d"]:
-        raise MisfitError(f"a denoiser of {sizes['d']} features has {sizes['q']} directions")
+        raise SchemaError(f"a denoiser of {sizes['d']} features has {sizes['q']} directions")
     _check_covariances("covariances", tensors["covariances"], tensors["centers"].square())
-    check_orthonormal("basis", tensors["basis"].mT)
+    Field("q d", DOUBLE, orthonormal=True).check("basis", tensors["basis"].mT, sizes)
     if not float(tensors["counts"].sum()) > 0:
-        raise MisfitError("counts must not all be zero")
+        raise SchemaError("counts must not all be zero")
     return Denoiser(*(tensors[field.name] for field in fields_of(Denoiser)))
 
 
@@ -402,7 +397,7 @@ def _blend(tensors: Tensors, sizes: dict[str, int]) -> Blend | None:
         return None
     inner = part(tensors, "denoiser")
     sizes["b"] = 2 if inner else 1
-    check_fields(tensors, BLEND, sizes)
+    check(tensors, BLEND, sizes)
     return Blend(
         weights=tensors["weights"],
         denoiser=_denoiser(inner, sizes) if inner else None,
@@ -413,11 +408,11 @@ def _blend(tensors: Tensors, sizes: dict[str, int]) -> Blend | None:
 
 
 def _history(tensors: Tensors, phases: Any, sizes: dict[str, int]) -> dict[str, list[Any]]:
-    check_fields(tensors, HISTORY, sizes)
+    check(tensors, HISTORY, sizes)
     if not isinstance(phases, list) or not all(isinstance(phase, str) for phase in phases):
-        raise MisfitError("the phases of the training are missing")
+        raise SchemaError("the phases of the training are missing")
     if len(phases) != sizes["e"]:
-        raise MisfitError(f"history has {sizes['e']} epochs, but {len(phases)} phases")
+        raise SchemaError(f"history has {sizes['e']} epochs, but {len(phases)} phases")
     columns = {name: tensors[name].tolist() for name in HISTORY}
     return {"epoch": columns.pop("epoch"), "phase": phases, **columns}
 
@@ -429,5 +424,5 @@ def _shape(details: Mapping[str, Any], name: str, d: int) -> tuple[int, ...] | N
         return None
     whole = isinstance(shape, list) and all(type(size) is int and size > 0 for size in shape)
     if not whole or math.prod(shape) != d:
-        raise MisfitError(f"{name} must be whole numbers with the product {d}, got {shape!r:.60}")
+        raise SchemaError(f"{name} must be whole numbers with the product {d}, got {shape!r:.60}")
     return tuple(shape)

@@ -30,7 +30,7 @@ import torch
 from torch import Tensor
 
 import tensorae
-from tensorae._fields import MisfitError
+from tensorae._schema import SchemaError
 from tensorae.deep.architectures import ARCHITECTURES
 from tensorae.exceptions import InvalidParameterError
 
@@ -79,13 +79,13 @@ def check_header(header: Mapping[str, Any], classes: Collection[str]) -> None:
     """Refuse a header in which something is missing, of another kind, or not of ``classes``."""
     for name, kinds in HEADER.items():
         if name not in header or not isinstance(header[name], kinds):
-            raise MisfitError(f"{name} is missing from its header")
+            raise SchemaError(f"{name} is missing from its header")
     if header["class"] not in classes:
-        raise MisfitError(
+        raise SchemaError(
             f"its class must be one of {', '.join(classes)}, got {header['class']!r:.40}"
         )
     if not all(isinstance(name, str) for name in header["feature_names"] or []):
-        raise MisfitError("the names of its features are not all text")
+        raise SchemaError("the names of its features are not all text")
     _check_training(header["training"])
 
 
@@ -95,16 +95,16 @@ def _check_training(training: Mapping[str, Any]) -> None:
     counts = [training.get("n_samples"), training.get("n_features")]
     counts += sizes if isinstance(sizes, list) else [None]
     if not all(type(count) is int and 0 <= count < MOST for count in counts):
-        raise MisfitError("the numbers of rows, columns and members are not all whole numbers")
+        raise SchemaError("the numbers of rows, columns and members are not all whole numbers")
     dims = training.get("latent_dims", [])
     if not isinstance(dims, list) or not all(type(h) is int and 0 <= h < MOST for h in dims):
-        raise MisfitError("the numbers of components are not all whole numbers")
+        raise SchemaError("the numbers of components are not all whole numbers")
     if not isinstance(training.get("spread"), str | None):
-        raise MisfitError(f"the spread must be text, got {training['spread']!r:.40}")
+        raise SchemaError(f"the spread must be text, got {training['spread']!r:.40}")
     loss = training.get("loss")
     number = isinstance(loss, float) or (type(loss) is int and abs(loss) < MOST)
     if loss is not None and not number:
-        raise MisfitError(f"the loss must be a number, got {loss!r:.40}")
+        raise SchemaError(f"the loss must be a number, got {loss!r:.40}")
 
 
 def _summary(model: Any) -> dict[str, Any]:
@@ -182,7 +182,7 @@ def read_parameters(
     known = set(inspect.signature(kind).parameters) - set(NEVER_STORED)
     if not isinstance(stored, dict) or not set(stored) <= known:
         unknown = ", ".join(sorted(set(stored) - known)) if isinstance(stored, dict) else stored
-        raise MisfitError(f"{kind.__name__} has no such parameters: {str(unknown)[:80]}")
+        raise SchemaError(f"{kind.__name__} has no such parameters: {str(unknown)[:80]}")
     given = dict(stored)
     if "spread" in known:
         given.setdefault("spread", "shared")  # files of 0.1.0 knew no other
@@ -192,7 +192,7 @@ def read_parameters(
         if isinstance(given.get(name), list):
             given[name] = tuple(given[name])
     if not isinstance(given.setdefault("device", None), str | None):
-        raise MisfitError(f"device must be text, got {given['device']!r:.40}")
+        raise SchemaError(f"device must be text, got {given['device']!r:.40}")
     if device is not None:
         given["device"] = device
     custom = _architecture(path, given.get("architecture"), architecture)

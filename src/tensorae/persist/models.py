@@ -17,8 +17,8 @@ import numpy as np
 import torch
 
 import tensorae
-from tensorae._fields import MisfitError
-from tensorae._torch import own_settings
+from tensorae._schema import SchemaError
+from tensorae._torch import isolated_torch
 from tensorae._warnings import collected_warnings
 from tensorae.data.preparation import Preparation
 from tensorae.exceptions import InvalidInputError, InvalidParameterError, ModelFileError
@@ -70,7 +70,7 @@ def register(cls: C) -> C:
     return cls
 
 
-@own_settings()
+@isolated_torch()
 def save(
     model: Any,
     path: str | os.PathLike[str],
@@ -100,14 +100,14 @@ def save(
         content = _packed(model, preprocessing)
         # Nothing is written that ``load`` would refuse.
         _restored(path, content, device="cpu", remake=False)
-    except MisfitError as error:
+    except SchemaError as error:
         raise ModelFileError(
             f"the model cannot be saved as it is: {error}; fit it again before saving."
         ) from None
     write_container(path, KIND, content)
 
 
-@own_settings()
+@isolated_torch()
 def load(
     path: str | os.PathLike[str], architecture: Any = None, device: Any = None
 ) -> LinearTAE | TAE | OutlierTAE | TableModel:
@@ -158,7 +158,7 @@ def load(
     content = read_container(path, KIND)
     try:
         model: Any = _restored(path, content, architecture=architecture, device=device)
-    except MisfitError as error:
+    except SchemaError as error:
         raise KIND.damaged(path, str(error)) from None
     if Preparation.is_in(content.header):
         preparation = Preparation.of_header(content.header, os.fspath(path))
@@ -190,7 +190,7 @@ def read_header(path: str | os.PathLike[str]) -> dict[str, Any]:
     content = read_container(path, KIND)
     try:
         check_header(content.header, CODECS)
-    except MisfitError as error:
+    except SchemaError as error:
         raise KIND.damaged(path, str(error)) from None
     return {"format_version": content.version, **content.header}
 
@@ -200,7 +200,7 @@ def _packed(model: StoredModel, preprocessing: Mapping[str, Any] | None) -> Cont
     try:
         tree, details = CODECS[type(model).__name__].pack(model)
     except (AttributeError, KeyError) as error:
-        raise MisfitError(f"an attribute of the fit is missing ({error})") from None
+        raise SchemaError(f"an attribute of the fit is missing ({error})") from None
     header = new_header(model, parameters, details, preprocessing)
     return Container(header, tensors | split_tree(tree)[1], FORMAT_VERSION)
 
@@ -231,7 +231,7 @@ def _restored(
     try:
         _check_parameters(model)
     except (InvalidParameterError, InvalidInputError) as error:
-        raise MisfitError(f"its parameters do not fit ({str(error).rstrip('.')})") from None
+        raise SchemaError(f"its parameters do not fit ({str(error).rstrip('.')})") from None
     # Last, because now all sizes are known to be those of tensors in the file.
     if hasattr(model, "architecture") and (remake or not custom):
         module = restored_module(path, model, tensors, sizes)
@@ -265,7 +265,7 @@ def _restore_names(model: Any, names: list[str] | None, d: int) -> None:
     if names is None:
         return
     if len(names) != d:
-        raise MisfitError(f"it names {len(names)} features of {d}")
+        raise SchemaError(f"it names {len(names)} features of {d}")
     model.feature_names_in_ = np.array(names, dtype=object)
 
 
@@ -280,7 +280,7 @@ def _sizes(given: Mapping[str, Any], *, open_settings: bool) -> dict[str, int]:
             continue
         least = low if open_settings else 1
         if type(value) is not int or value < least:
-            raise MisfitError(
+            raise SchemaError(
                 f"{name} must be a whole number of at least {least}, got {value!r:.40}"
             )
         sizes[letter] = value
@@ -290,7 +290,7 @@ def _sizes(given: Mapping[str, Any], *, open_settings: bool) -> dict[str, int]:
 def _check_n_clusters(n_clusters: Any, k: int) -> None:
     """Refuse a number of clusters that was not among those to be compared."""
     if isinstance(n_clusters, tuple) and k not in n_clusters:
-        raise MisfitError(f"it has {k} clusters, which n_clusters={n_clusters!s:.60} does not name")
+        raise SchemaError(f"it has {k} clusters, which n_clusters={n_clusters!s:.60} does not name")
 
 
 def _check_parameters(model: StoredModel) -> None:

@@ -18,8 +18,8 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from tensorae._fields import MisfitError
-from tensorae._torch import Chance
+from tensorae._schema import SchemaError
+from tensorae._torch import FitRNG
 from tensorae.deep.architectures import built_in
 from tensorae.deep.module import TensorizedAutoencoder, tensorize
 from tensorae.deep.sharing import shared_names
@@ -74,15 +74,15 @@ def _check_numbers(module: TensorizedAutoencoder, *, custom: bool) -> None:
     """Refuse NaN and infinity, which only networks of the user's own may have, and no scale."""
     for name, tensor in module.state_dict().items():
         if (name in BUFFERS or not custom) and not bool(torch.isfinite(tensor).all()):
-            raise MisfitError(f"module.{name} contains NaN or infinity")
+            raise SchemaError(f"module.{name} contains NaN or infinity")
     if not bool((module.scale > 0).all() and (module.code_scales > 0).all()):
-        raise MisfitError("the scales of the module must be above zero")
+        raise SchemaError("the scales of the module must be above zero")
     if module.by_spread and not bool((module.spreads > 0).all()):
-        raise MisfitError("module.spreads must be above zero")
+        raise SchemaError("module.spreads must be above zero")
     if not 0 <= float(module.latent_penalty) <= 1:
-        raise MisfitError("module.latent_penalty must lie between 0 and 1")
+        raise SchemaError("module.latent_penalty must lie between 0 and 1")
     if module.variational and not float(module.noise_variance) > 0:
-        raise MisfitError("module.noise_variance must be above zero")
+        raise SchemaError("module.noise_variance must be above zero")
 
 
 def sample_costs(module: TensorizedAutoencoder) -> Tensor | None:
@@ -108,7 +108,7 @@ def _built_in_module(
             if len(state) == _n_weights(factory(), k, sharing) + n_buffers:
                 break
         else:
-            raise MisfitError(f"it does not hold the weights of {k} autoencoders")
+            raise SchemaError(f"it does not hold the weights of {k} autoencoders")
         module = tensorize(factory, k, input_shape=input_shape, shared=sharing)
         if name == "vae":
             module.become_variational()
@@ -116,10 +116,10 @@ def _built_in_module(
             module.compare_by_spread()
     for key, wanted in module.state_dict().items():
         if key not in state:
-            raise MisfitError(f"module.{key} is missing")
+            raise SchemaError(f"module.{key} is missing")
         shape, kind = tuple(state[key].shape), state[key].dtype
         if shape != tuple(wanted.shape) or kind != wanted.dtype:
-            raise MisfitError(
+            raise SchemaError(
                 f"module.{key} must have shape {tuple(wanted.shape)} and type {wanted.dtype}, got "
                 f"{shape} and {kind}"
             )
@@ -143,7 +143,7 @@ def _custom_module(
 ) -> TensorizedAutoencoder:
     """Make k autoencoders by a user's function and give them the weights of a file."""
     # First weights are drawn at random, and overwritten: nobody should notice.
-    with Chance(0).drawn_from():
+    with FitRNG(0).activated():
         module = tensorize(factory, k, input_shape=input_shape, shared=sharing).to(torch.float32)
     try:
         module.load_state_dict(state)
@@ -164,7 +164,7 @@ def _check_sample_costs(
     ):
         return
     if not custom:
-        raise MisfitError("its autoencoders do not compute what they did when it was saved")
+        raise SchemaError("its autoencoders do not compute what they did when it was saved")
     raise _other_architecture(path, "the weights fit, but the same samples cost another amount")
 
 
@@ -173,7 +173,7 @@ def _costs_near_centres(module: TensorizedAutoencoder) -> Tensor:
     # One unit to either side in every feature, without drawing numbers.
     steps = torch.arange(centers.shape[1], device=centers.device, dtype=centers.dtype).cos()
     module.eval()
-    with torch.no_grad(), Chance(0).drawn_from():
+    with torch.no_grad(), FitRNG(0).activated():
         return module.costs(centers + module.scale * steps).cpu()
 
 

@@ -12,15 +12,13 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from tensorae._fields import (
+from tensorae._schema import (
     DOUBLE,
     LARGEST_SQUARE,
     WHOLE,
     Field,
-    MisfitError,
-    check_fields,
-    check_orthonormal,
-    check_sum,
+    SchemaError,
+    check,
 )
 from tensorae.anomaly.calibration import Calibration
 from tensorae.anomaly.ensemble import Ensemble
@@ -43,8 +41,8 @@ DETECTOR = {
 MEMBER = {
     "columns": Field("p", WHOLE, low=0),
     "centers": Field("c p", DOUBLE, of_data=True),
-    "components": Field("c h p", DOUBLE),
-    "weights": Field("c", DOUBLE, low=0, high=1),
+    "components": Field("c h p", DOUBLE, orthonormal=True),
+    "weights": Field("c", DOUBLE, low=0, high=1, sums_to_one=True),
     "explained_variance": Field("c h", DOUBLE, low=0, high=LARGEST_SQUARE),
     "noise_variance": Field("c", DOUBLE, low=0, high=LARGEST_SQUARE),
     "latent_dims": Field("c", WHOLE, low=0),
@@ -80,14 +78,14 @@ def restore_judges(
     """Check tensors of a file, set the detector's own numbers, and return who judges."""
     _check(tensors, DETECTOR, sizes)
     if not bool((tensors["unit"] >= SMALLEST_UNIT).all()):
-        raise MisfitError(f"unit must be at least {SMALLEST_UNIT:g}")
+        raise SchemaError(f"unit must be at least {SMALLEST_UNIT:g}")
     model.offset_ = float(tensors["offset_"])
     model.n_samples_, model.n_features_in_ = int(tensors["n_samples_"]), sizes["d"]
     members: list[LocalModel] = []
     while inner := part(tensors, f"member{len(members)}"):
         members.append(_member(inner, sizes["d"]))
     if len(members) != model.n_estimators:
-        raise MisfitError(f"it has {len(members)} local models of {model.n_estimators}")
+        raise SchemaError(f"it has {len(members)} local models of {model.n_estimators}")
     ensemble = Ensemble(tensors["shift"].numpy(), tensors["unit"].numpy(), tuple(members))
     return ensemble, _calibration(part(tensors, "calibration"))
 
@@ -97,36 +95,34 @@ def _member(tensors: Mapping[str, Tensor], d: int) -> LocalModel:
     _check(tensors, MEMBER, sizes)
     columns, dims = tensors["columns"], tensors["latent_dims"]
     if int(columns.max()) >= d or bool((columns.diff() <= 0).any()):
-        raise MisfitError(f"columns of a local model must rise and stay below {d}")
+        raise SchemaError(f"columns of a local model must rise and stay below {d}")
     if int(dims.max()) > sizes["h"]:
-        raise MisfitError(f"latent_dims of a local model must be at most {sizes['h']}")
+        raise SchemaError(f"latent_dims of a local model must be at most {sizes['h']}")
     counted = torch.arange(sizes["h"]) < dims.unsqueeze(1)
     if not bool((tensors["explained_variance"][counted] > 0).all()):
-        raise MisfitError("explained_variance of a local model must be above zero")
-    check_orthonormal("components of a local model", tensors["components"])
-    check_sum("weights of a local model", tensors["weights"])
+        raise SchemaError("explained_variance of a local model must be above zero")
     return LocalModel(**{name: _value(tensors[name]) for name in MEMBER})
 
 
 def _calibration(tensors: Mapping[str, Tensor]) -> Calibration:
     _check(tensors, CALIBRATION, {})
     if not len(tensors["ordinary"]) or bool((tensors["ordinary"].diff() < 0).any()):
-        raise MisfitError("the oddness of ordinary rows must rise")
+        raise SchemaError("the oddness of ordinary rows must rise")
     return Calibration(**{name: _value(tensors[name]) for name in CALIBRATION})
 
 
 def _check(
     tensors: Mapping[str, Tensor], table: Mapping[str, Field], sizes: dict[str, int]
 ) -> None:
-    check_fields(tensors, table, sizes)
+    check(tensors, table, sizes)
     for name in POSITIVE:
         if name in table and not bool((tensors[name] > 0).all()):
-            raise MisfitError(f"{name} must be above zero")
+            raise SchemaError(f"{name} must be above zero")
 
 
 def _packed(values: Mapping[str, Any], table: Mapping[str, Field]) -> dict[str, Tensor]:
     return {
-        name: torch.as_tensor(np.array(values[name]), dtype=field.types[0])
+        name: torch.as_tensor(np.array(values[name]), dtype=field.dtypes[0])
         for name, field in table.items()
     }
 

@@ -15,7 +15,7 @@ import torch
 from torch import Tensor
 
 from tensorae._numbers import check_integer, check_number
-from tensorae._threads import callers_threads
+from tensorae._torch import callers_threads
 from tensorae.exceptions import InvalidInputError, InvalidParameterError, unknown_choice
 from tensorae.photos.images import Picture, refuse_not_finite
 

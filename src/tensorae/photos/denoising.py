@@ -11,7 +11,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from tensorae._torch import own_settings
+from tensorae._torch import isolated_torch
 from tensorae.assignment import RULES
 from tensorae.linear.known_noise import Cleaner, KnownNoise
 from tensorae.linear.loop import Alternation
@@ -137,7 +137,7 @@ def denoise(
     sigma = check_noise(noise, picture)
     passes, quality = check_passes(passes), check_quality(quality)
     jobs, said = check_jobs(n_jobs), check_progress(progress)
-    with own_settings(), picture.parallel(), torch.inference_mode():
+    with isolated_torch(), picture.parallel(), torch.inference_mode():
         if sigma is None:
             sigma = estimated_noise(picture.planes)
             if sigma <= picture.rounding:

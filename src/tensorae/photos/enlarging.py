@@ -18,7 +18,7 @@ import torch
 from scipy import ndimage
 from torch import Tensor
 
-from tensorae._torch import own_settings
+from tensorae._torch import isolated_torch
 from tensorae.photos.camera import Camera
 from tensorae.photos.checks import (
     Progress,
@@ -93,7 +93,7 @@ def enlarge(
     picture = Picture.of(image)
     times, deviation = check_factor(factor), check_blur(blur) or 0.0
     jobs, said = check_jobs(n_jobs), check_progress(progress)
-    with own_settings(), picture.parallel(), torch.no_grad():
+    with isolated_torch(), picture.parallel(), torch.no_grad():
         planes = enlarge_planes(picture.planes, times, deviation, jobs, said)
     larger = picture.restored(planes)
     if deviation == 0:

@@ -14,7 +14,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from tensorae._threads import several_threads
+from tensorae._torch import several_threads
 from tensorae.exceptions import InvalidInputError
 
 __all__ = ["ROUNDING", "SMALLEST", "Image", "Picture", "refuse_not_finite"]

@@ -11,7 +11,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from tensorae._torch import own_settings
+from tensorae._torch import isolated_torch
 from tensorae.photos.checks import (
     Progress,
     check_jobs,
@@ -88,7 +88,7 @@ def inpaint(
     missing = check_mask(mask, picture)
     sigma, said = check_noise(noise, picture), check_progress(progress)
     jobs = check_jobs(n_jobs)
-    with own_settings(), picture.parallel(), torch.no_grad():
+    with isolated_torch(), picture.parallel(), torch.no_grad():
         planes = fill_planes(picture.planes, missing, sigma, jobs, said)
     if sigma is None:
         return picture.completed(image, planes, missing)

@@ -15,7 +15,7 @@ import torch
 from torch import Tensor
 from torch.nn import functional
 
-from tensorae._torch import own_settings
+from tensorae._torch import isolated_torch
 from tensorae.photos.images import Image, Picture
 
 __all__ = ["estimate_noise", "estimated_noise"]
@@ -59,7 +59,7 @@ def estimate_noise(image: Image) -> float:
     True
     """
     picture = Picture.of(image)
-    with own_settings(), picture.parallel(), torch.inference_mode():
+    with isolated_torch(), picture.parallel(), torch.inference_mode():
         return estimated_noise(picture.planes)
 
 

@@ -13,7 +13,7 @@ from itertools import pairwise
 import torch
 from torch import Tensor
 
-from tensorae._threads import one_thread
+from tensorae._torch import one_thread
 from tensorae.photos.checks import Progress
 
 __all__ = ["Window", "over_tiles", "windows"]

@@ -17,7 +17,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from tensorae._threads import several_threads
+from tensorae._torch import several_threads
 from tensorae.rows.processes import Processes
 
 __all__ = ["ACCURATE", "LARGE_WIDTH", "Rows", "cached_rows", "shared_tensor"]

@@ -18,7 +18,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from tensorae._threads import made_by_caller, several_threads
+from tensorae._torch import made_by_caller, several_threads
 from tensorae.exceptions import InvalidInputError
 from tensorae.rows.processes import Processes
 from tensorae.rows.rows import ACCURATE, Rows, cached_rows, shared_tensor
