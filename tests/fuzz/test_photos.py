@@ -10,9 +10,7 @@ import pytest
 from tensorae import photos
 from tensorae.cli import main
 from tensorae.exceptions import InvalidInputError
-from tensorae.photos.files import Photo
-from tensorae.photos.reading import read_photo
-from tensorae.photos.writing import encoded, write_photo
+from tensorae.photos.files import Photo, encode, read_photo, write_photo
 
 Image = pytest.importorskip("PIL.Image")
 pytestmark = pytest.mark.filterwarnings("ignore")
@@ -68,7 +66,7 @@ def test_a_damaged_image_file_is_an_error_or_a_picture(trials, tmp_path):
         except InvalidInputError as error:
             message = str(error)
         else:
-            assert encoded(photo, "TIFF")
+            assert encode(photo, "TIFF")
             assert photo.pixels.ndim == 2 or photo.pixels.shape[2] == 3
             if photo.white is not None:
                 write_photo(tmp_path / "again.png", photo)

@@ -220,14 +220,12 @@ def _run(options: PhotoOptions, task: Task, others: Sequence[Path] = ()) -> None
 def _worked(options: PhotoOptions, task: Task, job: Job, doing: str) -> dict[str, Any]:
     """Read, work, write and say so."""
     from tensorae.photos.comparison import side_by_side
-    from tensorae.photos.files import photo_format
-    from tensorae.photos.reading import read_photo
-    from tensorae.photos.writing import losses, write_photo
+    from tensorae.photos.files import check_format, photo_format, read_photo, write_photo
 
     messages, before = options.messages, read_photo(job.source)
     frame = replace(before, alpha=None) if task.opaque else before
     width, height = (task.factor * side for side in before.size)
-    lost = losses(frame, photo_format(job.target), (width, height))
+    lost = check_format(frame, photo_format(job.target), (width, height))
     for note in [*before.notes, *lost]:
         messages.note(f"{job.label}: {note}")
     with messages.warnings_as_notes(), messages.progress(doing) as show:
@@ -246,7 +244,7 @@ def _worked(options: PhotoOptions, task: Task, job: Job, doing: str) -> dict[str
 
 def _missing(picture: Photo, job: Job, mask: str) -> NDArray[Any]:
     """Which pixels (H, W) of a picture are missing."""
-    from tensorae.photos.reading import read_mask
+    from tensorae.photos.files import read_mask
 
     if mask != ALPHA:
         return read_mask(mask_of(job, Path(mask)), picture)

@@ -131,12 +131,12 @@ def make_folder(folder: Path) -> None:
 
 def mask_of(job: Job, masks: Path) -> Path:
     """File of the mask of a picture: the one that was named, or that of its name in a folder."""
-    from tensorae.photos.files import KINDS
+    from tensorae.photos.files import FORMATS
 
     if not masks.is_dir():
         return masks
     wanted = masks / job.label
-    endings = [wanted.suffix, *(f".{ending}" for ending in KINDS)]
+    endings = [wanted.suffix, *(f".{ending}" for ending in FORMATS)]
     found = next((path for end in endings if (path := wanted.with_suffix(end)).is_file()), None)
     if found is None:
         raise InvalidInputError(
@@ -178,21 +178,21 @@ def _behind(entry: str, output: Path | None) -> Iterable[tuple[Path, str]]:
 def _inside(folder: Path, output: Path | None) -> list[Path]:
     """Pictures below a folder, without hidden ones, and without results of an earlier run."""
     from tensorae.data.files import natural_order
-    from tensorae.photos.files import ENDINGS, KINDS
+    from tensorae.photos.files import EXTENSIONS, FORMATS
 
     results = None if output is None else output.absolute()
     inside_itself = results == folder.absolute()
     found = [
         path
         for path in folder.rglob("*")
-        if path.suffix.lower().removeprefix(".") in KINDS
+        if path.suffix.lower().removeprefix(".") in FORMATS
         and not any(part.startswith(".") for part in path.relative_to(folder).parts)
         and (inside_itself or results not in path.absolute().parents)
         and path.is_file()
     ]
     if not found:
         raise InvalidInputError(
-            f"the folder {str(folder)!r} has no pictures; name one with {ENDINGS} files."
+            f"the folder {str(folder)!r} has no pictures; name one with {EXTENSIONS} files."
         )
     return sorted(found, key=natural_order)
 

@@ -10,9 +10,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from tensorae.photos.details import Details
-from tensorae.photos.exif import pillow
-from tensorae.photos.files import Photo, eight_bits, resized, turned
+from tensorae.photos.files import Metadata, Photo, orient, pillow, resize_plane, to_uint8
 
 __all__ = ["side_by_side"]
 
@@ -58,31 +56,31 @@ def side_by_side(before: Photo, after: Photo) -> Photo:
     body = np.concatenate([left, gap, right], axis=1)
     letters = max(SMALLEST_LETTERS, right.shape[0] // 30)
     strip = _strip(labels, right.shape[1], body.shape, letters)
-    details = Details(profile=after.details.profile)
-    return Photo(np.concatenate([strip, body]), details=details)
+    metadata = Metadata(icc_profile=after.metadata.icc_profile)
+    return Photo(np.concatenate([strip, body]), metadata=metadata)
 
 
 def _shown(photo: Photo, bounds: tuple[float, float]) -> NDArray[np.uint8]:
-    """Pixels as a screen shows them: turned, in 8 bits, on white."""
+    """Pixels as a screen shows them: orient, in 8 bits, on white."""
     pixels, alpha = photo.pixels, photo.alpha
     if photo.white is None:
         low, high = bounds
         scaled = (pixels - low) / (high - low) if high > low else np.zeros_like(pixels)
         pixels = np.rint(scaled.clip(0, 1) * WHITE).astype(np.uint8)
     elif photo.white > WHITE:
-        pixels = eight_bits(pixels)
-        alpha = None if alpha is None else eight_bits(alpha)
+        pixels = to_uint8(pixels)
+        alpha = None if alpha is None else to_uint8(alpha)
     if alpha is not None:
         share = alpha / np.float32(WHITE)
         share = share if pixels.ndim == 2 else share[..., None]
         pixels = np.rint(share * pixels + (1 - share) * WHITE).astype(np.uint8)
-    return turned(pixels, photo.details.orientation)
+    return orient(pixels, photo.metadata.orientation)
 
 
 def _at_size(pixels: NDArray[np.uint8], size: tuple[int, int]) -> NDArray[np.uint8]:
     if pixels.ndim == 2:
-        return resized(pixels, size)
-    return np.stack([resized(pixels[..., plane], size) for plane in range(3)], axis=2)
+        return resize_plane(pixels, size)
+    return np.stack([resize_plane(pixels[..., plane], size) for plane in range(3)], axis=2)
 
 
 def _strip(
