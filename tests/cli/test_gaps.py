@@ -127,6 +127,6 @@ def test_a_report_on_gaps_speaks_of_all_rows(ran, model_file, gappy_csv, tmp_pat
     page = tmp_path / "page.html"
     ran("report", model_file, gappy_csv, "-o", page)
     text = page.read_text("utf-8")
-    assert 'id="gaps"' in text
+    assert 'id="missing"' in text
     assert "row of the table" not in text
     assert "NaN" not in text

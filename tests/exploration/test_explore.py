@@ -195,7 +195,7 @@ def test_large_tables_by_a_sample(groups):
 def test_the_page_says_it_in_order(found, tmp_path):
     page = found.report(tmp_path / "page.html").read_text("utf-8")
     parts = ["summary", "map", "clusters", "compared", "settings", "trends", "outliers"]
-    places = [page.index(f'<section id="{part}"') for part in [*parts, "done", "again"]]
+    places = [page.index(f'<section id="{part}"') for part in [*parts, "preparation", "code"]]
     assert places == sorted(places)
     assert "Python" in page
     assert "year (only 3 values: 2007, 2008, 2009)" in page

@@ -273,4 +273,4 @@ def test_reversed_trends_count_clusters_beyond_chance(tmp_path):
     model = LinearTAE(3, latent_dim=1, init=np.array([[0, 0], [10, -10], [20, -20.0]])).fit(X)
     np.testing.assert_array_equal(model.labels_, group)
     page = model.report(X, tmp_path / "page.html").read_text("utf-8")
-    assert "beyond chance in 2 of 3" in page
+    assert "significantly in 2 of 3" in page

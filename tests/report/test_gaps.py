@@ -42,7 +42,7 @@ def test_a_table_tells_what_was_missing_and_what_was_filled_in(page, model, gapp
     filled = scaler.inverse_transform(model.impute(X))
     deviations = model.impute_std(X) * scaler.scale_
     holes = np.isnan(gappy)
-    shown = page.numbers_in("gaps")
+    shown = page.numbers_in("missing")
     assert shown[0] == holes.sum()
     for column in range(4):
         own = holes[:, column]
@@ -59,13 +59,13 @@ def test_a_table_tells_what_was_missing_and_what_was_filled_in(page, model, gapp
 def test_errors_are_those_of_values_that_are_there(page, model, gappy, scaler):
     missed = gappy - scaler.inverse_transform(model.reconstruct(scaler.transform(gappy)))
     for error in np.sqrt(np.nanmean(missed**2, axis=0)):
-        assert np.isclose(page.numbers_in("kept"), error).any()
+        assert np.isclose(page.numbers_in("reconstruction"), error).any()
 
 
 def test_a_row_without_values_is_among_the_least_certain(page):
-    rows = re.findall(r'data-row="(\d+)"', page.source[page.source.index('id="gaps"') :])
+    rows = re.findall(r'data-row="(\d+)"', page.source[page.source.index('id="missing"') :])
     assert "11" in rows
-    assert "1 of these has no value at all" in page.text_in("gaps")
+    assert "1 of these has no value at all" in page.text_in("missing")
 
 
 def test_no_number_of_the_page_is_missing(page, gappy):
@@ -77,13 +77,13 @@ def test_no_number_of_the_page_is_missing(page, gappy):
 
 def test_a_page_without_gaps_has_no_such_section(model, gappy, scaler, write):
     whole = gappy[~np.isnan(gappy).any(1)]
-    assert not write(model, whole, scaler=scaler).has("section", id="gaps")
+    assert not write(model, whole, scaler=scaler).has("section", id="missing")
 
 
 def test_rows_that_the_section_names_are_on_the_map(model, gappy, scaler, write):
     page = write(model, gappy, scaler=scaler, max_points=20)
     points = json.loads(re.search(r'id="points">(.*?)</script>', page.source)[1])
-    rows = re.findall(r'data-row="(\d+)"', page.source[page.source.index('id="gaps"') :])
+    rows = re.findall(r'data-row="(\d+)"', page.source[page.source.index('id="missing"') :])
     assert set(map(int, rows)) <= set(points["rows"])
 
 
@@ -91,5 +91,5 @@ def test_gaps_of_a_data_frame_in_either_notation_and_own_spreads(gappy, names, w
     frame = pd.DataFrame(gappy[:100], columns=names).drop(index=11)
     own = LinearTAE(2, latent_dim=1, spread="own", random_state=0).fit(frame)
     pages = [write(own, table, noise="auto") for table in (frame, frame.astype("Float64"))]
-    assert pages[0].numbers_in("gaps") == pages[1].numbers_in("gaps")
+    assert pages[0].numbers_in("missing") == pages[1].numbers_in("missing")
     assert not re.search(r"\bnan\b", pages[0].source, re.IGNORECASE)

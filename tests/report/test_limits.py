@@ -20,8 +20,8 @@ from tensorae.exceptions import (
     MissingDependencyError,
     NotFittedError,
 )
-from tensorae.report.findings import Identifiers
-from tensorae.report.points import as_json
+from tensorae.report.report_samples import Identifiers
+from tensorae.report.map import as_json
 
 
 @pytest.fixture(scope="module")
@@ -89,7 +89,7 @@ def test_a_wide_and_long_page_stays_below_its_limit(write):
     assert f"The {len(features)} most telling of 784 features can be chosen" in text
     assert f"shows {len(page.points['identifiers'])} of 12 identifiers" in text
     assert "60 of 784 features of the centre" in page.text_in("cluster-0")
-    assert "for the 60 most telling of 784" in page.text_in("kept")
+    assert "for the 60 most telling of 784" in page.text_in("reconstruction")
 
 
 def test_the_features_that_tell_most_are_kept(write):
@@ -230,7 +230,7 @@ def test_each_mistake_is_one_clear_error(linear, penguins, tmp_path):
         linear.report(X, tmp_path / "missing" / "page.html")
     with pytest.raises(FileWriteError, match="it is a folder"):
         linear.report(X, tmp_path)
-    with pytest.raises(InvalidParameterError, match="path must be the name of a file, got int"):
+    with pytest.raises(InvalidParameterError, match="path must be a file name"):
         linear.report(X, 3)
     with pytest.raises(InvalidParameterError, match="feature_names must have one name for each"):
         linear.report(X, page, feature_names=["a"])

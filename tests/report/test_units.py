@@ -73,11 +73,11 @@ def test_features_say_what_is_kept_of_them_in_their_units(page, model, grams, sc
     error = np.sqrt((missed**2).mean(0))
     share = 1 - (error / grams.std(0)) ** 2
     expected = np.stack([grams.mean(0), grams.std(0), error, share], axis=1)
-    np.testing.assert_allclose(page.numbers_in("kept"), expected.ravel())
+    np.testing.assert_allclose(page.numbers_in("reconstruction"), expected.ravel())
 
 
 def test_noise_is_taken_out_on_the_scale_of_the_fit(model, grams, scaler, write):
-    numbers = write(model, grams, scaler=scaler, noise=0.2).numbers_in("kept")
+    numbers = write(model, grams, scaler=scaler, noise=0.2).numbers_in("reconstruction")
     clean = scaler.inverse_transform(model.denoise(scaler.transform(grams), noise=0.2))
     np.testing.assert_allclose(numbers[4::5], np.sqrt(((grams - clean) ** 2).mean(0)))
 
@@ -125,7 +125,7 @@ def test_a_row_far_out_along_its_cluster_is_there_because_of_its_code(kind, rng,
         model = TAE(1, 1, latent_penalty=0.5, architecture="linear", max_epochs=5, random_state=0)
     page = write(model.fit(X), X)
     assert "code 0 at " in causes(page)[0]
-    assert "× usual" in causes(page)[0]
+    assert "× typical" in causes(page)[0]
 
 
 def test_a_row_that_fits_exactly_is_called_so(write):

@@ -48,7 +48,7 @@ from tensorae.inspect import CrossTable, Description, Outliers, TrendReversals, 
 from tensorae.inspect.clusters import describe_samples
 from tensorae.inspect.samples import ClusteredSamples
 from tensorae.report import write_report
-from tensorae.report.story import Step, Story
+from tensorae.report import ExplorationContext, Step
 from tensorae.table_model import TableModel
 
 __all__ = ["Exploration"]
@@ -363,7 +363,7 @@ class Exploration:
         Path
         """
         shown = slice(None) if self.sample is None else self.sample
-        story = Story(
+        context = ExplorationContext(
             sentences=self.sentences,
             caution=self.caution,
             warnings=self.warnings,
@@ -384,7 +384,7 @@ class Exploration:
             title=title or f"{self.name}: a first look",
             identifiers=self._identifiers(),
             outliers=self.outliers if len(self.outliers) else None,
-            story=story,
+            context=context,
         )
 
     def _identifiers(self) -> Any:

@@ -1,10 +1,13 @@
-"""A fitted model and samples -> one HTML page that needs nothing else.
+"""Writes a fitted model and its samples to one self-contained HTML page: ``model.report``.
 
-``model.report(X, "report.html")`` calls ``write_report``.
+page.py             write_report: check, predict, fill the templates, write
+report_samples.py   the samples that a page describes, with their identifiers
+sections.py         the sections as their templates take them
+map.py              the interactive map, and images
 """
 
 from __future__ import annotations
 
-from tensorae.report.page import write_report
+from tensorae.report.page import ExplorationContext, Step, write_report
 
-__all__ = ["write_report"]
+__all__ = ["ExplorationContext", "Step", "write_report"]

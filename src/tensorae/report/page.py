@@ -1,4 +1,4 @@
-"""Check, ask the model, fill the templates, write the file."""
+"""Check, predict, fill the templates, write the file."""
 
 from __future__ import annotations
 
@@ -8,44 +8,61 @@ import hashlib
 import math
 import os
 from collections.abc import Sequence
+from dataclasses import dataclass
 from importlib import resources
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
 from tensorae._files import open_atomically
 from tensorae._optional import import_optional
 from tensorae.exceptions import InvalidParameterError
-from tensorae.inspect.odd_rows import Outliers
-from tensorae.inspect.samples import FittedModel, check_fitted, check_whole, has_own_spreads
+from tensorae.inspect import CrossTable, Outliers
+from tensorae.inspect.samples import check_fitted, check_whole, has_own_spreads
 from tensorae.plot.style import cluster_styles
-from tensorae.report.cards import cards_of, n_pictures
-from tensorae.report.choice import SettingsView
-from tensorae.report.findings import Findings
-from tensorae.report.gaps import GapsView
-from tensorae.report.odd_rows import outlier_view
-from tensorae.report.pictures import Painter
-from tensorae.report.points import Points
-from tensorae.report.reconstructions import (
-    anomalies_of,
-    feature_losses,
-    image_grids,
-    n_grid_pictures,
-)
-from tensorae.report.story import Story
-from tensorae.report.summary import Summary
-from tensorae.report.trends import Reversals
+from tensorae.report import sections
+from tensorae.report.map import Painter, map_context
+from tensorae.report.report_samples import MAX_COMPONENTS, ReportSamples
 
-__all__ = ["number", "percent", "signed", "write_report"]
+if TYPE_CHECKING:
+    from tensorae._base import BaseTAE
+    from tensorae.table_model import TableModel
+
+__all__ = ["ExplorationContext", "Step", "number", "percent", "signed", "write_report"]
 
 # More points than this make a page that is slow to open.
-MOST_POINTS = 20_000
+MAX_POINTS = 20_000
 SCRIPTS = ("drawing.js", "scatter.js", "page.js")
 
 
+class Step(NamedTuple):
+    """Something that was done to the data, with its details."""
+
+    what: str
+    details: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True)
+class ExplorationContext:
+    """What ``tensorae.explore`` adds to a page."""
+
+    sentences: tuple[str, ...]  # the answer, on top of the page
+    caution: str  # before the answer: why there may be no groups; empty where they are clear
+    warnings: tuple[str, ...]  # of the fit, before the answer, too
+    comparisons: tuple[CrossTable, ...]  # columns that took no part in the fit, strongest first
+    steps: tuple[Step, ...]  # what was done to the data
+    code: str  # Python that reproduces the groups
+    agreement: float | None  # between halves of the rows, 1 at most; None where unknown
+    grade: str  # what that means for the groups, in a word
+    grades: tuple[tuple[str, float, float], ...]  # all grades, with the range of each
+    sizes: tuple[int, ...]  # of the groups over all rows, where the page describes a sample
+    n_unusual: int  # rows of the page that are unusual for their group
+    chance: float  # share of ordinary rows that are called unusual
+
+
 def write_report(
-    model: FittedModel,
+    model: BaseTAE | TableModel,
     X: Any,
     path: str | os.PathLike[str],
     *,
@@ -57,23 +74,23 @@ def write_report(
     noise: float | str | None = None,
     max_points: int = 5000,
     outliers: Outliers | None = None,
-    story: Story | None = None,
+    context: ExplorationContext | None = None,
 ) -> Path:
-    """Write a page on what was fitted; ``model.report`` calls this and says more.
+    """Write a page that describes a fitted model; see ``model.report``.
 
     Parameters
     ----------
-    model : LinearTAE or TAE
+    model : LinearTAE, TAE or TableModel
         Fitted.
     X : array-like or Tensor of shape (n, d)
     path : path-like
-        Of the page.
+        Where to write the page.
     title, identifiers, feature_names, scaler, shape, noise, max_points
         As in ``model.report``.
     outliers : Outliers, optional
         Rows that a detector has explained: they get a section of their own, at the top.
-    story : Story, optional
-        Of a whole exploration: the answer on top, columns beside the groups, what was done.
+    context : ExplorationContext, optional
+        Of an exploration: the answer on top, columns beside the groups, what was done.
 
     Returns
     -------
@@ -93,11 +110,16 @@ def write_report(
     True
     """
     check_fitted(model)
-    check_whole("max_points", max_points, 1, MOST_POINTS, remedy="5000 is usual.")
-    target = _checked_path(path)
+    check_whole("max_points", max_points, 1, MAX_POINTS, remedy="5000 is usual.")
+    try:
+        target = Path(path)
+    except TypeError:
+        raise InvalidParameterError(
+            f'path must be a file name such as "report.html", got {type(path).__name__}.'
+        ) from None
     # Opened first, so that a file that cannot be written is known before the work is done.
     with open_atomically(target) as file:
-        findings = Findings.collect(
+        samples = ReportSamples.collect(
             model,
             X,
             identifiers=identifiers,
@@ -106,60 +128,56 @@ def write_report(
             shape=shape,
             noise=noise,
         )
-        page = _render(findings, outliers, story, title=title, max_points=int(max_points))
-        # Half a surrogate pair, as names of files may have it, is shown by its number.
+        page = _render(samples, outliers, context, title=title, max_points=int(max_points))
+        # Unpaired surrogates, which file names may contain, are escaped.
         file.write(page.encode(errors="backslashreplace"))
     return target
 
 
-def _checked_path(path: str | os.PathLike[str]) -> Path:
-    try:
-        return Path(path)
-    except TypeError:
-        raise InvalidParameterError(
-            f"path must be the name of a file, got {type(path).__name__}; "
-            'give one such as "report.html".'
-        ) from None
-
-
 def _render(
-    findings: Findings,
+    samples: ReportSamples,
     outliers: Outliers | None,
-    story: Story | None,
+    context: ExplorationContext | None,
     *,
     title: str | None,
     max_points: int,
 ) -> str:
     """Fill the templates."""
     environment = _environment()
-    n_images = n_pictures(findings) + n_grid_pictures(findings) + 2 * len(findings.anomalies)
-    painter = Painter.of(findings, n_images)
-    reversals = Reversals.of(findings)
-    summary = Summary.of(findings)
-    gaps = GapsView.of(findings)
-    named = () if gaps is None else [one.row for one in gaps.rows]
-    points = Points.of(findings, reversals, painter, max_points, named)
+    n_images = sections.n_grid_images(samples) + 2 * len(samples.worst)
+    for cluster in samples.description:
+        n_images += 1 + 2 * MAX_COMPONENTS + len(cluster.typical) + len(cluster.worst)
+    painter = Painter.of(samples, n_images)
+    trends = sections.reversed_trends(samples)
+    missing = sections.missing_values(samples)
+    points = map_context(
+        samples,
+        [column for one in trends["shown"] for column in (one["x"], one["y"])],
+        painter,
+        max_points,
+        named=[one["row"] for one in missing["rows"]] if missing else (),
+    )
+    summary = sections.summary(samples)
     script = "\n".join(_text(name) for name in SCRIPTS)
     style = _text("style.css") + environment.get_template("colors.css").render(
-        styles=cluster_styles(findings.k)
+        styles=cluster_styles(samples.k)
     )
     html: str = environment.get_template("page.html").render(
-        title=title or f"{summary.model}: what it found",
+        title=title or f"{summary['model']}: what it found",
         date=datetime.date.today().isoformat(),
-        findings=findings,
-        summary=summary,
-        story=story,
-        settings=SettingsView.of(findings.model),
-        gaps=gaps,
-        own_spreads=has_own_spreads(findings.model),
-        points=points,
-        cards=cards_of(findings, painter),
-        reversals=reversals,
-        outliers=outlier_view(findings, outliers),
-        anomalies=anomalies_of(findings, painter),
-        losses=feature_losses(findings) if painter is None else [],
-        grids=image_grids(findings, painter),
+        samples=samples,
+        own_spreads=has_own_spreads(samples.model),
         painter=painter,
+        context=context,
+        summary=summary,
+        points=points,
+        trends=trends,
+        missing=missing,
+        settings=sections.settings(samples.model),
+        outliers=sections.outlier_rows(outliers),
+        worst_fits=sections.worst_fits(samples),
+        features=sections.feature_errors(samples) if painter is None else [],
+        grids=sections.image_grids(samples, painter),
         script=_trusted(script),
         style=_trusted(style),
         script_hash=_hash(script),
@@ -192,12 +210,12 @@ def _text(name: str) -> str:
 
 
 def _trusted(text: str) -> Any:
-    """Text that is put into the page as it is: our own, or made safe already."""
+    """Text that goes into the page as it is: our own, or escaped already."""
     return import_optional("markupsafe", extra="report").Markup(text)
 
 
 def _hash(text: str) -> str:
-    """What a Content-Security-Policy names a script by, so that no other one runs."""
+    """For the Content-Security-Policy, so that no other script runs."""
     return "sha256-" + base64.b64encode(hashlib.sha256(text.encode()).digest()).decode()
 
 
@@ -205,7 +223,7 @@ def _hash(text: str) -> str:
 
 
 def number(value: float, digits: int = 4) -> str:
-    """A number with so many digits, without an exponent where it can do without.
+    """A number with so many significant digits, in plain notation where possible.
 
     Examples
     --------
@@ -226,7 +244,7 @@ def number(value: float, digits: int = 4) -> str:
 
 
 def signed(value: float, digits: int = 3) -> str:
-    """The same with a sign in any case.
+    """The same, always with a sign.
 
     Examples
     --------
@@ -246,7 +264,7 @@ def percent(share: float) -> str:
     >>> percent(0.4354), percent(1.0), percent(0.00004)
     ('43.5 %', '100 %', '< 0.1 %')
     """
-    # Not quite nothing must not read as nothing, nor not quite all as all.
+    # A small share must not read as zero, nor a large one as everything.
     if 0 < share < 0.0005:
         return "< 0.1 %"
     if 0.9995 <= share < 1:
@@ -256,7 +274,7 @@ def percent(share: float) -> str:
 
 
 def _as_data(value: Any, text: str | None = None) -> Any:
-    """HTML for a number to read, with all its digits for programs."""
+    """HTML for a number as text, with all its digits for programs."""
     exact = value if isinstance(value, int) else float(value)
     shown = number(exact) if text is None else text
     return _trusted('<data value="{}">{}</data>').format(repr(exact), shown)
