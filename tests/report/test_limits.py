@@ -20,8 +20,8 @@ from tensorae.exceptions import (
     MissingDependencyError,
     NotFittedError,
 )
-from tensorae.report.report_samples import Identifiers
 from tensorae.report.map import as_json
+from tensorae.report.report_samples import Identifiers
 
 
 @pytest.fixture(scope="module")

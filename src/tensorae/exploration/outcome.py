@@ -47,8 +47,7 @@ from tensorae.exploration.sentences import (
 from tensorae.inspect import CrossTable, Description, Outliers, TrendReversals, html
 from tensorae.inspect.clusters import describe_samples
 from tensorae.inspect.samples import ClusteredSamples
-from tensorae.report import write_report
-from tensorae.report import ExplorationContext, Step
+from tensorae.report import ExplorationContext, Step, write_report
 from tensorae.table_model import TableModel
 
 __all__ = ["Exploration"]

@@ -342,9 +342,7 @@ def _by_kind(compared: Compared) -> Context:
         "x_ticks": [(x(value), in_short(value)) for value in _round_numbers(top)],
         "y_ticks": [],
         "curves": [
-            _curve_of(
-                kind, [(x(value), TOP + LINE * (row + 0.5), not math.isfinite(value))], x(0)
-            )
+            _curve_of(kind, [(x(value), TOP + LINE * (row + 0.5), not math.isfinite(value))], x(0))
             for row, (kind, value) in enumerate(zip(compared.kinds, behind, strict=True))
         ],
     }
@@ -430,9 +428,7 @@ def _reversal(found: TrendReversals, trend: Trend) -> Context:
         "n_hidden": len(slopes) - len(shown),
         "n_known": sum(slope.known for slope in trend.clusters),
         # Clusters whose own slope significantly has the sign of the common one.
-        "n_agreeing": sum(
-            min(slope.low * sign, slope.high * sign) > 0 for slope in trend.clusters
-        ),
+        "n_agreeing": sum(min(slope.low * sign, slope.high * sign) > 0 for slope in trend.clusters),
     }
 
 
@@ -564,10 +560,9 @@ def worst_fits(samples: ReportSamples) -> list[Context]:
     found = []
     for row, own in zip(samples.worst.tolist(), parts, strict=True):
         # The distance in standard deviations of the cluster, or the misfit relative to its median.
+        times = float(samples.misfit[row]) / median if median > 0 else None
         if has_own_spreads(samples.model):
             times = math.sqrt(own.sum())
-        else:
-            times = float(samples.misfit[row]) / median if median > 0 else None
         found.append({"row": row, "times": times, "causes": _causes(samples, row, own)})
     return found
 
