@@ -28,7 +28,7 @@ from sklearn.exceptions import ConvergenceWarning
 
 if TYPE_CHECKING:
     from tensorae import Batches
-    from tensorae.linear.sweeps import ChunkSweep
+    from tensorae.core.passes import ChunkSweep
 
 K, H = 10, 3
 IN_MEMORY_ROWS = 500_000
@@ -80,7 +80,7 @@ def measure_computing(folder: str) -> dict[str, float]:
 def pass_times(batches: Batches) -> list[float]:
     """Seconds of the passes of a short fit."""
     from tensorae import LinearTAE
-    from tensorae.linear.sweeps import ChunkSweep
+    from tensorae.core.passes import ChunkSweep
 
     times: list[float] = []
     hard_pass = ChunkSweep.hard_pass

@@ -18,7 +18,7 @@ from _common import duration, limited_threads, parser, progress, publish, table
 from _problems import Problem, extra, images, planted, small
 
 from tensorae import LinearTAE
-from tensorae.linear.starts import k_means_plus_plus, short_k_means
+from tensorae.core.initial import k_means_plus_plus, short_k_means
 
 Array = np.ndarray
 

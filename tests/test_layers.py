@@ -18,7 +18,7 @@ LAYERS = [
     ["linear_tae", "deep_tae", "imputer", "outliers", "model_selection", "embedding", "_base"],
     ["anomaly", "photos", "persist"],
     ["deep"],
-    ["linear"],
+    ["core"],
     ["rows"],
     ["data"],
     ["assignment"],

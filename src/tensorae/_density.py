@@ -15,7 +15,7 @@ from tensorae._base import BaseTAE
 from tensorae._check_data import check_fitted
 from tensorae._check_parameters import check_integer, check_seed
 from tensorae._torch import isolated_torch
-from tensorae.linear.density import draw, information_criterion, n_parameters
+from tensorae.core.prediction import draw, information_criterion, n_parameters
 from tensorae.rows import Rows
 
 __all__ = ["DensityTAE"]

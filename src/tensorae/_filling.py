@@ -16,7 +16,7 @@ from tensorae._base import Predictor
 from tensorae._check_data import check_rows
 from tensorae._check_parameters import check_integer, check_seed
 from tensorae._density import DensityTAE
-from tensorae.linear.gap_predictor import GapPredictor
+from tensorae.core.prediction import GapPredictor
 from tensorae.rows import Rows
 
 __all__ = ["FillsGaps"]

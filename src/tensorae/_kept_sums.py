@@ -17,13 +17,13 @@ from tensorae._check_data import check_fitted
 from tensorae._check_parameters import check_auto, check_number
 from tensorae._filling import FillsGaps
 from tensorae._torch import isolated_torch
+from tensorae.core.compress import Span
+from tensorae.core.denoise import Denoiser
+from tensorae.core.partial_fit import in_order_of
+from tensorae.core.prediction import GapPredictor
+from tensorae.core.spec import Solution
+from tensorae.core.statistics import Moments
 from tensorae.exceptions import InvalidInputError, InvalidParameterError, unknown_choice
-from tensorae.linear.denoising import Denoiser
-from tensorae.linear.gap_predictor import GapPredictor
-from tensorae.linear.incremental import in_order_of
-from tensorae.linear.moments import Moments
-from tensorae.linear.problem import Solution
-from tensorae.linear.span import Span
 from tensorae.rows import Rows
 from tensorae.rows.rows import ACCURATE
 

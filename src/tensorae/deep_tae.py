@@ -31,6 +31,7 @@ from tensorae._check_parameters import (
 from tensorae._generation import GenerativeTAE
 from tensorae._torch import isolated_torch
 from tensorae._warnings import warn
+from tensorae.core.search import is_start
 from tensorae.deep.architectures import NARROW
 from tensorae.deep.blending import Blend
 from tensorae.deep.cross_fit import chunk_rows, scored_rows
@@ -39,7 +40,6 @@ from tensorae.deep.predictor import DeepPredictor
 from tensorae.deep.schedule import WORK, TrainingOptions
 from tensorae.deep.training import Trained, train
 from tensorae.exceptions import InvalidParameterError
-from tensorae.linear.search import is_start
 from tensorae.persist import register
 from tensorae.rows import Rows
 from tensorae.rows.arrays import as_rows, sample_shape, with_channels

@@ -27,9 +27,9 @@ from tensorae._check_values import column_label
 from tensorae._notebook import ShownAsCard
 from tensorae._torch import isolated_torch
 from tensorae._warnings import warn
+from tensorae.core.imputation import Candidate, Limits, Member, candidates_for, fit_members
+from tensorae.core.prediction import GapPredictor
 from tensorae.exceptions import InvalidInputError, InvalidParameterError
-from tensorae.linear.gap_predictor import GapPredictor
-from tensorae.linear.imputation import Candidate, Limits, Member, candidates_for, fit_members
 from tensorae.linear_tae import PASSES
 from tensorae.rows import Rows
 from tensorae.rows.rows import ACCURATE

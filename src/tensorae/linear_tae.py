@@ -31,15 +31,14 @@ from tensorae._kept_sums import CPU, KeepsSums, as_array
 from tensorae._torch import isolated_torch
 from tensorae._warnings import warn
 from tensorae.assignment import rule_name
+from tensorae.core.families import Parameters
+from tensorae.core.mixture import LinearModel
+from tensorae.core.partial_fit import absorb
+from tensorae.core.prediction import GapPredictor, LinearPredictor
+from tensorae.core.search import is_start
+from tensorae.core.selection import solve_by_evidence
+from tensorae.core.spec import Solution, SolverOptions
 from tensorae.exceptions import InvalidInputError, InvalidParameterError
-from tensorae.linear.choice import solve_by_evidence
-from tensorae.linear.gap_predictor import GapPredictor
-from tensorae.linear.incremental import absorb
-from tensorae.linear.model import LinearModel
-from tensorae.linear.predictor import LinearPredictor
-from tensorae.linear.problem import Solution, SolverOptions
-from tensorae.linear.search import is_start
-from tensorae.linear.update import Parameters
 from tensorae.persist import register
 from tensorae.rows import Rows
 from tensorae.rows.rows import ACCURATE

@@ -6,10 +6,10 @@ import torch
 
 from tensorae import TAE, Batches, LinearTAE
 from tensorae.assignment import RULES
+from tensorae.core.search import Search
+from tensorae.core.spec import SolverOptions
 from tensorae.deep.loop import DeepLoop
 from tensorae.exceptions import InvalidInputError, InvalidParameterError
-from tensorae.linear.problem import SolverOptions
-from tensorae.linear.search import Search
 from tensorae.rows import Rows
 
 K, H = 3, 1

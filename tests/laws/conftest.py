@@ -37,7 +37,7 @@ def grouped() -> Callable[..., Grouped]:
 def _in_chunks() -> Iterator[None]:
     """Passes go over chunks, however few the rows; it would take millions of entries otherwise."""
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("tensorae.linear.sweeps.TABLE_WORK", 0)
+        patch.setattr("tensorae.core.passes.TABLE_WORK", 0)
         yield
 
 

@@ -9,8 +9,7 @@ from sklearn.datasets import load_iris
 from sklearn.metrics import adjusted_rand_score
 
 from tensorae import Batches, LinearTAE
-from tensorae.linear.gap_predictor import GapPredictor
-from tensorae.linear.predictor import LinearPredictor
+from tensorae.core.prediction import GapPredictor, LinearPredictor
 
 IRIS = load_iris().data
 KINDS = {
@@ -54,8 +53,8 @@ def test_rows_without_gaps_never_meet_the_code_for_gaps(monkeypatch, kind, assig
     def met(*_arguments, **_options):
         raise AssertionError("gaps in whole rows")
 
-    for name in ("loop.GapSweep.__init__", "fit.filled_by_neighbors", "sweeps.gapped_costs"):
-        monkeypatch.setattr(f"tensorae.linear.{name}", met)
+    for name in ("em.GapSweep.__init__", "search.filled_by_neighbors", "passes.gapped_costs"):
+        monkeypatch.setattr(f"tensorae.core.{name}", met)
     monkeypatch.setattr(GapPredictor, "costs", met)
     model = LinearTAE(3, 1, assignment=assignment, init=START, **kind).fit(IRIS)
     np.testing.assert_array_equal(model.impute(IRIS), IRIS)

@@ -10,8 +10,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tensorae.assignment import RULES
-from tensorae.linear.sweeps import ChunkSweep, TableSweep
-from tensorae.linear.update import Directions, Estimation
+from tensorae.core.families import Directions, Estimation
+from tensorae.core.passes import ChunkSweep, TableSweep
 from tensorae.rows import Rows
 
 law = settings(max_examples=10, deadline=None, derandomize=True, database=None)

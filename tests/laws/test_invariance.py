@@ -314,7 +314,7 @@ def test_batch_size_does_not_change_the_result(grouped, assignment):
 def test_running_starts_one_by_one_equals_running_them_together(grouped, monkeypatch):
     X = grouped(9, n=120, d=4, k=4).X
     together = LinearTAE(4, 1, random_state=0, latent_penalty=0.1).fit(X)
-    monkeypatch.setattr("tensorae.linear.search.BATCH_BYTES", 1)
+    monkeypatch.setattr("tensorae.core.search.BATCH_BYTES", 1)
     assert_same_fit(LinearTAE(4, 1, random_state=0, latent_penalty=0.1).fit(X), together)
 
 

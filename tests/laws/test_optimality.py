@@ -12,7 +12,7 @@ from sklearn.exceptions import ConvergenceWarning
 from sklearn.metrics import adjusted_rand_score
 
 from tensorae import LinearTAE
-from tensorae.linear import search
+from tensorae.core import search
 
 law = settings(max_examples=10, deadline=None, derandomize=True, database=None)
 seeds = st.integers(0, 2**31 - 1)

@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from tensorae.anomaly.local import LocalModel, misfit
-from tensorae.linear.gap_predictor import GapPredictor
+from tensorae.core.prediction import GapPredictor
 from tensorae.rows.rows import ACCURATE
 
 __all__ = ["Ensemble", "expanded"]

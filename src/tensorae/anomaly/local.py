@@ -19,8 +19,8 @@ from numpy.typing import NDArray
 from scipy.sparse.csgraph import connected_components
 from torch import Tensor
 
-from tensorae.linear.gap_predictor import GapPredictor
-from tensorae.linear.marginals import LOG_2PI
+from tensorae.core.missing import LOG_2PI
+from tensorae.core.prediction import GapPredictor
 from tensorae.rows.rows import ACCURATE
 
 __all__ = [

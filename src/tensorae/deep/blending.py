@@ -22,10 +22,10 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from tensorae.core.denoise import Denoiser
+from tensorae.core.statistics import Moments
 from tensorae.deep.assignments import TrainingData
 from tensorae.deep.cross_fit import Copies, chunk_rows
-from tensorae.linear.denoising import Denoiser
-from tensorae.linear.moments import Moments
 
 __all__ = ["Blend", "fit_blend"]
 

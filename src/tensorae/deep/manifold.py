@@ -24,10 +24,10 @@ from torch import Tensor
 
 from tensorae._torch import FitRNG
 from tensorae.assignment import RULES
+from tensorae.core.criteria import agreement
+from tensorae.core.search import solve
+from tensorae.core.spec import SolverOptions
 from tensorae.deep.neighborhoods import NEIGHBORS, Neighborhoods, compared_points
-from tensorae.linear.neighbors import agreement
-from tensorae.linear.problem import SolverOptions
-from tensorae.linear.search import solve
 from tensorae.rows import Rows
 
 __all__ = ["manifold_labels"]

@@ -19,12 +19,12 @@ from torch import Tensor
 from tensorae._neighbors import nearest_neighbors
 from tensorae._torch import FitRNG
 from tensorae.assignment import RULES
+from tensorae.core.initial import k_means_plus_plus, random_rows
+from tensorae.core.search import is_start, model_of, solve
+from tensorae.core.spec import SolverOptions
 from tensorae.deep.directions import main_parts
 from tensorae.deep.manifold import manifold_labels
 from tensorae.deep.schedule import TrainingOptions
-from tensorae.linear.problem import SolverOptions
-from tensorae.linear.search import is_start, model_of, solve
-from tensorae.linear.starts import k_means_plus_plus, random_rows
 from tensorae.rows import Rows
 
 __all__ = ["Start", "first_labels"]

@@ -12,8 +12,8 @@ import torch
 from numpy.typing import NDArray
 from sklearn.metrics import adjusted_rand_score
 
+from tensorae.core.criteria import touching
 from tensorae.inspect.samples import ClusteredSamples
-from tensorae.linear.doubts import touching
 from tensorae.linear_tae import LinearTAE
 
 __all__ = ["GRADES", "MOST_TOUCHING", "agreement_of_halves", "grade_of", "share_touching"]

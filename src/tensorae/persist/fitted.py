@@ -31,9 +31,9 @@ from tensorae._schema import (
     check,
 )
 from tensorae.assignment import RULES, rule_name
+from tensorae.core.denoise import Denoiser
+from tensorae.core.prediction import LinearPredictor
 from tensorae.deep.blending import Blend
-from tensorae.linear.denoising import Denoiser
-from tensorae.linear.predictor import LinearPredictor
 from tensorae.persist.comparisons import (
     packed_comparison,
     restored_comparison,

@@ -13,10 +13,10 @@ from torch import Tensor
 
 from tensorae._torch import isolated_torch
 from tensorae.assignment import RULES
-from tensorae.linear.known_noise import Cleaner, KnownNoise
-from tensorae.linear.loop import Alternation
-from tensorae.linear.model import LinearModel
-from tensorae.linear.sweeps import cheapest
+from tensorae.core.em import Alternation
+from tensorae.core.known_noise import Cleaner, KnownNoise
+from tensorae.core.mixture import LinearModel
+from tensorae.core.passes import cheapest
 from tensorae.photos.checks import (
     Progress,
     check_jobs,

@@ -15,7 +15,7 @@ import torch
 from torch import Tensor
 from torch.nn import functional
 
-from tensorae.linear.guessed_gaps import Said
+from tensorae.core.fill import Said
 from tensorae.photos.gap_patches import cut, joined, places
 from tensorae.photos.patch_mixture import PIXELS, Mixture, Patches, Recipe
 from tensorae.rows.rows import ACCURATE

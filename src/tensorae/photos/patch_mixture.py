@@ -13,20 +13,19 @@ from dataclasses import dataclass, replace
 import torch
 from torch import Tensor
 
-from tensorae.linear.covariances import spikes
-from tensorae.linear.guessed_gaps import (
+from tensorae.core.covariances import spikes
+from tensorae.core.families import Directions, OwnEstimation, Parameters, Prior
+from tensorae.core.fill import (
     Said,
     expected_moments,
     guess_costs,
     likely_clusters,
     said_by,
 )
-from tensorae.linear.model import LinearModel, Spreads
-from tensorae.linear.moments import Moments
-from tensorae.linear.own_spreads import OwnEstimation, Prior
-from tensorae.linear.starts import short_k_means
-from tensorae.linear.sweeps import ChunkSweep
-from tensorae.linear.update import Directions, Parameters
+from tensorae.core.initial import short_k_means
+from tensorae.core.mixture import LinearModel, Spreads
+from tensorae.core.passes import ChunkSweep
+from tensorae.core.statistics import Moments
 from tensorae.photos.gap_patches import SIDE
 from tensorae.rows.rows import Rows
 

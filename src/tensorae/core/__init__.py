@@ -1,0 +1,1 @@
+"""The linear engine: mixture, statistics, families, passes, EM, search and selection."""

@@ -1,0 +1,478 @@
+"""What the alternation carries from step to step, and what is left of a start at its end.
+
+Shapes: n samples, k clusters, d features, h latent, r starts.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, fields, replace
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from tensorae._schema import SchemaError, check_linear_state
+from tensorae.assignment import RULES, Rule
+from tensorae.core.families import Estimation, Parameters
+from tensorae.core.missing import log_correction
+from tensorae.core.mixture import LinearModel
+from tensorae.core.passes import (
+    Assigned,
+    ChunkSweep,
+    GapSweep,
+    PrunedSweep,
+    Sweep,
+    TableSweep,
+    cheapest,
+    fits_table,
+)
+from tensorae.core.statistics import Moments
+from tensorae.rows.rows import Rows
+
+__all__ = ["Alternation", "Course", "Observer", "Run", "State", "longer", "positions"]
+
+
+@dataclass(frozen=True)
+class Course:
+    """Loss, objective and mean entropy of S along one start, after every iteration.
+
+    The objective is what is minimised: the loss, or minus the log-likelihood where S or λ follows
+    from the model of section 5. It never rises.
+    """
+
+    loss: tuple[float, ...] = ()
+    objective: tuple[float, ...] = ()
+    entropy: tuple[float, ...] = ()
+
+    def __add__(self, later: Course) -> Course:
+        return Course(
+            self.loss + later.loss,
+            self.objective + later.objective,
+            self.entropy + later.entropy,
+        )
+
+
+@dataclass(frozen=True)
+class Run:
+    """One start, run to its end.
+
+    Attributes
+    ----------
+    start : int
+        Its number.
+    parameters : Parameters
+        A batch of this one start.
+    moments : Moments
+        The sums that the parameters were made from.
+    labels : Tensor of shape (n,)
+    course : Course
+    objective : float
+        At the end.
+    n_iter : int
+    converged : bool
+    """
+
+    start: int
+    parameters: Parameters
+    moments: Moments
+    labels: Tensor
+    course: Course
+    objective: float
+    n_iter: int
+    converged: bool
+
+
+@dataclass(frozen=True)
+class State:
+    """r starts side by side, after ``n_iter`` iterations.
+
+    Attributes
+    ----------
+    n_iter : int
+    starts : tuple of int
+        Numbers of those that still run.
+    members : Tensor of shape (r, n) or (r, n, k)
+        Labels, or S where it is soft.
+    moments : Moments
+    parameters : Parameters
+    courses : tuple of Course
+        One for each start that still runs.
+    ended : tuple of Run
+    sweep : Sweep
+        What goes over the data, with what it remembers between passes.
+    """
+
+    n_iter: int
+    starts: tuple[int, ...]
+    members: Tensor
+    moments: Moments
+    parameters: Parameters
+    courses: tuple[Course, ...]
+    ended: tuple[Run, ...]
+    sweep: Sweep
+
+    def state_dict(self) -> dict[str, Any]:
+        """Return the state of a single start by names: tensors, numbers and lists."""
+        names = ("references", "counts", "sums", "squares", "seconds")
+        course = self.courses[0]
+        return {
+            "step": self.n_iter,
+            "course": {path.name: list(getattr(course, path.name)) for path in fields(Course)},
+            "members": self.members,
+            "moments": {name: getattr(self.moments, name) for name in names},
+            "parameters": self.parameters.state_dict(),
+            "n_features": self.parameters.n_features,
+            "sweep": self.sweep.state_dict(),
+        }
+
+    def without(self, ended: Tensor, settled: Tensor) -> State:
+        """Let the starts that ended (r,) leave; they have converged where they settled."""
+        leaving, staying = positions(ended), positions(~ended)
+        if not leaving:
+            return self
+        runs = tuple(self._run(position, bool(settled[position])) for position in leaving)
+        if not staying:
+            return replace(self, starts=(), courses=(), ended=self.ended + runs)
+        return replace(self.keeping(staying), ended=self.ended + runs)
+
+    def keeping(self, staying: list[int]) -> State:
+        """Return the state of the starts at some positions; the others are forgotten."""
+        on = torch.tensor(staying, device=self.members.device)
+        self.sweep.keep_starts(on)
+        return replace(
+            self,
+            starts=tuple(self.starts[position] for position in staying),
+            courses=tuple(self.courses[position] for position in staying),
+            members=self.members[on],
+            moments=self.moments[on],
+            parameters=self.parameters[on],
+        )
+
+    def _run(self, position: int, converged: bool) -> Run:
+        only = torch.tensor([position], device=self.members.device)
+        members = self.members[position]
+        return Run(
+            start=self.starts[position],
+            parameters=self.parameters[only],
+            # The last one's sums are its own from now on: no copy of what may be large.
+            moments=self.moments if len(self.starts) == 1 else self.moments[only],
+            labels=members.clone() if members.ndim == 1 else members.argmax(-1).to(torch.int32),
+            course=self.courses[position],
+            objective=self.courses[position].objective[-1],
+            n_iter=self.n_iter,
+            converged=converged,
+        )
+
+
+def longer(
+    courses: tuple[Course, ...], loss: Tensor, objective: Tensor, entropy: Tensor | None = None
+) -> tuple[Course, ...]:
+    """Courses with one more value (r,) of each kind."""
+    entropies = [()] * len(courses) if entropy is None else [(e,) for e in entropy.tolist()]
+    return tuple(
+        course + Course((a,), (b,), c)
+        for course, a, b, c in zip(
+            courses, loss.tolist(), objective.tolist(), entropies, strict=True
+        )
+    )
+
+
+def positions(mask: Tensor) -> list[int]:
+    """Where a mask (m,) is true."""
+    found: list[int] = mask.nonzero().flatten().tolist()
+    return found
+
+
+# The alternation ---------------------------------------------------------------------------------
+#
+# Alternate assignments and parameters to a fixed point (section 2.3), a batch of starts at once.
+#
+#     init        first labels -> first sums and parameters
+#     step        assign (S), then update (C, U, λ); starts that have settled leave the batch
+#     finished    no start is left
+#
+# Steps make new States; tensors that are as large as the data are brought up to date in place.
+
+# Options 1 and 2: S starts near, not at, the first labels: a weight of zero never comes back.
+SOFTNESS = 0.1
+# The loss is linear in S, so a step of any length descends; growing steps end at 0/1.
+FIRST_STEP = 0.5
+STEP_GROWTH = 1.2
+LONGEST_GROWTH = 200
+# S is at rest where no entry changes by more than this.
+VERTEX_TOLERANCE = 1e-6
+
+
+Observer = Callable[[State], Any]
+
+
+@dataclass(frozen=True)
+class Alternation:
+    """What is alternated, and when to stop.
+
+    Attributes
+    ----------
+    rows : Rows
+    n_clusters : int
+    estimation : Estimation
+        The step from moments to parameters.
+    rule : Rule
+        The update of S.
+    max_iter : int
+    tol : float
+        Stop where an iteration lowers the loss by no more than this share of it (or, for a
+        likelihood, by no more than this per number in X).
+    """
+
+    rows: Rows
+    n_clusters: int
+    estimation: Estimation
+    rule: Rule
+    max_iter: int
+    tol: float
+
+    def run(self, state: State, observe: Observer | None = None) -> list[Run]:
+        """Run every start of a State to a fixed point.
+
+        ``observe`` sees the State after every step but the last, from which nothing goes on.
+        """
+        while not self.finished(state):
+            state = self.step(state)
+            if observe is not None and not self.finished(state):
+                observe(state)
+        runs = sorted(state.ended, key=lambda run: run.start)
+        return runs if self.rule.hard or self.rule.probabilistic else self._to_vertices(runs)
+
+    def race(self, labels: Tensor, heats: Mapping[int, int]) -> list[Run]:
+        """Run starts from labels (r, n), of which only the best go on to their end.
+
+        ``heats`` says how many are left after how many passes.
+        """
+        state = self.init(labels)
+        for passes, survivors in heats.items():
+            while state.n_iter < min(passes, self.max_iter - 1):
+                state = self._stepped(state)[0]
+            reached = [course.objective[-1] for course in state.courses if course.objective]
+            if len(reached) > 1:
+                slack = self.tol * self.rows.total
+                state = state.keeping(_best_different(reached, survivors, slack))
+        return self.run(state)
+
+    def going_on(self, run: Run) -> State:
+        """State of a run that ended, to go on from with other limits."""
+        members = run.labels[None].clone()
+        return State(
+            n_iter=run.n_iter,
+            starts=(0,),
+            members=members if self.rule.hard else self._softened(members),
+            moments=run.moments,
+            parameters=run.parameters,
+            courses=(run.course,),
+            ended=(),
+            sweep=self._sweep(1),
+        )
+
+    def init(self, labels: Tensor, model: LinearModel | None = None) -> State:
+        """First sums and parameters, with no cluster empty: equal ones would never part again.
+
+        ``model`` is where the labels are from, which tells what may be in the gaps of rows.
+        """
+        sweep = self._sweep(labels.shape[0])
+        if model is not None and isinstance(sweep, GapSweep):
+            sweep.begin_with(model)
+        labels = labels.clone()
+        moments = sweep.moments(labels, self.n_clusters)
+        parameters = self._shared(self.estimation.first(moments))
+        if bool(self._empty(moments).any()):
+            still = torch.zeros(labels.shape[0], dtype=torch.long, device=labels.device)
+            moments = self._refilled(sweep, Assigned(labels, moments, still), parameters).moments
+            parameters = self._shared(self.estimation.first(moments))
+        courses = (Course(),) * len(labels)
+        # Sums of filled rows say nothing about the likelihood of what is observed.
+        if self.rule.hard and not self.rows.gapped:
+            courses = longer(courses, loss=parameters.loss, objective=parameters.objective)
+        members = labels if self.rule.hard else self._softened(labels)
+        starts = tuple(range(len(labels)))
+        return State(0, starts, members, moments, parameters, courses, (), sweep)
+
+    def restored(self, state: Mapping[str, Any]) -> State:
+        """Return the State of one start that ``state_dict`` gave, or raise what it is not."""
+        self._check(state)
+        sweep = self._sweep(1)
+        sweep.load_state_dict(state["sweep"])
+        parameters = Parameters.of_state_dict(state["parameters"], state["n_features"])
+        # A likelihood of what is observed is that of the parameters before.
+        known = self.rule.hard and not self.rows.gapped
+        reached = float(parameters.objective) if known else None
+        if reached and abs(state["course"]["objective"][-1] - reached) > 1e-6 * abs(reached):
+            raise SchemaError(f"the path of the objective must end at {reached}")
+        return State(
+            n_iter=state["step"],
+            starts=(0,),
+            members=state["members"],
+            moments=Moments(**state["moments"]),
+            parameters=parameters,
+            courses=(Course(**{name: tuple(path) for name, path in state["course"].items()}),),
+            ended=(),
+            sweep=sweep,
+        )
+
+    def _check(self, state: Mapping[str, Any]) -> None:
+        """Refuse a ``state_dict`` that is not one of this alternation."""
+        n, d, soft = self.rows.n, self.rows.d, not self.rule.hard
+        kept_rows = 0 if soft and self.rows.streamed else n
+        sizes = {"m": kept_rows, "k": self.n_clusters, "d": d, "h": self.estimation.latent_dim}
+        if type(state["step"]) is not int or not 0 < state["step"] < self.max_iter:
+            raise SchemaError(f"step must lie between 1 and {self.max_iter - 1}")
+        if state["n_features"] != self.estimation.n_features:
+            raise SchemaError(f"n_features must be {self.estimation.n_features}")
+        check_linear_state(
+            state,
+            sizes,
+            dtype=self.rows.dtype,
+            soft=soft,
+            own=self.estimation.own,
+            gapped=self.rows.gapped,
+            total=self.rows.total,
+        )
+        penalty, given = self.estimation.latent_penalty, state["parameters"]["latent_penalty"]
+        if penalty is not None and bool((given != penalty).any()):
+            raise SchemaError(f"latent_penalty must be {penalty}, got {given.tolist()}")
+
+    def step(self, state: State) -> State:
+        """Assign, update; starts that have settled end."""
+        after, settled = self._stepped(state)
+        return after.without(settled | (after.n_iter >= self.max_iter), settled)
+
+    def _stepped(self, state: State) -> tuple[State, Tensor]:
+        """The state after one more pass, and which starts (r,) have settled."""
+        before = state.parameters
+        assigned = self._assigned(state)
+        if self.rule.hard and bool(self._empty(assigned.moments).any()):
+            assigned = self._refilled(state.sweep, assigned, before)
+        parameters = self._shared(self.estimation.next(assigned.moments, before.model))
+        objective = self._objective(assigned, parameters, before)
+        settled = self._settled(state, assigned, parameters, objective)
+        after = replace(
+            state,
+            n_iter=state.n_iter + 1,
+            members=assigned.members,
+            moments=assigned.moments,
+            parameters=parameters,
+            courses=longer(
+                state.courses, parameters.loss, objective=objective, entropy=assigned.entropy
+            ),
+        )
+        return after, settled
+
+    def finished(self, state: State) -> bool:
+        """Tell whether all starts have ended."""
+        return not state.starts
+
+    def _sweep(self, n_starts: int) -> Sweep:
+        """Pick the sweep that is fastest for this size of data."""
+        if self.rows.gapped:
+            return GapSweep(self.rows)
+        if fits_table(self.rows, n_starts, self.n_clusters, soft=not self.rule.hard):
+            return TableSweep(self.rows)
+        prunable = not self.rows.streamed and not self.estimation.own
+        if prunable and PrunedSweep.pays(self.rows, n_starts, self.n_clusters):
+            return PrunedSweep(self.rows)
+        return ChunkSweep(self.rows)
+
+    def _assigned(self, state: State) -> Assigned:
+        """The new S with its sums."""
+        model = state.parameters.model
+        if self.rule.hard:
+            return state.sweep.hard_pass(model, state.members, state.moments)
+        growth = STEP_GROWTH ** min(state.n_iter, LONGEST_GROWTH)
+        context = state.parameters.context(FIRST_STEP * growth)
+        return state.sweep.soft_pass(model, state.members, self.rule, context)
+
+    def _refilled(self, sweep: Sweep, assigned: Assigned, before: Parameters) -> Assigned:
+        """Give every cluster without members the worst-explained row and all rows equal to it.
+
+        That lowers the loss by its cost. Where no row costs anything, there are fewer different
+        rows than clusters and nothing to gain.
+        """
+        moments, empty = assigned.moments, self._empty(assigned.moments)
+        for start in positions(empty.any(1)):
+            costs = cheapest(self.rows, before.model[start])[1]
+            for cluster in positions(empty[start]):
+                worst = self.rows.most_expensive(costs, self.estimation.least_cost(self.rows.d))
+                if worst is None:
+                    break
+                moments = sweep.relabel(assigned.members, moments, worst, (start, cluster))
+                costs[worst] = -torch.inf
+        return replace(assigned, moments=moments)
+
+    def _empty(self, moments: Moments) -> Tensor:
+        """Which clusters (r, k) have no members; what rounding leaves of a weight is none."""
+        return moments.counts <= 1e-12 * self.rows.total
+
+    def _softened(self, labels: Tensor) -> Tensor:
+        """First S (r, n, k): mostly the label, a little of everything; no room where streamed."""
+        if self.rows.streamed:
+            r, k = labels.shape[0], self.n_clusters
+            return torch.zeros(r, 0, k, dtype=self.rows.dtype, device=labels.device)
+        sharp = torch.nn.functional.one_hot(labels.long(), self.n_clusters).to(self.rows.dtype)
+        return sharp.mul_(1 - SOFTNESS).add_(SOFTNESS / self.n_clusters)
+
+    def _shared(self, parameters: Parameters) -> Parameters:
+        """The first process's parameters in all: rounding may differ between machines."""
+        if self.rows.shared:
+            self.rows.same_in_all(*parameters.state_dict().values())
+        return parameters
+
+    def _objective(self, assigned: Assigned, parameters: Parameters, before: Parameters) -> Tensor:
+        """What is minimised (r,)."""
+        if (self.rule.probabilistic or self.rule.hard) and assigned.evidence is not None:
+            likelihood = assigned.evidence - self.rows.total * before.log_normalizer()
+            if self.rows.gapped and not self.estimation.own:
+                likelihood += self.rows.lacking * log_correction(before.noise_variance)
+            return before.regularizer - likelihood
+        return parameters.objective
+
+    def _settled(
+        self, state: State, assigned: Assigned, parameters: Parameters, objective: Tensor
+    ) -> Tensor:
+        """Which starts (r,) have come to rest."""
+        if not self.rule.hard and not self.rule.probabilistic:
+            # Steps grow, so S at rest is at a vertex, or between clusters that are the same.
+            return assigned.moved <= VERTEX_TOLERANCE
+        last = [course.objective[-1:] or (float("inf"),) for course in state.courses]
+        fall = objective.new_tensor(last).squeeze(1) - objective
+        if self.rule.probabilistic or self.estimation.maximises_likelihood or self.rows.gapped:
+            slight = fall <= self.tol * self.rows.total * self.rows.d
+        else:
+            slight = fall <= self.tol * parameters.loss
+        if not self.rule.hard or self.rows.gapped:
+            return state.sweep.confirms(slight)
+        still = parameters.objective >= state.parameters.objective
+        return slight | (assigned.moved == 0) & still
+
+    def _to_vertices(self, runs: list[Run]) -> list[Run]:
+        """Close Options 1 and 2 by exact steps, which S has come next to (Theorem 2.2, i)."""
+        lloyd = replace(self, rule=RULES["lloyd"])
+        labels = [cheapest(self.rows, run.parameters.model)[0] for run in runs]
+        if self.rows.gapped:  # then the closing steps minimise something else: a likelihood
+            runs = [replace(run, course=replace(run.course, objective=())) for run in runs]
+        return [
+            replace(
+                last,
+                course=run.course + replace(last.course, entropy=(0.0,)),
+                n_iter=run.n_iter + last.n_iter,
+                converged=run.converged and last.converged,
+            )
+            for run, last in zip(runs, lloyd.run(lloyd.init(torch.cat(labels))), strict=True)
+        ]
+
+
+def _best_different(objectives: list[float], most: int, slack: float) -> list[int]:
+    """Positions of the lowest objectives, of those that are equal up to ``slack`` only one."""
+    kept: list[int] = []
+    for position in sorted(range(len(objectives)), key=objectives.__getitem__):
+        if not kept or objectives[position] > objectives[kept[-1]] + slack:
+            kept.append(position)
+    return kept[:most]

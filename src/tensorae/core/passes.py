@@ -1,0 +1,757 @@
+"""One pass over the data in chunks: assignments, and the sums that the next update needs.
+
+The loop sees the data through ``Rows`` and this file only. Sweeps of two kinds do the work:
+
+- ``TableSweep`` for small data: all products x xᵀ are tabulated once, so that the sums of every
+  start and cluster are one matrix product, whatever the assignment rule.
+- ``ChunkSweep`` for the rest: few rows change their cluster from pass to pass, so sums are kept
+  and only movers are added and subtracted; soft assignments are summed anew. ``pruning`` has one
+  that leaves out rows that cannot move.
+
+Shapes: n samples, k clusters, d features, h latent, r starts, m rows of a chunk.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import NamedTuple
+
+import torch
+from torch import Tensor
+
+from tensorae.assignment import AssignmentContext, Rule, shares
+from tensorae.core.missing import Marginals, add_certain, add_expected, gapped_costs, in_nats
+from tensorae.core.mixture import FoldedModel, LinearModel, score_errors, winners
+from tensorae.core.statistics import Moments, Movers, Sharers, positive
+from tensorae.rows.rows import ACCURATE, CACHED_BYTES, Rows
+
+__all__ = [
+    "Assigned",
+    "ChunkSweep",
+    "GapSweep",
+    "PRUNED_WIDTH",
+    "PrunedSweep",
+    "Sweep",
+    "TableSweep",
+    "change_of",
+    "cheapest",
+    "fits_table",
+    "updated",
+]
+
+# Tabulated products pay while the one matrix product stays around a millisecond.
+TABLE_WORK = 20_000_000
+# Soft sums have no movers to follow: without a table each cluster is summed on its own.
+SOFT_TABLE_WORK = 200_000_000
+TABLE_ENTRIES = 2_000_000
+
+
+@dataclass
+class Assigned:
+    """Assignments after a pass, their sums, and what the loop watches.
+
+    Attributes
+    ----------
+    members : Tensor of shape (r, n) or (r, n, k)
+        Labels, or S where it is soft.
+    moments : Moments
+    moved : Tensor of shape (r,)
+        How many labels changed; for soft S the largest change of an entry.
+    entropy : Tensor of shape (r,) or None
+        Mean entropy of a row of S; None for labels.
+    evidence : Tensor of shape (r,) or None
+        Sum of log evidences; zero for rules without a likelihood, None where labels and sums tell
+        the objective.
+    """
+
+    members: Tensor
+    moments: Moments
+    moved: Tensor
+    entropy: Tensor | None = None
+    evidence: Tensor | None = None
+
+
+class Sweep(ABC):
+    """Passes over the same rows."""
+
+    def __init__(self, rows: Rows) -> None:
+        self.rows = rows
+
+    @abstractmethod
+    def moments(self, labels: Tensor, k: int) -> Moments:
+        """Sums for given labels (r, n)."""
+
+    @abstractmethod
+    def hard_pass(self, model: LinearModel, labels: Tensor, moments: Moments) -> Assigned:
+        """Give every row to its cheapest autoencoder; labels and sums may change in place."""
+
+    @abstractmethod
+    def soft_pass(
+        self, model: LinearModel, assignments: Tensor, rule: Rule, context: AssignmentContext
+    ) -> Assigned:
+        """Update S (r, n, k) by ``rule``, maybe in place, and sum anew."""
+
+    @abstractmethod
+    def relabel(
+        self, labels: Tensor, moments: Moments, rows: Tensor, to: tuple[int, int]
+    ) -> Moments:
+        """Move ``rows`` of start ``to[0]`` into cluster ``to[1]``; labels change in place."""
+
+    def confirms(self, slight: Tensor) -> Tensor:
+        """Which of the starts (r,) that gained little in the last pass have come to rest."""
+        return slight
+
+    @abstractmethod
+    def keep_starts(self, starts: Tensor) -> None:
+        """Only the starts at these positions go on."""
+
+    @abstractmethod
+    def state_dict(self) -> dict[str, Tensor]:
+        """What a run that goes on elsewhere has to know besides members, sums and parameters."""
+
+    @abstractmethod
+    def load_state_dict(self, state: dict[str, Tensor]) -> None:
+        """Go on from the state of an earlier run."""
+
+
+class _WithoutMemory(Sweep):
+    """A sweep that remembers nothing from pass to pass."""
+
+    def keep_starts(self, starts: Tensor) -> None:
+        """Nothing to leave out."""
+
+    def state_dict(self) -> dict[str, Tensor]:
+        """Nothing to know."""
+        return {}
+
+    def load_state_dict(self, state: dict[str, Tensor]) -> None:
+        """Nothing to go on from."""
+
+
+class TableSweep(_WithoutMemory):
+    """Passes over small data: the sums of all starts and clusters are one matrix product."""
+
+    def __init__(self, rows: Rows) -> None:
+        super().__init__(rows)
+        self.x = rows.map(lambda x: x.to(ACCURATE))
+        upper = torch.triu_indices(rows.d, rows.d, device=self.x.device)
+        products = self.x[:, upper[0]] * self.x[:, upper[1]]
+        ones = torch.ones_like(self.x[:, :1])
+        self.table = torch.cat([ones, self.x, products], dim=1)
+        if rows.weights is not None:
+            self.table = self.table * rows.weights.unsqueeze(1)
+        unfold = torch.empty(rows.d, rows.d, dtype=torch.long, device=self.x.device)
+        positions = torch.arange(upper.shape[1], device=self.x.device)
+        unfold[upper[0], upper[1]] = positions
+        unfold[upper[1], upper[0]] = positions
+        self.unfold = unfold.flatten() + 1 + rows.d
+
+    def moments(self, labels: Tensor, k: int) -> Moments:
+        """Sums for given labels (r, n)."""
+        clusters = torch.arange(k, device=labels.device)[:, None]
+        return self._sum((labels.unsqueeze(1) == clusters).to(self.x.dtype))
+
+    def hard_pass(self, model: LinearModel, labels: Tensor, moments: Moments) -> Assigned:
+        """Give every row to its cheapest autoencoder and sum anew."""
+        starts, rows, new = _changes(model.fold().scores(self.x), labels.long())
+        moved = torch.bincount(starts, minlength=labels.shape[0])
+        if rows.numel():
+            labels[starts, rows] = new.to(labels.dtype)
+            moments = self.moments(labels, moments.counts.shape[1])
+        return Assigned(labels, moments, moved)
+
+    def soft_pass(
+        self, model: LinearModel, assignments: Tensor, rule: Rule, context: AssignmentContext
+    ) -> Assigned:
+        """Update S by ``rule`` and sum anew."""
+        costs, context = model.costs(self.x).to(self.x.dtype), context.to(self.x.dtype)
+        new, entropies, evidence = updated(rule, costs, assignments, context)
+        weights = self.rows.all_weights().to(new.dtype)
+        change = change_of(rule, new, assignments)
+        entropy = entropies @ weights / self.rows.total
+        return Assigned(new, self._sum(new.mT), change, entropy, evidence @ weights)
+
+    def relabel(
+        self, labels: Tensor, moments: Moments, rows: Tensor, to: tuple[int, int]
+    ) -> Moments:
+        """Move ``rows`` of start ``to[0]`` into cluster ``to[1]``; labels change in place."""
+        labels[to[0], rows] = to[1]
+        return self.moments(labels, moments.counts.shape[1])
+
+    def _sum(self, members: Tensor) -> Moments:
+        """Sums for memberships (r, k, n)."""
+        r, k, n = members.shape
+        d = self.rows.d
+        sums = (members.reshape(r * k, n) @ self.table).view(r, k, -1)
+        seconds = sums[..., self.unfold].view(r, k, d, d)
+        references = sums.new_zeros(1, 1, 1).expand(r, k, d)
+        squares = seconds.diagonal(dim1=-2, dim2=-1).sum(-1)
+        return Moments(references, sums[..., 0], sums[..., 1 : d + 1], squares, seconds)
+
+
+class ChunkSweep(_WithoutMemory):
+    """Passes over data of any size, in memory or streamed, by one process or many."""
+
+    def moments(self, labels: Tensor, k: int) -> Moments:
+        """Sums for given labels (r, n), about each cluster's mean in a first sweep."""
+        moments = Moments.zeros(self._means(labels, k), self.rows.dtype)
+        movers = Movers(self.rows, moments)
+        for place, x in self.rows.chunks():
+            movers.look_up_in(x, place.start)
+            new = labels[:, place]
+            starts, columns = torch.ones_like(new, dtype=torch.bool).nonzero(as_tuple=True)
+            movers.enter(starts, columns + place.start, new.flatten().long())
+        movers.settle()
+        self.rows.add_up(*moments.tensors())
+        return moments
+
+    def hard_pass(self, model: LinearModel, labels: Tensor, moments: Moments) -> Assigned:
+        """Give every row to its cheapest autoencoder; sums follow the rows that moved."""
+        folded = model.working(self.rows.dtype).fold()
+        change = self._change_of(moments)
+        movers = Movers(self.rows, change)
+        moved = torch.zeros(labels.shape[0], dtype=torch.long, device=labels.device)
+        for place, x in self.rows.chunks():
+            movers.look_up_in(x, place.start)
+            for group in _start_groups(folded, x):
+                moved[group] += self._reassign(group, folded, x, place, labels, movers)
+        movers.settle()
+        self.rows.add_up(moved)
+        return Assigned(labels, self._with(change, moments), moved)
+
+    def soft_pass(
+        self, model: LinearModel, assignments: Tensor, rule: Rule, context: AssignmentContext
+    ) -> Assigned:
+        """Update S by ``rule`` in place, where it is kept, and sum anew."""
+        folded = model.working(self.rows.dtype).fold().packed()
+        moments = Moments.zeros(model.centers, self.rows.dtype)
+        sharers = Sharers(self.rows, moments, rule.negligible)
+        r, kept, _ = assignments.shape
+        change, entropy, evidence = model.centers.new_zeros(3, r)
+        for place, x in self.rows.chunks():
+            costs = folded.costs(x)
+            # Where there is no room for S, the rule is one that needs no previous one.
+            old = assignments[:, place] if kept else costs
+            results = updated(rule, costs, old, context.to(costs.dtype))
+            new, entropies, log_density = (result.to(x.dtype) for result in results)
+            weights = self.rows.weights
+            flat = x.new_ones(x.shape[0]) if weights is None else weights[place]
+            change = torch.maximum(change, change_of(rule, new, old))
+            entropy += entropies @ flat / self.rows.total
+            evidence += log_density @ flat
+            if kept:
+                assignments[:, place] = new
+            sharers.note(place, x, new * flat.unsqueeze(-1))
+        sharers.settle()
+        self.rows.add_up(*moments.tensors(), entropy, evidence)
+        return Assigned(assignments, moments, change, entropy, evidence)
+
+    def relabel(
+        self, labels: Tensor, moments: Moments, rows: Tensor, to: tuple[int, int]
+    ) -> Moments:
+        """Move ``rows`` of start ``to[0]`` into cluster ``to[1]``; labels change in place."""
+        start, cluster = to
+        change = self._change_of(moments)
+        movers = Movers(self.rows, change)
+        starts = torch.full_like(rows, start)
+        movers.leave(starts, rows, labels[start, rows].long())
+        movers.enter(starts, rows, torch.full_like(rows, cluster))
+        movers.settle()
+        labels[start, rows] = cluster
+        return self._with(change, moments)
+
+    def _reassign(
+        self,
+        group: slice,
+        folded: FoldedModel,
+        x: Tensor,
+        rows: slice | Tensor,
+        labels: Tensor,
+        movers: Movers,
+    ) -> Tensor:
+        """Give a chunk or a selection of rows new labels in some starts; how many moved (s,)."""
+        old = labels[group, rows].long()
+        scores = folded[group].scores(x)
+        starts, columns, new = _changes(scores, old)
+        if starts.numel():
+            left = old[starts, columns]
+            old[starts, columns] = new
+            places = columns + rows.start if isinstance(rows, slice) else rows[columns]
+            labels[starts + group.start, places] = new.to(labels.dtype)
+            movers.enter(starts + group.start, places, new)
+            movers.leave(starts + group.start, places, left)
+        self._learn(group, rows, scores, old)
+        return torch.bincount(starts, minlength=old.shape[0])
+
+    def _learn(self, group: slice, rows: slice | Tensor, scores: Tensor, labels: Tensor) -> None:
+        """Learn from scores (s, k, m), which nobody needs any more, and from the new labels."""
+
+    def _change_of(self, moments: Moments) -> Moments:
+        """Sums to note changes in: the sums themselves, unless other processes have changes too."""
+        return Moments.zeros(moments.references, self.rows.dtype) if self.rows.shared else moments
+
+    def _with(self, change: Moments, moments: Moments) -> Moments:
+        if change is moments:
+            return moments
+        self.rows.add_up(*change.tensors())
+        return moments.plus(change)
+
+    def _means(self, labels: Tensor, k: int) -> Tensor:
+        """Cluster means (r, k, d) in the accurate precision."""
+        r = labels.shape[0]
+        sums = torch.zeros(r, k, self.rows.d, dtype=ACCURATE, device=labels.device)
+        counts = torch.zeros(r, k, dtype=ACCURATE, device=labels.device)
+        clusters = torch.arange(k, device=labels.device)[:, None]
+        for place, x in self.rows.chunks():
+            members = (labels[:, None, place] == clusters).to(x.dtype)
+            if self.rows.weights is not None:
+                members = members * self.rows.weights[place]
+            counts += members.sum(-1)
+            sums += (members.view(r * k, -1) @ x).view(r, k, -1)
+        self.rows.add_up(sums, counts)
+        return sums / positive(counts).unsqueeze(-1)
+
+
+def cheapest(rows: Rows, model: LinearModel) -> tuple[Tensor, Tensor]:
+    """Label and smallest cost of every row, both (..., n): the assignment of section 2.4.
+
+    ``predict`` does the same with the published numbers.
+    """
+    shape = (*model.centers.shape[:-2], rows.n)
+    labels = torch.empty(shape, dtype=torch.int32, device=rows.device)
+    costs = torch.empty(shape, dtype=rows.dtype, device=rows.device)
+    if rows.gapped:
+        for place, x in rows.observed_chunks():
+            found = gapped_costs(model, x).min(-1)
+            labels[..., place], costs[..., place] = found.indices.int(), found.values.to(rows.dtype)
+        return labels, costs
+    folded = model.working(rows.dtype).fold()
+    for place, x in rows.chunks():
+        labels[..., place], best = winners(folded.scores(x))
+        costs[..., place] = folded.costs_of(best, x)
+    return labels, costs
+
+
+def fits_table(rows: Rows, n_starts: int, k: int, *, soft: bool = False) -> bool:
+    """Tell whether the data is in memory and small enough for tabulated products."""
+    if rows.streamed:
+        return False
+    products = rows.n * (rows.d * (rows.d + 1) // 2)
+    most = SOFT_TABLE_WORK if soft else TABLE_WORK
+    return products <= TABLE_ENTRIES and n_starts * k * products <= most
+
+
+def _start_groups(folded: FoldedModel, x: Tensor) -> list[slice]:
+    """As many starts at a time as keep their scores in the cache."""
+    r, blocks, k, _ = folded.weights.shape
+    size = max(1, CACHED_BYTES // (blocks * k * x.shape[0] * x.element_size()))
+    return [slice(start, min(start + size, r)) for start in range(0, r, size)]
+
+
+def _changes(scores: Tensor, old: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+    """Which (start, row) leaves its cluster ``old`` (r, m), and for which one.
+
+    Comparing with the score of the old cluster is cheaper than an argmax over all rows, and a
+    tie never moves a row.
+    """
+    current = scores.gather(1, old.unsqueeze(1)).squeeze(1)
+    starts, columns = (current < scores.amax(1)).nonzero(as_tuple=True)
+    return starts, columns, scores[starts, :, columns].argmax(-1)
+
+
+def change_of(rule: Rule, new: Tensor, old: Tensor) -> Tensor:
+    """Largest change (r,) of an entry of S; infinite where nobody asks, since a likelihood does."""
+    if rule.probabilistic:
+        return new.new_full(new.shape[:1], torch.inf)
+    return (new - old).abs().amax((-2, -1))
+
+
+def updated(
+    rule: Rule, costs: Tensor, previous: Tensor, context: AssignmentContext
+) -> tuple[Tensor, Tensor, Tensor]:
+    """New assignments (r, m, k), their entropies (r, m), and log evidences (r, m) or zeros."""
+    if rule.probabilistic:
+        return shares(costs, context)
+    new = rule.function(costs, previous, context)
+    entropies: Tensor = torch.special.entr(new).sum(-1)
+    return new, entropies, torch.zeros_like(costs[..., 0])
+
+
+# Pruned passes: rows that cannot change their cluster are skipped --------------------------------
+#
+# Passes that skip the rows whose cluster cannot have changed; labels are those of a full pass.
+#
+# The root of a cost is a length, |A_j (x - C_j)| with A_j = I - (1-√λ) U_jᵀU_j. When the centre
+# moves by ΔC_j and the components turn by an angle θ_j, it changes by at most
+#
+#     |ΔC_j| + (1-√λ) sin θ_j |x - C_j|  ≤  S_j |x| + D_j.
+#
+# Roots are noted when a row is looked at and loosened by this much in every pass. While the root
+# of a row's own cluster, loosened upwards, stays below those of all others, loosened downwards,
+# the row stays where it is. Rounding is covered by margins.
+
+# From this many features on, bounds are cheaper than the products that they save.
+PRUNED_WIDTH = 24
+# Bounds are noted once no more than this share of the rows moves: before, they hold for nobody.
+SETTLED_SHARE = 0.01
+# Where bounds leave more than this share open, gathering rows costs more than it saves.
+OPEN_SHARE = 0.6
+# Bounds may take this share of the data's own memory, or so many bytes if that is more.
+LARGEST_SHARE = 0.125
+SMALL_BYTES = 32_000_000
+# Numbers of bounds that are loosened at a time.
+BLOCK = 1 << 20
+
+
+class Bounds:
+    """How far each row is from changing its cluster.
+
+    Parameters
+    ----------
+    rows : Rows
+    model : LinearModel
+        r starts; what the bounds refer to.
+
+    Attributes
+    ----------
+    lower : Tensor of shape (r, k, n)
+        Below the root of every cost; infinite for a row's own cluster.
+    upper : Tensor of shape (r, n)
+        Above the root of the cost of a row's own cluster.
+    """
+
+    def __init__(self, rows: Rows, model: LinearModel) -> None:
+        r, k, _ = model.centers.shape
+        self.model = model
+        self.lower = torch.empty(r, k, rows.n, dtype=rows.dtype, device=rows.device)
+        self.upper = torch.empty(r, rows.n, dtype=rows.dtype, device=rows.device)
+        lengths = rows.map(lambda x: torch.linalg.vector_norm(x, dim=1))
+        self.factors = torch.stack([lengths, torch.ones_like(lengths)])
+        self.precision = torch.finfo(rows.dtype).eps
+
+    def __getitem__(self, starts: Tensor) -> Bounds:
+        """The bounds of some starts."""
+        part = object.__new__(Bounds)
+        part.model, part.factors, part.precision = self.model[starts], self.factors, self.precision
+        part.lower, part.upper = self.lower[starts], self.upper[starts]
+        return part
+
+    def note(self, starts: slice, rows: Tensor | slice, scores: Tensor, labels: Tensor) -> None:
+        """Take the scores (s, k, m) of some rows, whose clusters are now ``labels`` (s, m)."""
+        lengths = self.factors[0, rows]
+        squares = lengths.square()
+        reach = self.model.centers[starts].norm(dim=-1).amax(-1, keepdim=True).to(lengths.dtype)
+        margin = score_errors(lengths, reach)
+        own = labels.unsqueeze(1)
+        mine = (squares - scores.gather(1, own).squeeze(1) + margin).clamp_(min=0).sqrt_()
+        others = scores.neg_().add_((squares - margin).unsqueeze(1)).clamp_(min=0).sqrt_()
+        self.upper[starts, rows] = mine
+        self.lower[starts, :, rows] = others.scatter_(1, own, torch.inf)
+
+    def open_rows(self, model: LinearModel, labels: Tensor) -> list[Tensor]:
+        """Loosen all bounds for ``model``; the rows of each start that may change cluster."""
+        _, k, n = self.lower.shape
+        if not torch.equal(self.model.latent_penalty, model.latent_penalty):
+            # Bounds do not follow another λ.
+            return [torch.arange(n, device=labels.device)] * len(labels)
+        steps = self._steps(model)
+        self.model = model
+        size = max(BLOCK // k, 1)
+        found: list[Tensor] = []
+        for start in range(steps.shape[0]):
+            parts = []
+            for first in range(0, n, size):
+                rows = slice(first, min(first + size, n))
+                factors = self.factors[:, rows]
+                lower = self.lower[start, :, rows]
+                lower.addmm_(steps[start], factors, alpha=-1)
+                own = steps[start].index_select(0, labels[start, rows])
+                upper = self.upper[start, rows]
+                upper.add_((own.mT * factors).sum(0))
+                parts.append((lower.amin(0) <= upper).nonzero().squeeze(1) + first)
+            found.append(torch.cat(parts))
+        return found
+
+    def _steps(self, model: LinearModel) -> Tensor:
+        """S_j and D_j (r, k, 2) between the bounds' model and ``model``."""
+        old = self.model
+        moves = (model.centers - old.centers).norm(dim=-1)
+        lengths = old.centers.norm(dim=-1)
+        turns = _sines(old.components, model.components)
+        turns = turns * (1 - model.latent_penalty.clamp(0, 1).sqrt()).unsqueeze(-1)
+        # Each pass rounds the bounds once more.
+        rounding = 4 * self.precision
+        slack = rounding * lengths.amax(-1, keepdim=True)
+        steps = torch.stack([turns + rounding, moves + turns * lengths + slack], dim=-1)
+        return (steps * (1 + 1e-3)).to(self.lower.dtype)
+
+
+class PrunedSweep(ChunkSweep):
+    """Passes over many features in memory: full ones at first, then only rows near a border."""
+
+    def __init__(self, rows: Rows) -> None:
+        super().__init__(rows)
+        self.bounds: Bounds | None = None
+        # Full passes to come before bounds are tried; longer after each time that they failed.
+        self.wait, self.next_wait = 1, 1
+
+    @staticmethod
+    def pays(rows: Rows, n_starts: int, k: int) -> bool:
+        """Tell whether bounds are cheaper than what they save, in time and memory."""
+        itemsize = torch.finfo(rows.dtype).bits // 8
+        room = max(SMALL_BYTES, LARGEST_SHARE * rows.n * rows.d * itemsize)
+        return rows.d >= PRUNED_WIDTH and n_starts * k * rows.n * itemsize <= room
+
+    def moments(self, labels: Tensor, k: int) -> Moments:
+        """Sums for given labels (r, n), about which bounds know nothing."""
+        self.bounds = None
+        return super().moments(labels, k)
+
+    def hard_pass(self, model: LinearModel, labels: Tensor, moments: Moments) -> Assigned:
+        """Give every row to its cheapest autoencoder; sums follow the rows that moved.
+
+        ``labels`` and ``moments`` are brought up to date in place.
+        """
+        if self.bounds is not None:
+            open_rows = self.bounds.open_rows(model, labels)
+            if max(rows.numel() for rows in open_rows) <= OPEN_SHARE * self.rows.n:
+                return self._partial_pass(model, labels, moments, open_rows)
+            self.bounds = None
+            self.wait, self.next_wait = self.next_wait, 2 * self.next_wait
+        if self.wait == 0:
+            self.bounds = Bounds(self.rows, model)
+        step = super().hard_pass(model, labels, moments)
+        if bool((step.moved <= SETTLED_SHARE * self.rows.n).all()):
+            self.wait = max(self.wait - 1, 0)
+        return step
+
+    def relabel(
+        self, labels: Tensor, moments: Moments, rows: Tensor, to: tuple[int, int]
+    ) -> Moments:
+        """Move ``rows`` of start ``to[0]`` into cluster ``to[1]``; labels change in place."""
+        self.bounds = None
+        return super().relabel(labels, moments, rows, to)
+
+    def keep_starts(self, starts: Tensor) -> None:
+        """Only the starts at these positions go on."""
+        if self.bounds is not None:
+            self.bounds = self.bounds[starts]
+
+    def state_dict(self) -> dict[str, Tensor]:
+        """The bounds: which rows are looked at decides how sums are rounded."""
+        state = {"waits": torch.tensor([self.wait, self.next_wait])}
+        if self.bounds is not None:
+            model = self.bounds.model
+            state |= {"lower": self.bounds.lower, "upper": self.bounds.upper}
+            state |= {"centers": model.centers, "components": model.components}
+            state["latent_penalty"] = model.latent_penalty
+        return state
+
+    def load_state_dict(self, state: dict[str, Tensor]) -> None:
+        """Go on with the bounds of an earlier run."""
+        self.wait, self.next_wait = state["waits"].tolist()
+        if "lower" in state:
+            model = LinearModel(state["centers"], state["components"], state["latent_penalty"])
+            self.bounds = Bounds(self.rows, model)
+            self.bounds.lower, self.bounds.upper = state["lower"], state["upper"]
+
+    def _partial_pass(
+        self, model: LinearModel, labels: Tensor, moments: Moments, open_rows: list[Tensor]
+    ) -> Assigned:
+        """Look at some rows of each start only."""
+        folded = model.to(self.rows.dtype).fold()
+        movers = Movers(self.rows, moments)
+        moved = torch.zeros(labels.shape[0], dtype=torch.long, device=labels.device)
+        for start, rows in enumerate(open_rows):
+            group = slice(start, start + 1)
+            for part in rows.split(self.rows.chunk_rows):
+                x = self.rows.select(part)
+                moved[group] += self._reassign(group, folded, x, part, labels, movers)
+        movers.settle()
+        return Assigned(labels, moments, moved)
+
+    def _learn(self, group: slice, rows: slice | Tensor, scores: Tensor, labels: Tensor) -> None:
+        if self.bounds is not None:
+            self.bounds.note(group, rows, scores, labels)
+
+
+def _sines(old: Tensor, new: Tensor) -> Tensor:
+    """Sine of the largest angle between the row spaces of two orthonormal bases (r, k, h, d)."""
+    if new.shape[-2] == 0:
+        return new.new_zeros(new.shape[:-2])
+    rest = new - (new @ old.mT) @ old
+    largest: Tensor = torch.linalg.eigvalsh(rest @ rest.mT)[..., -1]
+    return largest.clamp(0, 1).sqrt()
+
+
+# Passes over rows with missing values ------------------------------------------------------------
+#
+# Passes over rows with gaps: EM on what is there (conditional means and covariances).
+#
+# Labels or posteriors follow from the densities of the observed values alone. The sums for the
+# next update are those that are expected of whole rows: x with conditional means in its gaps, and
+# the conditional covariances on top. So the likelihood of what is observed never falls.
+#
+# Clusters that had no chance to be a row's in the last full pass are left out in the next ones,
+# which bounds the likelihood from below; a fit ends after a full pass only.
+
+# Numbers in all rows, for all clusters, from which on clusters without a chance are left out.
+PRUNED = 400_000
+# Nats by which a cluster must be less likely than the best one to have no chance.
+NO_CHANCE = 50.0
+
+
+class Costed(NamedTuple):
+    """A chunk x (m, d) with its costs (r, m, k) and weights (m,), and who is in the sums (m,)."""
+
+    place: slice
+    x: Tensor
+    costs: Tensor
+    share: Tensor
+    added: Tensor | None = None
+
+    def to_add(self) -> Tensor:
+        """Weights (m, 1) of the rows that are not in the sums yet."""
+        share = self.share if self.added is None else self.share * ~self.added
+        return share.unsqueeze(1)
+
+
+class GapSweep(Sweep):
+    """Passes over rows with gaps, in memory or streamed, by one process or many."""
+
+    def __init__(self, rows: Rows) -> None:
+        super().__init__(rows)
+        self._model: LinearModel | None = None
+        # Clusters (r, k, n) with a chance in the last full pass; None before a full pass.
+        self._near: Tensor | None = None
+        self.whole = True
+
+    def begin_with(self, model: LinearModel) -> None:
+        """Expect the first sums under a model, where it knows how far clusters spread."""
+        if model.spreads is not None or model.noise is not None:
+            self._model = model
+
+    def moments(self, labels: Tensor, k: int) -> Moments:
+        """Sums for given labels (r, n): expected ones, or of filled rows before the first pass."""
+        if self._model is None:
+            return ChunkSweep(self.rows).moments(labels, k)
+        return self.expected(self._model, labels)
+
+    def hard_pass(self, model: LinearModel, labels: Tensor, moments: Moments) -> Assigned:
+        """Give every row to its cheapest autoencoder; sums are expected ones."""
+        r, k = moments.counts.shape
+        sums, chunks = self._begin(model, prunable=True)
+        moved = torch.zeros(r, dtype=torch.long, device=labels.device)
+        evidence = torch.zeros(r, dtype=ACCURATE, device=labels.device)
+        for chunk in chunks:
+            place, best = chunk.place, chunk.costs.min(-1)
+            moved += (labels[:, place] != best.indices).sum(1)
+            evidence -= in_nats(model, best.values) @ chunk.share
+            labels[:, place] = best.indices.to(labels.dtype)
+            members = torch.nn.functional.one_hot(best.indices, k).to(ACCURATE)
+            add_expected(sums, self._marginals, chunk.x, members * chunk.to_add())
+        self.rows.add_up(*sums.tensors(), moved, evidence)
+        return Assigned(labels, sums, moved, evidence=evidence)
+
+    def soft_pass(
+        self, model: LinearModel, assignments: Tensor, rule: Rule, context: AssignmentContext
+    ) -> Assigned:
+        """Update S by ``rule`` in place, where it is kept; sums are expected ones."""
+        r, kept, _ = assignments.shape
+        sums, chunks = self._begin(model, prunable=rule.probabilistic)
+        change, entropy, evidence = torch.zeros(3, r, dtype=ACCURATE, device=self.rows.device)
+        for chunk in chunks:
+            place, costs = chunk.place, chunk.costs
+            old = assignments[:, place].to(ACCURATE) if kept else costs
+            new, entropies, log_density = updated(rule, costs, old, context.to(ACCURATE))
+            change = torch.maximum(change, change_of(rule, new, old))
+            entropy += entropies @ chunk.share / self.rows.total
+            evidence += log_density @ chunk.share
+            if kept:
+                assignments[:, place] = new.to(assignments.dtype)
+            add_expected(sums, self._marginals, chunk.x, new * chunk.to_add())
+        self.rows.add_up(*sums.tensors(), entropy, evidence)
+        return Assigned(assignments, sums, change, entropy, evidence)
+
+    def relabel(
+        self, labels: Tensor, moments: Moments, rows: Tensor, to: tuple[int, int]
+    ) -> Moments:
+        """Move ``rows`` of start ``to[0]`` into cluster ``to[1]``; labels change in place."""
+        labels[to[0], rows] = to[1]
+        return self.moments(labels, moments.counts.shape[1])
+
+    def confirms(self, slight: Tensor) -> Tensor:
+        """Which starts (r,) have come to rest: only a full pass can tell."""
+        if bool(slight.any()) and not self.whole:
+            self._near = None
+            return torch.zeros_like(slight)
+        return slight
+
+    def keep_starts(self, starts: Tensor) -> None:
+        """Only the starts at these positions go on."""
+        if self._near is not None:
+            self._near = self._near[starts]
+        if self._model is not None:
+            self._model = self._model[starts]
+
+    def state_dict(self) -> dict[str, Tensor]:
+        """Who had a chance in the last full pass: the next pass leaves out the same clusters."""
+        return {} if self._near is None else {"near": self._near}
+
+    def load_state_dict(self, state: dict[str, Tensor]) -> None:
+        """Leave out the same clusters as before."""
+        self._near = state.get("near")
+
+    def _begin(self, model: LinearModel, *, prunable: bool) -> tuple[Moments, Iterator[Costed]]:
+        """Empty sums, and chunks of rows with their costs."""
+        self._model, self._marginals = model, Marginals.of(model)
+        sums = Moments.zeros(model.centers.to(ACCURATE), ACCURATE)
+        self.whole = self._near is None
+        return sums, self._all_costed(model, prunable) if self.whole else self._costed(model, sums)
+
+    def _all_costed(self, model: LinearModel, prunable: bool) -> Iterator[Costed]:
+        """Chunks with the costs of all clusters; who has a chance is remembered, where it pays."""
+        r, k = model.centers.shape[:2]
+        remembered = None
+        many = self.rows.n * self.rows.d * r * k > PRUNED
+        if prunable and many and not self.rows.streamed:
+            shape = (r, k, self.rows.n)
+            remembered = torch.empty(shape, dtype=torch.bool, device=self.rows.device)
+        for place, x in self.rows.observed_chunks():
+            costs = gapped_costs(model, x)
+            if remembered is not None:
+                excess = in_nats(model, costs - costs.amin(-1, keepdim=True))
+                remembered[..., place] = (excess < NO_CHANCE).mT
+            yield Costed(place, x, costs, self._weights(place))
+        self._near = remembered
+
+    def _costed(self, model: LinearModel, sums: Moments) -> Iterator[Costed]:
+        """Chunks with the costs of clusters that have a chance; who is sure goes into the sums."""
+        assert self._near is not None  # from a full pass
+        r, k = model.centers.shape[:2]
+        for place, x in self.rows.observed_chunks():
+            near, share = self._near[..., place].reshape(r * k, -1), self._weights(place)
+            if r > 1:
+                yield Costed(place, x, gapped_costs(model, x, near), share)
+                continue
+            costs, certain = add_certain(sums, model, self._marginals, x, near, share)
+            yield Costed(place, x, costs.unsqueeze(0), share, certain)
+
+    def expected(self, model: LinearModel, labels: Tensor) -> Moments:
+        """Expected sums for labels (r, n)."""
+        k = model.centers.shape[1]
+        sums = Moments.zeros(model.centers.to(ACCURATE), ACCURATE)
+        marginals = Marginals.of(model)
+        for place, x in self.rows.observed_chunks():
+            members = torch.nn.functional.one_hot(labels[:, place].long(), k).to(ACCURATE)
+            add_expected(sums, marginals, x, members * self._weights(place).unsqueeze(1))
+        self.rows.add_up(*sums.tensors())
+        return sums
+
+    def _weights(self, place: slice) -> Tensor:
+        if self.rows.weights is None:
+            size = place.stop - place.start
+            return torch.ones(size, dtype=ACCURATE, device=self.rows.device)
+        return self.rows.weights[place].to(ACCURATE)

@@ -1,0 +1,557 @@
+"""Settings that were fitted, with what speaks for them.
+
+Shapes: n samples, k clusters.
+"""
+
+from __future__ import annotations
+
+import math
+import time
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from tensorae.core.compress import Span
+from tensorae.core.criteria import (
+    DEEP,
+    Evidence,
+    NeighborGraph,
+    agreement,
+    evidence_of,
+    log_joint,
+    merged,
+    not_gaussian,
+    touching,
+    valley,
+)
+from tensorae.core.em import Observer, Run
+from tensorae.core.initial import N_SHORT
+from tensorae.core.search import Resume, Search, in_space, is_wide, solve, without_needless_floor
+from tensorae.core.spec import Solution, SolverOptions, Wishes
+from tensorae.rows.rows import ACCURATE, Rows
+
+__all__ = [
+    "CUT_WEIGHT_PER_FEATURE",
+    "Comparison",
+    "Count",
+    "Fitted",
+    "compare_halves",
+    "count_clusters",
+    "solve_by_evidence",
+]
+
+# Weight of neighbours that are cut apart, beside ICL per row.
+CUT_WEIGHT, CUT_WEIGHT_PER_FEATURE = 5.0, 2.5
+
+
+@dataclass(frozen=True)
+class Fitted:
+    """Settings, their best run among the rows that were searched, and what speaks for it.
+
+    ``cuts`` say how much its clusters cut neighbours apart, and count unless neighbours were
+    guessed; ``seconds`` are those that it took.
+    """
+
+    options: SolverOptions
+    run: Run
+    evidence: Evidence
+    cuts: tuple[float, float]
+    seconds: float
+    guessed: bool = False
+
+    @property
+    def latent_penalty(self) -> float:
+        """λ, or what stands for it where spreads are own."""
+        return float(self.run.parameters.model.latent_penalty)
+
+    def named(self, latent_dims: list[int]) -> str:
+        """Say what kind of clusters these are, with so many components that count."""
+        k = "1 cluster" if self.n_clusters == 1 else f"{self.n_clusters} clusters"
+        if not self.options.own_spread:
+            h = self.options.latent_dim
+            round_ones = self.latent_penalty == 1 or h == 0
+            shape = "round" if round_ones else f"{h} component{'s'[: h > 1]} each"
+            return f"{k} with one spread, {shape}"
+        low, high = min(latent_dims), max(latent_dims)
+        if high == 0:
+            return f"{k} with own spreads, round"
+        span = str(high) if low == high else f"{low} to {high}"
+        kind = "one pooled covariance" if self.options.common else "own spreads"
+        return f"{k} with {kind}, {span} component{'s'[: high > 1]} each"
+
+    @property
+    def score(self) -> float:
+        """What families are compared by: the lower the better."""
+        if self.guessed:
+            # So are the entropies of ICL then: rows with gaps are unclear in any family.
+            return self.evidence.bic / self.evidence.n
+        weight = CUT_WEIGHT + CUT_WEIGHT_PER_FEATURE * self.run.parameters.n_features
+        return self.evidence.icl / self.evidence.n + weight * sum(self.cuts)
+
+    @property
+    def n_clusters(self) -> int:
+        """Their number."""
+        return self.options.n_clusters
+
+
+# Number of clusters ------------------------------------------------------------------------------
+#
+# Fits with different numbers of clusters -> how many there are.
+#
+# The integrated completed likelihood names a number. One heap that is not Gaussian, a skewed one
+# say, may count as two in it, so clusters without a valley between them are put together; and
+# clusters that touch along a whole side may count as one, so those are parted where a deep valley
+# is.
+
+# Clusters with fewer members are outliers, and no reason to count one more.
+LEAST_MEMBERS = 5
+
+
+@dataclass(frozen=True)
+class Count:
+    """How many clusters there are, how many by likelihood alone, and why."""
+
+    n_clusters: int
+    first: int
+    why: str
+
+
+def count_clusters(fits: Mapping[int, list[Fitted]], x: Tensor, order: Tensor) -> Count:
+    """Find the number of clusters that the evidence is for.
+
+    Parameters
+    ----------
+    fits : dict
+        All fits with each number of clusters, rising.
+    x : Tensor of shape (n, d)
+        Rows in an order that depends on their values only.
+    order : Tensor of shape (n,)
+        Where these are in the rows that were fitted.
+
+    Returns
+    -------
+    Count
+    """
+    standing = {k: _standing(found) for k, found in fits.items()}
+    least = min(fits)
+    known = {k: found for k, found in standing.items() if found is not None}
+    known.setdefault(least, min(fits[least], key=_icl))
+    k = min(known, key=lambda tried: (_icl(known[tried]), tried))
+    first, labels = k, {tried: found.run.labels[order].long() for tried, found in known.items()}
+    heaps = len(merged(x, labels[k]))
+    if heaps < k:
+        why = f"{k} have better evidence, but no valleys between some of them; chosen out"
+        return Count(max((tried for tried in fits if tried <= heaps), default=least), first, why)
+    while k + 1 in known and _cut_apart(x, labels[k], labels[k + 1]) > DEEP:
+        k += 1
+    if k > first:
+        return Count(k, first, "nearly the best evidence, and valleys between all clusters,")
+    return Count(k, first, "the best evidence (ICL, neighbours)")
+
+
+def _standing(fits: list[Fitted]) -> Fitted | None:
+    """The fit with the lowest ICL of those without tiny clusters; None where all have some."""
+    whole = [fitted for fitted in fits if min(fitted.evidence.sizes) >= LEAST_MEMBERS]
+    return min(whole, key=_icl, default=None)
+
+
+def _icl(fitted: Fitted) -> float:
+    return fitted.evidence.icl
+
+
+def _cut_apart(x: Tensor, labels: Tensor, finer: Tensor) -> float:
+    """Least valley between the clusters of ``finer`` labels that lie in one of ``labels``."""
+    clusters = [(x[finer == j], int(labels[finer == j].mode().values)) for j in finer.unique()]
+    depths = [
+        valley(first, second)
+        for b, (second, parent) in enumerate(clusters)
+        for first, other in clusters[:b]
+        if parent == other
+    ]
+    return min(depths, default=0.0)
+
+
+# Stability: agreement of halves ------------------------------------------------------------------
+#
+# One half of the rows -> a fit -> the other half: whether clusters come again.
+
+
+def compare_halves(search: Search, rows: Rows, order: Tensor, run: Run) -> tuple[float, float]:
+    """Fit either half of the rows from the labels of a run over all.
+
+    Parameters
+    ----------
+    search : Search
+        With the settings of the run.
+    rows : Rows
+        What the run was over.
+    order : Tensor of shape (n,)
+        An order that depends on the rows' values only; every other row is in the same half.
+    run : Run
+
+    Returns
+    -------
+    agreement : float
+        Adjusted Rand index of what both fits make of all rows.
+    held_out : float
+        Mean log-density of the rows that a fit has not seen, by weight.
+    """
+    weights, found, held_out = rows.all_weights(), [], 0.0
+    x = rows.observed().to(ACCURATE)
+    for half in (0, 1):
+        seen, unseen = order[half::2], order[1 - half :: 2]
+        if not len(seen) or not len(unseen):
+            return 1.0, float("nan")
+        part = rows.subset(seen)
+        fitted = search.raced(part, run.labels[seen][None])
+        joint = log_joint(fitted.parameters.model[0], fitted.parameters[0], x)
+        found.append(joint.argmax(1))
+        share = weights[unseen].to(ACCURATE)
+        held_out += float(share @ torch.logsumexp(joint[unseen], dim=1)) / rows.total
+    return agreement(found[0], found[1], weights), held_out
+
+
+# Selection of family and number of clusters ------------------------------------------------------
+#
+# What the user left open -> settings, by evidence from the data alone.
+#
+# For each number of clusters all families are fitted from the same first labels, on a sample where
+# there are many rows. Neighbouring numbers help each other to starts: clusters that were split or
+# put together. Families are told apart by the integrated completed likelihood (``evidence``),
+# numbers by the same and by whether valleys lie between clusters (``valleys``).
+
+# Rows that are enough to tell settings apart; up to twice as many are used.
+SEARCHED_ROWS, SEARCHED_ROWS_PER_CLUSTER = 2000, 100
+# Where no family cuts more neighbours apart than this, and all say the same, groups lie apart, and
+# there is nothing to search for.
+EASY, SAME = 0.015, 0.99
+# The paper's family is kept where its clusters agree this much (adjusted Rand index) with those of
+# the best family, and where its ICL is not more than this above that.
+ALIKE, CLOSE = 0.9, 100.0
+# Numbers of clusters in a row, rising, that may bring no better ICL and no better BIC.
+PATIENCE = 3
+# Ranges that reach this far should hold the number of clusters, where data is made of such.
+WIDE_RANGE = 8
+# Shares of samples in clusters without a valley beside them, and nats per number by which kernels
+# come closer, from which on clusters are in doubt.
+MOST_TOUCHING, MOST_SHAPELESS = 0.1, 0.25
+# Starts that the fits for one cluster less and one more give.
+SPLITS = MERGES = 2
+
+
+def solve_by_evidence(
+    rows: Rows,
+    wishes: Wishes,
+    rng: np.random.RandomState,
+    *,
+    known_labels: Tensor | None = None,
+    observe: Observer | None = None,
+    resume: Resume | None = None,
+) -> tuple[Solution, Comparison | None]:
+    """Fit the settings that the evidence is for.
+
+    Parameters
+    ----------
+    rows : Rows
+    wishes : Wishes
+    rng : RandomState
+    known_labels, observe, resume
+        As for :func:`tensorae.core.search.solve`.
+
+    Returns
+    -------
+    Solution
+    Comparison or None
+        What was compared; None where nothing was open.
+    """
+    k = wishes.n_clusters[-1]
+    families = list(wishes.families(k, rows.evidence(), rows.d))
+    as_asked: dict[str, Any] = {"known_labels": known_labels, "observe": observe, "resume": resume}
+    if len(wishes.n_clusters) == len(families) == 1:
+        return solve(rows, families[0], rng, **as_asked), None
+    comparison = _compared(rows, wishes, rng)
+    if known_labels is None and isinstance(wishes.options.init, str):
+        return comparison.solution(observe, resume), comparison
+    # Settings are chosen as if nothing were known; what is known then decides the clusters.
+    options = replace(comparison.chosen.options, init=wishes.options.init)
+    return solve(rows, options, rng, **as_asked), comparison
+
+
+def _compared(rows: Rows, wishes: Wishes, rng: np.random.RandomState) -> Comparison:
+    """Compare all settings, wide data in the coordinates of the plane that it spans."""
+    h = wishes.latent_dim or 1
+    if not is_wide(rows, h):
+        return Comparison(rows, wishes, rng)
+    span = Span.of(rows.data, h)
+    return Comparison(Rows(span.inside(rows.data), rows.weights), wishes, rng, span)
+
+
+class Comparison:
+    """Fits of all families, for all numbers of clusters, to the same rows."""
+
+    def __init__(
+        self,
+        rows: Rows,
+        wishes: Wishes,
+        rng: np.random.RandomState,
+        span: Span | None = None,
+    ) -> None:
+        self.wishes, self.span = wishes, span
+        self.ks = wishes.n_clusters
+        options = replace(wishes.options, n_clusters=self.ks[-1], latent_dim=min(1, rows.d))
+        if not isinstance(options.init, str):
+            options = replace(options, init="k-means++")
+        most = max(SEARCHED_ROWS, SEARCHED_ROWS_PER_CLUSTER * self.ks[-1])
+        self.search = Search(rows, options, rng, span, most_sampled=most)
+        self.rows, _ = self.search.searched()
+        self.n = self.search.n_evidence
+        dithered = self.rows.map(lambda x: self.search.tied.dithered(x.to(ACCURATE)))
+        self.graph = NeighborGraph.of(dithered, self.rows.all_weights())
+        self.fits: dict[int, list[Fitted]] = {}
+        self.n_starts, self.first_k = 1, 0
+        # Neighbours of rows with gaps are guesses, and so are the entropies of ICL.
+        self.why = f"the best evidence ({'BIC' if rows.gapped else 'ICL, neighbours'})"
+        self._fit_all()
+        self.chosen = self._choose()
+        self.latent_dims = self.chosen.run.parameters.latent_dims[0].tolist()
+
+    def _fit_all(self) -> None:
+        """Fit all families for all numbers of clusters, until more and more of them help nobody."""
+        waited, lowest = 0, (math.inf, math.inf)
+        for k in self.ks:
+            families = list(self.wishes.families(k, self.n, self.rows.d))
+            search = self.search.with_options(families[0])
+            starts = search.short_runs(self.rows)
+            # From the best k-means alone: the roundest and the freest family.
+            outer = families if len(families) == 1 else [families[0], families[-1]]
+            ends = [self._fitted(options, starts[:1]) for options in outer]
+            if len(self.ks) == 1 and self._lie_apart(ends):
+                self.fits[k] = ends
+                return
+            if k - 1 in self.fits:
+                starts = torch.cat([starts, self._splits(self.best(k - 1))])
+            elif len(self.ks) == 1:
+                starts = search.first_labels(self.rows, starts)
+            self.n_starts = len(starts)
+            between = [self._fitted(options, starts) for options in families[1:-1]]
+            self.fits[k] = [*ends[:-1], *between, ends[-1]]
+            self._improve(k, starts[1:], only=-1)
+            if len(families) > 1 and families[-2].common:
+                found = [fitted.run.labels for fitted in self.fits[k][1:]]
+                self._improve(k, torch.stack(found), only=-2)
+            reached = self._lowest(k)
+            better = reached[0] < lowest[0] or reached[1] < lowest[1]
+            lowest = min(reached[0], lowest[0]), min(reached[1], lowest[1])
+            waited = 0 if better else waited + 1
+            if waited == PATIENCE:
+                break
+        self.ks = tuple(self.fits)
+        for k in reversed(self.ks[:-1]):
+            if k > 1 and k + 1 in self.fits:
+                self._improve(k, self._merges(self.best(k + 1)))
+
+    def _lowest(self, k: int) -> tuple[float, float]:
+        """Lowest ICL and BIC of all families with k clusters."""
+        found = [fitted.evidence for fitted in self.fits[k]]
+        decided = torch.tensor([[each.icl, each.bic] for each in found], dtype=ACCURATE).amin(0)
+        # Rounding may differ between machines, but all have to stop together.
+        decided = decided.to(self.rows.device)
+        self.search.rows.same_in_all(decided)
+        icl, bic = decided.tolist()
+        return icl, bic
+
+    def _choose(self) -> Fitted:
+        """What the evidence is for, with all kinds of starts tried for that number of clusters."""
+        k = self.ks[0]
+        if len(self.ks) > 1:
+            order = self.search.searched()[1]
+            x = self.search.tied.dithered(self.rows.select(order).to(ACCURATE))
+            count = count_clusters(self.fits, x, order)
+            decided = torch.tensor([count.n_clusters, count.first], device=self.rows.device)
+            # Rounding may differ between machines, a decision must not.
+            self.search.rows.same_in_all(decided)
+            k, self.first_k = decided.tolist()
+            self.why = count.why
+            search = self.search.with_options(self.fits[k][0].options)
+            self._improve(k, search.first_labels(self.rows)[N_SHORT:])
+        return self.best(k)
+
+    def best(self, k: int) -> Fitted:
+        """The family that stands for k clusters.
+
+        That of the paper does where it says nearly the same as the best one.
+        """
+        whole = [fitted for fitted in self.fits[k] if min(fitted.evidence.sizes) > 0]
+        best = min(whole or self.fits[k], key=lambda fitted: fitted.score)
+        if self.rows.gapped:
+            return best
+        plain = next((fitted for fitted in whole if _is_of_paper(fitted.options)), best)
+        alike = self._agreement(plain, best) >= ALIKE
+        close = plain.evidence.icl - best.evidence.icl <= CLOSE
+        return plain if best.options.n_counted is None and alike and close else best
+
+    def solution(self, observe: Observer | None, resume: Resume | None) -> Solution:
+        """What was chosen, fitted to all rows."""
+        final = self.search.with_options(without_needless_floor(self.chosen.options))
+        final.n_starts = self.n_starts
+        run = final.polished(self.rows, self.chosen.run)
+        run = final.over_all(run, observe, resume)
+        solution = final.solution(run, reorder=True)
+        self.latent_dims = solution.run.parameters.latent_dims[0].tolist()
+        return solution if self.span is None else in_space(solution, self.span)
+
+    def _fitted(self, options: SolverOptions, labels: Tensor) -> Fitted:
+        began = time.perf_counter()
+        run = self.search.with_options(options).raced(self.rows, labels, self._worth)
+        evidence = evidence_of(
+            self.rows,
+            run.parameters[0],
+            n_evidence=self.n,
+            tied=self.search.tied,
+            given_penalty=options.latent_penalty is not None,
+            common=options.common,
+        )
+        cuts = self.graph.cuts(run.labels, options.n_clusters)
+        seconds, guessed = time.perf_counter() - began, self.rows.gapped
+        return Fitted(options, run, evidence, cuts, seconds, guessed)
+
+    def _worth(self, run: Run) -> float:
+        """How good a run is beside others of its family: the lower the better."""
+        k, d = run.parameters.counts.shape[-1], run.parameters.n_features
+        # Neighbours of rows with gaps are guesses.
+        weight = 0.0 if self.rows.gapped else CUT_WEIGHT_PER_FEATURE * max(d - 2, 0)
+        return 2 * run.objective / self.rows.total + weight * sum(self.graph.cuts(run.labels, k))
+
+    def _lie_apart(self, fits: list[Fitted]) -> bool:
+        """Tell whether clusters are so far apart that different families find the same ones."""
+        apart = max(fitted.cuts[0] for fitted in fits) <= EASY
+        return apart and self._agreement(*fits) > SAME
+
+    def _agreement(self, first: Fitted, second: Fitted) -> float:
+        weights = self.rows.all_weights() * (self.n / self.rows.total)
+        return agreement(first.run.labels, second.run.labels, weights)
+
+    def _improve(self, k: int, labels: Tensor, only: int | None = None) -> None:
+        """Fit families for k clusters from more first labels (r, n); keep what is better."""
+        places = range(len(self.fits[k])) if only is None else [only]
+        for place in places if len(labels) else ():
+            before = self.fits[k][place]
+            after = self._fitted(before.options, labels)
+            better = min(before, after, key=lambda fitted: self._worth(fitted.run))
+            self.fits[k][place] = replace(better, seconds=before.seconds + after.seconds)
+
+    def doubts(self) -> list[str]:
+        """Say why these may be no clusters at all, one sentence for each reason."""
+        x, labels = self._in_order(self.chosen)
+        found = []
+        most = self.wishes.n_clusters[-1]
+        if most >= WIDE_RANGE and self.first_k == most:
+            found.append(
+                f"the evidence is for {self.ks[-1]} clusters, the most that were tried, or for "
+                "more: try a larger range of n_clusters."
+            )
+        if self.rows.gapped:
+            return found  # what follows would look at values that were guessed
+        if len(self.ks) > 1 and touching(x, labels) > MOST_TOUCHING:
+            found.append(
+                "there are no valleys between many of the clusters: they may be pieces of bent "
+                "shapes, such as rings."
+            )
+        if not_gaussian(x, labels) > MOST_SHAPELESS:
+            found.append(
+                "the density inside the clusters is far from what was fitted: they may be rings "
+                "or spirals, or several groups each."
+            )
+        return found
+
+    def reason(self) -> str:
+        """Why these settings were chosen, in one sentence."""
+        fits = [fitted for k in self.ks for fitted in self.fits[k]]
+        compared = f"{len(fits)} settings"
+        if len(self.ks) > 1:
+            first, last = self.ks[0], self.ks[-1]
+            whole = self.ks == tuple(range(first, last + 1))
+            numbers = f"{first} to {last}" if whole else ", ".join(map(str, self.ks))
+            compared += f" with {numbers} clusters"
+        return f"{self.chosen.named(self.latent_dims)}: {self.why} of {compared}."
+
+    def table(self) -> dict[str, list[Any]]:
+        """All that was compared, a column for each measure, as in ``cv_results_``."""
+        fits = [fitted for k in self.ks for fitted in self.fits[k]]
+        columns: dict[str, list[Any]] = {
+            "n_clusters": [fitted.n_clusters for fitted in fits],
+            "spread": ["own" if fitted.options.own_spread else "shared" for fitted in fits],
+            "pooled": [fitted.options.common for fitted in fits],
+            "latent_dim": [int(fitted.run.parameters.latent_dims.max()) for fitted in fits],
+            "latent_penalty": [fitted.latent_penalty for fitted in fits],
+        }
+        for name in ("log_likelihood", "n_parameters", "bic", "hierarchical_bic", "icl"):
+            columns[name] = [getattr(fitted.evidence, name) for fitted in fits]
+        columns["score"] = [fitted.score for fitted in fits]
+        columns["cut"] = [sum(fitted.cuts) / 2 for fitted in fits]
+        if len(self.ks) > 1:
+            both = {k: self._halves(self.best(k)) for k in self.ks}
+            stands = [fitted is self.best(fitted.n_clusters) for fitted in fits]
+            for place, name in enumerate(("agreement_of_halves", "held_out_density")):
+                columns[name] = [
+                    both[fitted.n_clusters][place] if best else math.nan
+                    for fitted, best in zip(fits, stands, strict=True)
+                ]
+        columns["seconds"] = [fitted.seconds for fitted in fits]
+        columns["chosen"] = [fitted is self.chosen for fitted in fits]
+        return columns
+
+    def _halves(self, fitted: Fitted) -> tuple[float, float]:
+        search = self.search.with_options(fitted.options)
+        return compare_halves(search, self.rows, search.searched()[1], fitted.run)
+
+    # Neighbouring numbers of clusters ---------------------------------------------------------
+
+    def _splits(self, fitted: Fitted) -> Tensor:
+        """First labels (r, n) for one cluster more: a large and wide one halved."""
+        run, k = fitted.run, fitted.n_clusters
+        counts, scatters = run.moments.counts[0], run.moments.scatters()[0].to(ACCURATE)
+        values, vectors = torch.linalg.eigh(scatters)
+        floor = 1e-12 * values.sum().clamp(min=torch.finfo(ACCURATE).tiny)
+        sizes = (values.clamp(min=floor) / counts.clamp(min=1).unsqueeze(1)).log().mean(1).exp()
+        found = []
+        for j in (counts * sizes).argsort(descending=True)[:SPLITS].tolist():
+            center, axis = run.parameters.model.centers[0, j], vectors[j, :, -1]
+            beyond = self.rows.map(lambda x: x.to(ACCURATE)) @ axis > center @ axis
+            found.append(torch.where((run.labels == j) & beyond, k, run.labels))
+        return torch.stack(found).to(torch.int32)
+
+    def _merges(self, fitted: Fitted) -> Tensor:
+        """First labels (r, n) for one cluster less: two that share their members put together."""
+        run, k = fitted.run, fitted.n_clusters
+        parameters = run.parameters[0]
+        shares = self.rows.map(
+            lambda x: log_joint(parameters.model, parameters, x.to(ACCURATE)).softmax(1)
+        )
+        counts = shares.sum(0)
+        overlap = shares.mT @ shares / torch.minimum(counts[:, None], counts)
+        centers = parameters.model.centers
+        distances = torch.cdist(centers, centers)
+        # Where none share anything, the nearest.
+        overlap = overlap - 1e-3 * distances / distances.max().clamp(min=1e-300)
+        a, b = torch.triu_indices(k, k, 1, device=overlap.device)
+        found = []
+        for pair in overlap[a, b].argsort(descending=True)[:MERGES].tolist():
+            labels = torch.where(run.labels == b[pair], a[pair].to(run.labels.dtype), run.labels)
+            found.append(labels - (labels > b[pair]).to(labels.dtype))
+        return torch.stack(found)
+
+    def _in_order(self, fitted: Fitted) -> tuple[Tensor, Tensor]:
+        """Rows (n, d) and their labels, in an order that depends on their values only."""
+        order = self.search.searched()[1]
+        x = self.search.tied.dithered(self.rows.select(order).to(ACCURATE))
+        return x, fitted.run.labels[order].long()
+
+
+def _is_of_paper(options: SolverOptions) -> bool:
+    """Whether all clusters share one λ below one and one noise."""
+    return not options.own_spread and options.latent_penalty != 1

@@ -1,0 +1,174 @@
+"""What a fit of the linear model is asked for, and what it gives."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+
+from torch import Tensor
+
+from tensorae.assignment import Rule
+from tensorae.core.compress import Span
+from tensorae.core.em import Run
+from tensorae.core.families import PRIOR_STRENGTH
+from tensorae.core.mixture import LinearModel
+
+__all__ = ["Solution", "SolverOptions", "Wishes"]
+
+
+@dataclass(frozen=True)
+class SolverOptions:
+    """All that decides a fit, checked by the caller.
+
+    Attributes
+    ----------
+    n_clusters, latent_dim : int
+    latent_penalty : float or None
+        λ; None where it is estimated.
+    rule : Rule
+    init : str or Tensor of shape (k, d)
+        "k-means++", "k-means", "random", or centres.
+    n_init : int or None
+        Number of starts; None lets the solver choose.
+    max_iter : int
+    tol : float
+    chunk_rows : int or None
+        Rows that are worked on at a time; None lets the solver choose.
+    own_spread : bool
+        Whether every cluster has its own variances instead of sharing one λ and one noise.
+    free_dims : bool
+        Whether clusters with own spreads have as many components as pay, up to ``latent_dim``.
+    trimmed : bool
+        The same, but decided once, when the fit is closed.
+    common : bool
+        Whether clusters with own spreads have one covariance, pooled over them.
+    n_counted : int or None
+        Components that count in clusters with own spreads; None for all.
+    prior_strength : float
+        Members that the prior of own spreads counts as in each cluster.
+    pooling : float
+        Members of the covariance pooled over all clusters that each is given on top.
+    tied_floor : bool
+        Whether own spreads are at least as wide as columns with tied values allow (``ties``).
+    heats : tuple of pairs of int
+        Passes, and how many trials of a moved cluster are left after them, where a search need not
+        follow all of them equally far.
+    """
+
+    n_clusters: int
+    latent_dim: int
+    latent_penalty: float | None
+    rule: Rule
+    init: str | Tensor
+    n_init: int | None
+    max_iter: int
+    tol: float
+    chunk_rows: int | None = None
+    own_spread: bool = False
+    free_dims: bool = False
+    trimmed: bool = False
+    common: bool = False
+    n_counted: int | None = None
+    prior_strength: float = PRIOR_STRENGTH
+    pooling: float = 0.0
+    tied_floor: bool = True
+    heats: tuple[tuple[int, int], ...] = ()
+
+
+@dataclass(frozen=True)
+class Solution:
+    """A fitted model in the coordinates of the data.
+
+    Attributes
+    ----------
+    model : LinearModel
+        Without the dimension of starts.
+    run : Run
+        How the best start went; parameters and sums are about ``shift``.
+    shift : Tensor of shape (d,)
+        What was taken off the data before the sums.
+    n_starts : int
+    span : Span or None
+        The plane in whose coordinates ``run`` and ``shift`` are, where data is wide.
+    tied : Tensor of shape (d,) or None
+        Variance that tied values add to own spreads; None where they add none.
+    """
+
+    model: LinearModel
+    run: Run
+    shift: Tensor
+    n_starts: int
+    span: Span | None = None
+    tied: Tensor | None = None
+
+
+# The search space --------------------------------------------------------------------------------
+#
+# What a user asked for -> the settings that are compared.
+
+# Most components that "auto" gives a cluster.
+MOST_COMPONENTS = 64
+# Rows per cluster and feature below which full covariances are too much for "auto".
+FULL_ROWS = 3
+# Rows per cluster and feature from which on each cluster can afford a covariance of its own.
+POOLED_ROWS = 40
+
+
+@dataclass(frozen=True)
+class Wishes:
+    """What a user asked for, and what was left to the data.
+
+    Attributes
+    ----------
+    options : SolverOptions
+        All that is settled; what is open has a value that means nothing.
+    n_clusters : tuple of int
+        Numbers of clusters to compare, rising.
+    latent_dim : int or None
+        h; None where it is open.
+    own_spread : bool or None
+        Whether spreads are own; None where it is open.
+    """
+
+    options: SolverOptions
+    n_clusters: tuple[int, ...]
+    latent_dim: int | None
+    own_spread: bool | None
+
+    def seeded(self) -> Wishes:
+        """The same where labels say how to start, so that ``init`` has only the rest to name."""
+        if isinstance(self.options.init, str):
+            return self
+        return replace(self, options=replace(self.options, init="k-means++"))
+
+    def families(self, k: int, n: float, d: int) -> Iterator[SolverOptions]:
+        """Settings to compare for k clusters in n rows of d features."""
+        options = replace(self.options, n_clusters=k)
+        if self.own_spread is not True:
+            yield from self._shared(options, d)
+        if self.own_spread is not False:
+            yield from self._own(options, n, d)
+
+    def _shared(self, options: SolverOptions, d: int) -> Iterator[SolverOptions]:
+        shared = replace(options, own_spread=False)
+        if self.latent_dim is not None:
+            yield replace(shared, latent_dim=self.latent_dim)
+            return
+        if options.latent_penalty is None:
+            yield replace(shared, latent_dim=1, latent_penalty=1.0)
+        if d > 1:
+            yield replace(shared, latent_dim=1)
+
+    def _own(self, options: SolverOptions, n: float, d: int) -> Iterator[SolverOptions]:
+        own = replace(options, own_spread=True)
+        if self.latent_dim is not None:
+            yield replace(own, latent_dim=self.latent_dim)
+            return
+        yield replace(own, latent_dim=min(1, d - 1), n_counted=0)
+        if d > 1:
+            h = min(d - 1, MOST_COMPONENTS)
+            full = n >= FULL_ROWS * d * options.n_clusters
+            few = n < POOLED_ROWS * d * options.n_clusters
+            if d > 2 and options.n_clusters > 1 and few:
+                yield replace(own, latent_dim=h, free_dims=not full, trimmed=full, common=True)
+            yield replace(own, latent_dim=h, free_dims=not full, trimmed=full)

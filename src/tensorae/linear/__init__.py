@@ -1,1 +1,0 @@
-"""The linear model of section 2, solved exactly: starts -> loop (sweep, update) -> the best run."""
