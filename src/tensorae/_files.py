@@ -1,13 +1,12 @@
-"""Files that are whole: the old one or the new one, never a part.
+"""Files that are replaced as a whole: after a kill, a full disk or an error the old one is there.
 
-A kill, a full disk or an error while writing leaves what was there before.
+The content goes to a temporary file in the same folder, which ``os.replace`` moves into place.
 """
 
 from __future__ import annotations
 
 import errno
 import os
-import re
 import secrets
 import stat
 from collections.abc import Iterable, Iterator
@@ -19,7 +18,7 @@ from tensorae.exceptions import FileWriteError
 
 try:
     import fcntl
-except ImportError:  # Windows has no such locks
+except ImportError:  # Windows, where an open file cannot be removed
     fcntl = None  # type: ignore[assignment]
 
 __all__ = [
@@ -30,35 +29,23 @@ __all__ = [
     "write_atomically",
 ]
 
-# Characters of the final name in the temporary one; names of files may have 255 bytes.
-LONGEST_STEM, LONGEST_SUFFIX = 50, 16
 FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
+PathLike = str | os.PathLike[str]
 
 
-def write_atomically(path: str | os.PathLike[str], content: bytes | str) -> None:
-    """Write a file so that it is there as a whole or not at all; text becomes UTF-8.
-
-    Parameters
-    ----------
-    path : path-like
-    content : bytes or str
-
-    Raises
-    ------
-    FileWriteError
-        The folder is missing or not writable, or the disk is full. An old file is unchanged.
-    """
+def write_atomically(path: PathLike, content: bytes | str) -> None:
+    """Write a file as ``open_atomically`` does; text becomes UTF-8."""
     with open_atomically(path) as file:
         file.write(content.encode() if isinstance(content, str) else content)
 
 
 @contextmanager
-def open_atomically(path: str | os.PathLike[str]) -> Iterator[BinaryIO]:
-    """Open a file for writing; it takes its place when the block ends without an error.
+def open_atomically(path: PathLike) -> Iterator[BinaryIO]:
+    """Open a file for writing; it replaces ``path`` when the block ends without an error.
 
-    Until then the bytes are in a hidden file in the same folder. It is gone after an error; after
-    a kill, the next writer of the same path removes it. Links are followed, and an old file hands
-    down its permissions. A pipe or a device cannot be replaced and is written to as it is.
+    Links are followed, and the permissions of an old file are kept. A pipe or a device cannot be
+    replaced and is written to directly. The temporary file is removed after an error, and by the
+    next writer of the same path after a kill.
 
     Parameters
     ----------
@@ -85,17 +72,16 @@ def open_atomically(path: str | os.PathLike[str]) -> Iterator[BinaryIO]:
     'a,b'
     """
     with _as_write_error(path):
-        old = _state(path)
+        old, target = _status(path), Path(os.path.realpath(path))
         replaces = old is None or stat.S_ISREG(old.st_mode)
-        target = Path(os.path.realpath(path))
         file = _open_temporary(target, old) if replaces else open(path, "wb")  # noqa: PTH123, SIM115
     try:
-        # A file that the caller fails to read has a name; a write that fails has none.
+        # An error with a file name comes from a file that the caller reads, not from this one.
         with _as_write_error(path, unless_named=True):
             yield file
         with _as_write_error(path):
             if replaces:
-                _finish(file, target, old)
+                _replace(file, target, old)
             file.close()
     except BaseException:
         with suppress(OSError):
@@ -105,156 +91,114 @@ def open_atomically(path: str | os.PathLike[str]) -> Iterator[BinaryIO]:
         raise
 
 
-def check_writable(path: str | os.PathLike[str]) -> None:
-    """Refuse a file that cannot be written, before the work is done; an old one is unchanged.
-
-    Parameters
-    ----------
-    path : path-like
-
-    Raises
-    ------
-    FileWriteError
-        As ``open_atomically`` would.
-    """
+def check_writable(path: PathLike) -> None:
+    """Raise a FileWriteError if ``path`` cannot be written; nothing is changed."""
     with _as_write_error(path):
-        old = _state(path)
+        old = _status(path)
         if old is not None and stat.S_ISDIR(old.st_mode):
-            raise IsADirectoryError(errno.EISDIR, "it is a folder")
-        if old is None or stat.S_ISREG(old.st_mode):  # to open a pipe or a device is the real thing
-            file = _open_temporary(Path(os.path.realpath(path)), old)
-            file.close()
-            Path(file.name).unlink()
+            raise IsADirectoryError(errno.EISDIR, "folder")
+        if old is None or stat.S_ISREG(old.st_mode):  # opening a pipe would use it up
+            with _open_temporary(Path(os.path.realpath(path)), old) as file:
+                Path(file.name).unlink()
 
 
-def remove_leftovers(path: str | os.PathLike[str]) -> None:
-    """Remove what killed writers of a file have left: temporary files that nobody holds a lock on.
-
-    Whoever writes the file does so first; this is for files that are not written again.
-    """
+def remove_leftovers(path: PathLike) -> None:
+    """Remove the temporary files of killed writers of ``path``: those without a lock."""
     if fcntl is None:
         return
     target = Path(os.path.realpath(path))
-    before, after = (re.escape(part) for part in _pattern(target).split("{}"))
-    with suppress(OSError), os.scandir(target.parent) as entries:
-        for entry in entries:
-            if re.fullmatch(f"{before}[0-9a-f]{{8}}{after}", entry.name):
-                with suppress(OSError), Path(entry.path).open("rb") as file:
+    before, after = _affixes(target)
+    with suppress(OSError):
+        for entry in target.parent.iterdir():
+            token = entry.name.removeprefix(before).removesuffix(after)
+            if entry.name == f"{before}{token}{after}" and len(token) == 8:
+                with suppress(OSError), entry.open("rb") as file:
                     fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-                    Path(entry.path).unlink()
+                    entry.unlink()
 
 
 def find_same(paths: Iterable[Path], others: Iterable[Path]) -> Path | None:
-    """The first path that leads to a file of the others, by whatever name or link; or None."""
-    there = {_identity(other) for other in others} - {None}
-    return next((path for path in paths if _identity(path) in there), None)
+    """Return the first path that is the same file as one of the others, or None."""
 
-
-def _identity(path: Path) -> tuple[int, int] | None:
-    try:
-        found = path.stat()
-    except (OSError, ValueError):
+    def identity(path: Path) -> tuple[int, int] | None:
+        with suppress(OSError, ValueError):
+            return (status := path.stat()).st_dev, status.st_ino
         return None
-    return found.st_dev, found.st_ino
+
+    known = {identity(other) for other in others} - {None}
+    return next((path for path in paths if identity(path) in known), None)
 
 
-def _finish(file: BinaryIO, target: Path, old: os.stat_result | None) -> None:
-    """Bring the bytes to the disk, then the file to its place."""
-    file.flush()
-    _inherit(file.fileno(), old)
-    os.fsync(file.fileno())
-    if fcntl is None:
-        file.close()  # Windows moves no open file; elsewhere the lock lasts until it is moved
-    Path(file.name).replace(target)
-    _sync_folder(target.parent)
-
-
-def _state(path: str | os.PathLike[str]) -> os.stat_result | None:
+def _status(path: PathLike) -> os.stat_result | None:
     try:
         return os.stat(path)  # noqa: PTH116
     except FileNotFoundError:
         return None
     except ValueError as error:  # such as a null character
-        raise OSError(
-            errno.EINVAL, f"no file can have this name ({error}), choose another"
-        ) from None
+        raise OSError(errno.EINVAL, f"invalid file name ({error}); choose another") from None
 
 
-def _check_place(target: Path, *, exists: bool) -> None:
-    """Refuse what a plain write would refuse; a mere rename would go through."""
-    if not target.parent.is_dir():
-        raise FileNotFoundError(errno.ENOENT, "the folder does not exist")
-    if exists and not os.access(target, os.W_OK):
-        raise PermissionError(errno.EACCES, "the file is write-protected")
-
-
-def _pattern(target: Path) -> str:
-    """Name of a temporary file of ``target``, with a place for what makes it unique."""
-    suffix = target.suffix if len(target.suffix) <= LONGEST_SUFFIX else ""
-    return f".{target.stem[:LONGEST_STEM]}.{{}}.tmp{suffix}"
+def _affixes(target: Path) -> tuple[str, str]:
+    """Start and end of the names of temporary files; a name has at most 255 bytes."""
+    return f".{target.stem[:50]}.", f".tmp{target.suffix if len(target.suffix) <= 16 else ''}"
 
 
 def _open_temporary(target: Path, old: os.stat_result | None) -> BinaryIO:
-    """Open a new hidden file beside ``target``, locked for as long as this process lives."""
-    _check_place(target, exists=old is not None)
+    """Open a hidden file beside ``target``, locked for as long as this process lives."""
+    if not target.parent.is_dir():
+        raise FileNotFoundError(errno.ENOENT, "folder")
+    if old is not None and not os.access(target, os.W_OK):
+        raise PermissionError(errno.EACCES, "file")  # replacing it would succeed
     remove_leftovers(target)
+    before, after = _affixes(target)
     while True:
-        path = target.with_name(_pattern(target).format(secrets.token_hex(4)))
-        # Not by ``tempfile``, whose files are private: others may read what a plain write makes.
-        file = path.open("xb")
-        if fcntl is None:
-            return file
-        with suppress(OSError):  # a file system without locks
-            fcntl.flock(file, fcntl.LOCK_EX)
-        # Another writer may have had the lock first, and taken the file for a leftover.
+        path = target.with_name(f"{before}{secrets.token_hex(4)}{after}")
+        file = path.open("xb")  # ``tempfile`` would ignore the umask
+        if fcntl is not None:
+            with suppress(OSError):  # a file system without locks
+                fcntl.flock(file, fcntl.LOCK_EX)
         if path.exists():
             return file
-        file.close()
+        file.close()  # another writer removed it before it was locked
 
 
-def _inherit(descriptor: int, old: os.stat_result | None) -> None:
-    """Give the new file owner and permissions of the old one."""
-    if old is None or os.name != "posix":
-        return
-    mine = os.fstat(descriptor)
-    if (mine.st_uid, mine.st_gid) != (old.st_uid, old.st_gid):
+def _replace(file: BinaryIO, target: Path, old: os.stat_result | None) -> None:
+    file.flush()
+    posix, descriptor = os.name == "posix", file.fileno()
+    if posix and old is not None:
         with suppress(PermissionError):
             os.fchown(descriptor, old.st_uid, old.st_gid)
-    os.fchmod(descriptor, stat.S_IMODE(old.st_mode))
-
-
-def _sync_folder(folder: Path) -> None:
-    """Make the new name durable, where the system can do that."""
-    if os.name != "posix":
-        return
-    with suppress(OSError):
-        descriptor = os.open(folder, os.O_RDONLY)
-        try:
-            os.fsync(descriptor)
-        finally:
-            os.close(descriptor)
+        os.fchmod(descriptor, stat.S_IMODE(old.st_mode))
+    os.fsync(descriptor)
+    if not posix:
+        file.close()  # Windows does not move open files
+    Path(file.name).replace(target)
+    if posix:  # make the new name durable
+        with suppress(OSError):
+            folder = os.open(target.parent, os.O_RDONLY)
+            try:
+                os.fsync(folder)
+            finally:
+                os.close(folder)
 
 
 @contextmanager
-def _as_write_error(path: str | os.PathLike[str], *, unless_named: bool = False) -> Iterator[None]:
-    """Turn what the system says about ``path`` into one sentence with a remedy."""
+def _as_write_error(path: PathLike, *, unless_named: bool = False) -> Iterator[None]:
     try:
         yield
     except OSError as error:
         if isinstance(error, FileWriteError) or (unless_named and error.filename is not None):
             raise
-        wrapped = FileWriteError(f"cannot write {os.fspath(path)!r}: {_remedy(error)}")
+        if error.errno in FULL:
+            reason = "the disk is full; free some space. The old file is unchanged."
+        elif isinstance(error, FileNotFoundError | NotADirectoryError):
+            reason = "its folder does not exist; create it first."
+        elif isinstance(error, IsADirectoryError):
+            reason = "it is a folder; add a file name."
+        elif isinstance(error, PermissionError) or error.errno == errno.EROFS:
+            reason = "the file or its folder is write-protected; choose another place."
+        else:
+            reason = f"{error.strerror or error}; the old file is unchanged."
+        wrapped = FileWriteError(f"cannot write {os.fspath(path)!r}: {reason}")
         wrapped.errno = error.errno
         raise wrapped from error
-
-
-def _remedy(error: OSError) -> str:
-    if error.errno in FULL:
-        return "the disk is full; free some space. What was there before is unchanged."
-    if isinstance(error, FileNotFoundError | NotADirectoryError):
-        return "its folder does not exist; make the folder first."
-    if isinstance(error, IsADirectoryError):
-        return "it is a folder; add the name of a file."
-    if isinstance(error, PermissionError) or error.errno == errno.EROFS:
-        return "the file or its folder is write-protected; choose another place."
-    return f"{error.strerror or error}; what was there before is unchanged."

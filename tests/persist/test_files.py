@@ -219,9 +219,13 @@ def loop(folder):
 @pytest.mark.parametrize(
     ("place", "message", "code"),
     [
-        (lambda folder: folder / "missing" / "file", "make the folder first", errno.ENOENT),
-        (lambda folder: folder / "text" / "file", "make the folder first", errno.ENOTDIR),
-        (lambda folder: folder, "it is a folder; add the name of a file", errno.EISDIR),
+        (
+            lambda folder: folder / "missing" / "file",
+            "does not exist; create it first",
+            errno.ENOENT,
+        ),
+        (lambda folder: folder / "text" / "file", "does not exist; create it first", errno.ENOTDIR),
+        (lambda folder: folder, "it is a folder; add a file name", errno.EISDIR),
         (loop, "symbolic links", errno.ELOOP),
         (lambda folder: folder / ("x" * 300), "too long", errno.ENAMETOOLONG),
     ],

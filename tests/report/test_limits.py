@@ -226,7 +226,7 @@ def test_each_mistake_is_one_clear_error(linear, penguins, tmp_path):
         LinearTAE().report(X, page)
     with pytest.raises(InvalidInputError, match="4 features"):
         linear.report(X[:, :3], page)
-    with pytest.raises(FileWriteError, match="its folder does not exist; make the folder first"):
+    with pytest.raises(FileWriteError, match="its folder does not exist; create it first"):
         linear.report(X, tmp_path / "missing" / "page.html")
     with pytest.raises(FileWriteError, match="it is a folder"):
         linear.report(X, tmp_path)
