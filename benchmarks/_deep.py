@@ -29,9 +29,9 @@ from sklearn.decomposition import PCA
 from torch import Tensor, nn
 
 import tensorae
-from tensorae.deep import training
-from tensorae.deep.architectures import built_in
-from tensorae.deep.directions import principal_directions
+from tensorae.deep import train
+from tensorae.deep.networks import built_in
+from tensorae.deep.pca import principal_directions
 from tensorae.deep.schedule import Schedule
 
 Array = np.ndarray
@@ -239,7 +239,7 @@ class StartRecord:
 def start_on_record() -> Iterator[StartRecord]:
     """Note the first labels of the fit inside, which no attribute of the model tells."""
     record = StartRecord()
-    find_labels, find_rows = training.first_labels, training.distinct_rows
+    find_labels, find_rows = train.first_labels, train.distinct_rows
 
     def labels(*args: Any, **options: Any) -> Any:
         began, processor = time.perf_counter(), time.process_time()
@@ -254,7 +254,7 @@ def start_on_record() -> Iterator[StartRecord]:
         record.rows = found[0].clone()
         return found
 
-    with patch.multiple(training, first_labels=labels, distinct_rows=rows):
+    with patch.multiple(train, first_labels=labels, distinct_rows=rows):
         yield record
 
 

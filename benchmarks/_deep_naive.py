@@ -12,11 +12,11 @@ from _deep import BATCH_SIZE, LEARNING_RATE
 from torch import Tensor
 
 from tensorae import tensorize
-from tensorae.deep.architectures import built_in
-from tensorae.deep.directions import principal_directions
+from tensorae.deep.epoch import WARM_UP
 from tensorae.deep.module import TensorizedAutoencoder
+from tensorae.deep.networks import built_in
+from tensorae.deep.pca import principal_directions
 from tensorae.deep.schedule import FALLING_SHARE
-from tensorae.deep.steps import WARM_UP
 
 Array = np.ndarray
 

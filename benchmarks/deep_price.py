@@ -39,7 +39,7 @@ from _problems import clustered_subspaces, load_mnist, random_rows
 from sklearn.metrics import adjusted_rand_score
 
 from tensorae import TAE
-from tensorae.deep.steps import WARM_UP
+from tensorae.deep.epoch import WARM_UP
 
 Array = np.ndarray
 

@@ -23,24 +23,24 @@ from sklearn.metrics import adjusted_rand_score
 from torch import nn
 
 from tensorae import TAE
-from tensorae.deep import assignments, start, steps
-from tensorae.deep.architectures import MLPAutoencoder
+from tensorae.deep import assign, epoch, initial
 from tensorae.deep.cross_fit import Copies
+from tensorae.deep.networks import MLPAutoencoder
 
 SETS = ("iris", "penguins 4, max", "digits", FIVE, UNBALANCED, OTHER_FIVE)
 # One part changed: a constant of a module, or a parameter of the estimator.
 CHANGES: dict[str, Mapping[tuple[Any, str] | str, Any]] = {
     "the recipe": {},
-    "start: rows not averaged": {(start, "MAX_NEIGHBORS"): 0},
-    "start: 50 main directions": {(start, "MAIN_DIRECTIONS"): 50},
-    "start: 10 main directions": {(start, "MAIN_DIRECTIONS"): 10},
-    "start: one search": {(start, "SEARCHES"): 1},
+    "start: rows not averaged": {(initial, "MAX_NEIGHBORS"): 0},
+    "start: 50 main directions": {(initial, "MAIN_DIRECTIONS"): 50},
+    "start: 10 main directions": {(initial, "MAIN_DIRECTIONS"): 10},
+    "start: one search": {(initial, "SEARCHES"): 1},
     "start: k-means++ alone": {"init": "k-means++"},
     "network without linear path": {"architecture": "plain"},
     "one fold: networks score their own members": {"cross_fit": False},
-    "no input noise": {(steps, "INPUT_NOISE"): 0.0},
-    "input noise 1": {(steps, "INPUT_NOISE"): 1.0},
-    "all clusters at every refresh": {(assignments, "CANDIDATES"): 1000},
+    "no input noise": {(epoch, "INPUT_NOISE"): 0.0},
+    "input noise 1": {(epoch, "INPUT_NOISE"): 1.0},
+    "all clusters at every refresh": {(assign, "CANDIDATES"): 1000},
     "learning rate 1e-3": {"lr": 1e-3},
     "λ = 0": {"latent_penalty": 0.0},
 }

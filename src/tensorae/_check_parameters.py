@@ -20,7 +20,7 @@ from tensorae._numbers import check_integer, check_integer_or_none, check_number
 from tensorae._warnings import warn
 from tensorae.assignment import RULES, Rule, rule_name
 from tensorae.core.spec import SolverOptions, Wishes
-from tensorae.deep.architectures import NARROW, built_in
+from tensorae.deep.networks import NARROW, built_in
 from tensorae.deep.schedule import TrainingOptions
 from tensorae.deep.sharing import SHARINGS, shared_names
 from tensorae.exceptions import InvalidInputError, InvalidParameterError, unknown_choice

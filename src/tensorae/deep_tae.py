@@ -32,13 +32,13 @@ from tensorae._generation import GenerativeTAE
 from tensorae._torch import isolated_torch
 from tensorae._warnings import warn
 from tensorae.core.search import is_start
-from tensorae.deep.architectures import NARROW
-from tensorae.deep.blending import Blend
 from tensorae.deep.cross_fit import chunk_rows, scored_rows
+from tensorae.deep.denoise import Blend
 from tensorae.deep.history import Announcer, all_of, as_columns
+from tensorae.deep.networks import NARROW
 from tensorae.deep.predictor import DeepPredictor
 from tensorae.deep.schedule import WORK, TrainingOptions
-from tensorae.deep.training import Trained, train
+from tensorae.deep.train import Trained, train
 from tensorae.exceptions import InvalidParameterError
 from tensorae.persist import register
 from tensorae.rows import Rows

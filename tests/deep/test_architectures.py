@@ -3,7 +3,7 @@
 import pytest
 import torch
 
-from tensorae.deep.architectures import (
+from tensorae.deep.networks import (
     ConvAutoencoder,
     CurveAutoencoder,
     LinearAutoencoder,

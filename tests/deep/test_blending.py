@@ -6,7 +6,7 @@ import torch
 
 from tensorae import TAE
 from tensorae.datasets import add_noise, lines_3d, parallel_lines
-from tensorae.deep import blending
+from tensorae.deep import denoise
 from tensorae.exceptions import InvalidParameterError
 
 OPTIONS = {"max_epochs": 40, "n_init": 2, "random_state": 0}
@@ -82,7 +82,7 @@ def test_a_model_that_was_not_fitted_for_it_says_so():
 
 
 def test_many_features_do_without_gaussians(monkeypatch):
-    monkeypatch.setattr(blending, "GAUSSIAN_FEATURES", 3)
+    monkeypatch.setattr(denoise, "GAUSSIAN_FEATURES", 3)
     X, noisy, held_out, held_out_noisy = split(lines_3d, 0.3)
     model = TAE(3, 1, **OPTIONS).fit(noisy, clean=X)
     done = error(model.denoise(held_out_noisy), held_out)
@@ -121,7 +121,7 @@ def test_weights_never_lose_to_doing_nothing_on_the_pairs_they_are_fitted_on(rng
         products.append(predictors.T @ predictors)
         targets.append(predictors.T @ wanted)
     products, targets = torch.tensor(np.array(products)), torch.tensor(np.array(targets))
-    weights = blending._weights(products, targets, 0.0)
+    weights = denoise._weights(products, targets, 0.0)
     gains = (2 * weights * targets).sum(1) - (
         weights[:, None] @ products @ weights[:, :, None]
     ).flatten()
@@ -130,6 +130,6 @@ def test_weights_never_lose_to_doing_nothing_on_the_pairs_they_are_fitted_on(rng
 
 
 def test_predictors_that_say_nothing_get_no_weight():
-    weights = blending._weights(torch.zeros(3, 2, 2).double(), torch.zeros(3, 2).double(), 0.1)
+    weights = denoise._weights(torch.zeros(3, 2, 2).double(), torch.zeros(3, 2).double(), 0.1)
     assert torch.isfinite(weights).all()
     assert (weights == 0).all()

@@ -7,7 +7,7 @@ import pytest
 from sklearn.datasets import make_blobs
 
 from tensorae import TAE
-from tensorae.deep import contest
+from tensorae.deep import finalize
 from tensorae.deep.module import TensorizedAutoencoder
 
 K = 8
@@ -16,7 +16,7 @@ K = 8
 @pytest.fixture
 def rows(monkeypatch):
     """Overlapping groups, as many as are settled by a contest."""
-    monkeypatch.setattr(contest, "CHEAP_SCORES", 0)
+    monkeypatch.setattr(finalize, "CHEAP_SCORES", 0)
     return make_blobs(1200, 6, centers=K, cluster_std=2.0, random_state=0)[0]
 
 
@@ -31,7 +31,7 @@ def test_labels_are_those_of_predict_and_centres_their_means(rows, kind):
 
 
 def test_all_clusters_are_asked_about_all_rows_once(monkeypatch):
-    monkeypatch.setattr(contest, "CHEAP_SCORES", 0)
+    monkeypatch.setattr(finalize, "CHEAP_SCORES", 0)
     clear = make_blobs(1200, 6, centers=K, random_state=0)[0]
     asked = [0]
     score = TensorizedAutoencoder.parts_of
@@ -50,16 +50,16 @@ def test_all_clusters_are_asked_about_all_rows_once(monkeypatch):
 
 def test_costs_that_move_far_are_asked_for_again_everywhere(rows, monkeypatch):
     full = []
-    scored = contest._scored
+    scored = finalize._scored
 
     def noted(assigner, before, ask):
         full.append(bool(ask.all()))
         return scored(assigner, before, ask)
 
-    monkeypatch.setattr(contest, "_scored", noted)
-    monkeypatch.setattr(contest, "SAFE", -1.0)
+    monkeypatch.setattr(finalize, "_scored", noted)
+    monkeypatch.setattr(finalize, "SAFE", -1.0)
     TAE(K, 2, max_epochs=6, random_state=0).fit(rows)
-    assert sum(full) == contest.FULL_PASSES
+    assert sum(full) == finalize.FULL_PASSES
 
 
 def test_repeated_rows_have_one_label(rows):

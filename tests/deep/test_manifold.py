@@ -12,7 +12,7 @@ import tensorae
 from tensorae import TAE, LinearTAE, load, tensorize
 from tensorae._neighbors import nearest_neighbors
 from tensorae.deep import manifold, neighborhoods
-from tensorae.deep.architectures import CurveAutoencoder
+from tensorae.deep.networks import CurveAutoencoder
 from tensorae.exceptions import InvalidInputError, MissingDependencyError
 
 

@@ -12,7 +12,7 @@ from sklearn.metrics import adjusted_rand_score
 
 import tensorae
 from tensorae import TAE, Batches
-from tensorae.deep import neighborhoods, training
+from tensorae.deep import neighborhoods, train
 from tensorae.exceptions import InvalidInputError, InvalidParameterError
 
 CURVED = {"n_clusters": 2, "latent_dim": 1, "init": "manifold", "latent_penalty": 0.02}
@@ -70,7 +70,7 @@ def test_few_rows_in_batches_or_files_give_the_model_of_memory(tmp_path):
 
 
 def test_a_stream_starts_from_the_neighbourhoods_of_a_sample(monkeypatch):
-    monkeypatch.setattr(training, "SAMPLE_ROWS", 500)
+    monkeypatch.setattr(train, "SAMPLE_ROWS", 500)
     X, y = moons(2000)
     model = TAE(**CURVED, max_epochs=2, random_state=0).fit(Batches(X, batch_rows=300))
     assert {len(rows) for rows in Joined.seen} == {500}
@@ -186,7 +186,7 @@ def test_a_killed_fit_goes_on_while_labels_rest_and_afterwards(tmp_path):
 
 
 def test_a_killed_stream_goes_on(tmp_path, monkeypatch):
-    monkeypatch.setattr(training, "SAMPLE_ROWS", 100)
+    monkeypatch.setattr(train, "SAMPLE_ROWS", 100)
     X, _ = rings(300)
     model, file = TAE(**CURVED, max_epochs=4, random_state=0), tmp_path / "run.ckpt"
     whole = clone(model).fit(Batches(X))

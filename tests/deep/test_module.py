@@ -8,8 +8,8 @@ import torch
 from torch import nn
 
 from tensorae import tensorize
-from tensorae.deep.architectures import ConvAutoencoder, MLPAutoencoder
 from tensorae.deep.module import TensorizedAutoencoder, members
+from tensorae.deep.networks import ConvAutoencoder, MLPAutoencoder
 
 
 class WithCoders(nn.Module):

@@ -10,8 +10,8 @@ from sklearn.metrics import adjusted_rand_score
 import tensorae
 from tensorae import TAE
 from tensorae.deep import manifold
-from tensorae.deep.directions import of_even_strength
 from tensorae.deep.neighborhoods import Neighborhoods, compared_points
+from tensorae.deep.pca import of_even_strength
 
 
 @pytest.fixture

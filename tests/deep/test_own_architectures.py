@@ -5,7 +5,7 @@ import torch
 from torch import nn
 
 from tensorae import TAE, tensorize
-from tensorae.deep.handed_over import check_autoencoder, draws_numbers
+from tensorae.deep.user_architecture import check_autoencoder, draws_numbers
 from tensorae.exceptions import InvalidParameterError, TensoraeError
 
 X = torch.randn(20, 4, generator=torch.Generator().manual_seed(0))

@@ -10,10 +10,10 @@ from torch import nn
 
 from tensorae import TAE, tensorize
 from tensorae._check_parameters import deep_options
-from tensorae.deep.architectures import ConvAutoencoder, MLPAutoencoder, VariationalAutoencoder
-from tensorae.deep.assignments import Members, TrainingData
+from tensorae.deep.assign import Members, TrainingData
 from tensorae.deep.cross_fit import Copies
-from tensorae.deep.steps import Steps
+from tensorae.deep.epoch import Steps
+from tensorae.deep.networks import ConvAutoencoder, MLPAutoencoder, VariationalAutoencoder
 from tensorae.exceptions import InvalidParameterError
 from tensorae.rows import Rows
 
@@ -184,7 +184,7 @@ def test_clear_clusters_are_found(blobs, name, assignment):
 def test_a_step_follows_the_mean_over_all_clusters(blobs, weighted):
     """Shared layers take the gradient of the mean loss of the rows of a step, whatever cluster."""
     X, y = blobs
-    rows = Rows(torch.as_tensor(X, dtype=torch.float32))
+    rows = Rows(torch.tensor(X, dtype=torch.float32))
     options = deep_options(TAE(4, 2, sharing="layers").get_params(deep=False), rows, (4,))
     module = tensorize(options.factory, 4, input_shape=(4,), shared="layers", latent_penalty=0)
     data = TrainingData(rows, weights=torch.ones(120))
@@ -213,7 +213,7 @@ def test_a_step_follows_the_mean_over_all_clusters(blobs, weighted):
 
 def test_a_network_that_starts_again_keeps_the_momentum_of_shared_layers(blobs):
     module = tensorize(lambda: MLPAutoencoder(4, 2), 2, shared="layers")
-    rows = Rows(torch.as_tensor(blobs[0], dtype=torch.float32))
+    rows = Rows(torch.tensor(blobs[0], dtype=torch.float32))
     options = deep_options(TAE(2, 2).get_params(deep=False), rows, (4,))
     generator = torch.Generator().manual_seed(0)
     steps = Steps(Copies((module,)), TrainingData(rows), options, 15, generator)

@@ -11,11 +11,11 @@ from torch import nn
 
 from tensorae import TAE, Batches, tensorize
 from tensorae._check_parameters import deep_options
-from tensorae.deep import training
-from tensorae.deep.assignments import TrainingData
+from tensorae.deep import train
+from tensorae.deep.assign import TrainingData
+from tensorae.deep.epoch import buffers
 from tensorae.deep.loop import DeepLoop, run
 from tensorae.deep.schedule import Schedule
-from tensorae.deep.steps import buffers
 from tensorae.rows import StreamedRows
 from tensorae.rows.processes import Processes
 
@@ -36,7 +36,7 @@ def blobs():
 @pytest.fixture
 def small_sample(monkeypatch):
     """Let fits of few rows be streamed: a sample of 300 trains the networks first."""
-    monkeypatch.setattr(training, "SAMPLE_ROWS", 300)
+    monkeypatch.setattr(train, "SAMPLE_ROWS", 300)
 
 
 def streamed(X, batch_rows=130):

@@ -9,15 +9,15 @@ from torch import nn
 
 from tensorae import TAE
 from tensorae.datasets import parallel_lines
+from tensorae.deep import epoch as deep_epoch
 from tensorae.deep import loop as deep_loop
-from tensorae.deep import steps as deep_steps
 from tensorae.deep import twins
-from tensorae.deep.architectures import built_in
-from tensorae.deep.assignments import Assigner, Assignments, TrainingData
+from tensorae.deep.assign import Assigner, Assignments, TrainingData
 from tensorae.deep.cross_fit import Copies
+from tensorae.deep.epoch import Steps
 from tensorae.deep.module import tensorize
+from tensorae.deep.networks import built_in
 from tensorae.deep.schedule import TrainingOptions
-from tensorae.deep.steps import Steps
 from tensorae.rows import Rows
 
 N, D, H, K = 60, 6, 2, 3
@@ -171,5 +171,5 @@ def test_the_first_steps_do_not_undo_the_start(monkeypatch):
         return TAE(2, 3, max_epochs=2, random_state=0).fit(X).history_["loss"][0]
 
     gentle = first_loss()
-    monkeypatch.setattr(deep_steps, "WARM_UP", 1)
+    monkeypatch.setattr(deep_epoch, "WARM_UP", 1)
     assert gentle < first_loss()

@@ -12,8 +12,8 @@ from torch import nn
 
 from tensorae import TAE, tensorize
 from tensorae.datasets import parallel_lines
-from tensorae.deep.architectures import VariationalAutoencoder
-from tensorae.deep.variational import around, divergence, drawn, split_code
+from tensorae.deep.networks import VariationalAutoencoder
+from tensorae.deep.vae import around, divergence, drawn, split_code
 from tensorae.exceptions import InvalidInputError, InvalidParameterError
 from tensorae.inspect.samples import ClusteredSamples
 

@@ -10,7 +10,7 @@ from torch import nn
 
 from tensorae import TAE, LinearTAE, tensorize
 from tensorae.datasets import lines_3d, orthogonal_lines, parallel_lines, triangle
-from tensorae.deep.steps import WARM_UP
+from tensorae.deep.epoch import WARM_UP
 
 ASSIGNMENTS = ["lloyd", "projected", "constrained", "em"]
 every_assignment = pytest.mark.parametrize("assignment", ASSIGNMENTS)

@@ -19,13 +19,13 @@ from sklearn.exceptions import ConvergenceWarning
 from torch import distributed as dist
 
 from tensorae import TAE, Batches, LinearTAE
-from tensorae.deep import training
+from tensorae.deep import train
 from tensorae.rows.processes import joined_by_torchrun
 
 
 def small_samples(rows):
     """A deep fit on batches begins on so few rows in memory; without this, on twenty thousand."""
-    training.SAMPLE_ROWS = rows
+    train.SAMPLE_ROWS = rows
 
 
 def clustered(n, d, k, dtype="float64", spread=1.5):

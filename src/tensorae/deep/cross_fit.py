@@ -19,7 +19,7 @@ from torch import Tensor
 from tensorae._torch import FitRNG
 from tensorae.deep.module import TensorizedAutoencoder, costs_from_parts
 from tensorae.deep.schedule import TrainingOptions
-from tensorae.deep.variational import SMALLEST_NOISE
+from tensorae.deep.vae import SMALLEST_NOISE
 
 __all__ = ["OWN_SUMS", "Copies", "CostParts", "chunk_rows", "scored_rows"]
 

@@ -9,10 +9,10 @@ from typing import Any
 
 from torch import Tensor
 
-from tensorae.deep.assignments import Assigner, Assignments, Members
-from tensorae.deep.directions import principal_directions
+from tensorae.deep.assign import Assigner, Assignments, Members
+from tensorae.deep.pca import principal_directions
 from tensorae.deep.twins import turned_to
-from tensorae.deep.variational import gaussian_start
+from tensorae.deep.vae import gaussian_start
 
 __all__ = ["start_networks"]
 

@@ -33,17 +33,17 @@ from torch import Tensor
 
 from tensorae._schema import HARDENED, check_training_state
 from tensorae.deep import rest
-from tensorae.deep.assignments import Assigner, Assignments, TrainingData
-from tensorae.deep.blending import Blend, fit_blend
-from tensorae.deep.contest import contested, is_contest
+from tensorae.deep.assign import Assigner, Assignments, TrainingData
 from tensorae.deep.cross_fit import Copies
+from tensorae.deep.denoise import Blend, fit_blend
+from tensorae.deep.epoch import DivergedError, Steps
+from tensorae.deep.finalize import contested, is_contest
 from tensorae.deep.first_networks import start_networks
 from tensorae.deep.history import Epoch, History, as_columns, from_columns
+from tensorae.deep.initial import Start
 from tensorae.deep.module import TensorizedAutoencoder
 from tensorae.deep.schedule import Schedule, TrainingOptions, falling
 from tensorae.deep.settling import settled
-from tensorae.deep.start import Start
-from tensorae.deep.steps import DivergedError, Steps
 from tensorae.deep.twins import merge
 
 __all__ = ["DeepLoop", "State", "run"]

@@ -21,7 +21,7 @@ V_j is the mean of |scale * r|² over the members, V the geometric mean of these
 cluster's own λ (section 5 of the paper with own variances), and λ what they are about.
 
 Where ``encode`` gives a pair, mean and log-variance, the autoencoders are variational, and the cost
-is minus the evidence bound in units of squared data (``deep/variational.py``). Where layers are
+is minus the evidence bound in units of squared data (``deep/vae.py``). Where layers are
 shared, the autoencoders hold the same tensors (``deep/sharing.py``); a state has them once.
 
 Shapes: n samples, k clusters, d features, h latent, m rows of a chunk.
@@ -37,9 +37,9 @@ import torch
 from torch import Tensor, nn
 
 from tensorae._torch import FitRNG
-from tensorae.deep.handed_over import make_autoencoders
 from tensorae.deep.sharing import TiedAutoencoders
-from tensorae.deep.variational import around, divergence, drawn, evidence, split_code
+from tensorae.deep.user_architecture import make_autoencoders
+from tensorae.deep.vae import around, divergence, drawn, evidence, split_code
 
 __all__ = ["TensorizedAutoencoder", "costs_from_parts", "members", "tensorize"]
 

@@ -17,7 +17,7 @@ from torch import Tensor
 from tensorae._neighbors import nearest_neighbors
 from tensorae._optional import import_optional
 from tensorae._torch import FitRNG, one_thread
-from tensorae.deep.directions import main_parts, of_even_strength
+from tensorae.deep.pca import main_parts, of_even_strength
 from tensorae.exceptions import InvalidInputError
 
 __all__ = ["DIMENSIONS", "EXTRA", "NEIGHBORS", "SEEN_ROWS", "Neighborhoods", "compared_points"]

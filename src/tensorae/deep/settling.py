@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 
-from tensorae.deep.assignments import Assigner, Assignments
+from tensorae.deep.assign import Assigner, Assignments
 
 __all__ = ["settled"]
 

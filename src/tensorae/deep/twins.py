@@ -16,10 +16,10 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from tensorae.deep.assignments import Assigner, Assignments, Members, TrainingData
+from tensorae.deep.assign import Assigner, Assignments, Members, TrainingData
 from tensorae.deep.cross_fit import Copies
+from tensorae.deep.epoch import Steps
 from tensorae.deep.module import TensorizedAutoencoder
-from tensorae.deep.steps import Steps
 
 __all__ = ["merge", "turned_to"]
 

@@ -33,7 +33,7 @@ from tensorae._schema import (
 from tensorae.assignment import RULES, rule_name
 from tensorae.core.denoise import Denoiser
 from tensorae.core.prediction import LinearPredictor
-from tensorae.deep.blending import Blend
+from tensorae.deep.denoise import Blend
 from tensorae.persist.comparisons import (
     packed_comparison,
     restored_comparison,

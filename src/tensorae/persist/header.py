@@ -31,7 +31,7 @@ from torch import Tensor
 
 import tensorae
 from tensorae._schema import SchemaError
-from tensorae.deep.architectures import ARCHITECTURES
+from tensorae.deep.networks import ARCHITECTURES
 from tensorae.exceptions import InvalidParameterError
 
 __all__ = ["check_header", "new_header", "read_parameters", "stored_parameters"]

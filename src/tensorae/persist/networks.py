@@ -20,8 +20,8 @@ from torch import Tensor, nn
 
 from tensorae._schema import SchemaError
 from tensorae._torch import FitRNG
-from tensorae.deep.architectures import built_in
 from tensorae.deep.module import TensorizedAutoencoder, tensorize
+from tensorae.deep.networks import built_in
 from tensorae.deep.sharing import shared_names
 from tensorae.exceptions import InvalidParameterError, ModelFileError
 from tensorae.persist.container import part

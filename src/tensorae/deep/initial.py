@@ -22,8 +22,8 @@ from tensorae.assignment import RULES
 from tensorae.core.initial import k_means_plus_plus, random_rows
 from tensorae.core.search import is_start, model_of, solve
 from tensorae.core.spec import SolverOptions
-from tensorae.deep.directions import main_parts
 from tensorae.deep.manifold import manifold_labels
+from tensorae.deep.pca import main_parts
 from tensorae.deep.schedule import TrainingOptions
 from tensorae.rows import Rows
 

@@ -17,9 +17,9 @@ from torch import Tensor, nn
 
 from tensorae.assignment import AssignmentContext
 from tensorae.deep.cross_fit import OWN_SUMS, Copies
-from tensorae.deep.directions import principal_directions
+from tensorae.deep.initial import Start
+from tensorae.deep.pca import principal_directions
 from tensorae.deep.schedule import TrainingOptions
-from tensorae.deep.start import Start
 from tensorae.rows import Rows
 
 __all__ = ["Assigner", "Assignments", "Members", "TrainingData"]

@@ -15,7 +15,7 @@ from dataclasses import dataclass, replace
 import torch
 from torch import Tensor
 
-from tensorae.deep.assignments import Assigner, Assignments
+from tensorae.deep.assign import Assigner, Assignments
 from tensorae.deep.cross_fit import CostParts, scored_rows
 from tensorae.deep.settling import CHEAP_SCORES, RISE
 

@@ -19,9 +19,9 @@ import torch
 from torch import Tensor
 
 from tensorae._torch import FitRNG
-from tensorae.deep.assignments import Assigner, TrainingData
+from tensorae.deep.assign import Assigner, TrainingData
 from tensorae.deep.cross_fit import chunk_rows
-from tensorae.deep.handed_over import check_autoencoder, draws_numbers
+from tensorae.deep.initial import Start, first_labels
 from tensorae.deep.loop import DeepLoop, State, run
 from tensorae.deep.module import TensorizedAutoencoder, tensorize
 from tensorae.deep.schedule import (
@@ -30,7 +30,7 @@ from tensorae.deep.schedule import (
     Schedule,
     TrainingOptions,
 )
-from tensorae.deep.start import Start, first_labels
+from tensorae.deep.user_architecture import check_autoencoder, draws_numbers
 from tensorae.exceptions import InvalidInputError
 from tensorae.rows import Rows
 

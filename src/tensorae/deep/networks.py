@@ -59,7 +59,7 @@ class LinearAutoencoder(nn.Module):
     Examples
     --------
     >>> import torch
-    >>> from tensorae.deep.architectures import LinearAutoencoder
+    >>> from tensorae.deep.networks import LinearAutoencoder
     >>> autoencoder = LinearAutoencoder(4, 2)
     >>> autoencoder.decode(autoencoder.encode(torch.zeros(3, 4))).shape
     torch.Size([3, 4])
@@ -143,7 +143,7 @@ class MLPAutoencoder(_WithLinearPath):
     Examples
     --------
     >>> import torch
-    >>> from tensorae.deep.architectures import MLPAutoencoder
+    >>> from tensorae.deep.networks import MLPAutoencoder
     >>> autoencoder = MLPAutoencoder(4, 2)
     >>> autoencoder.encode(torch.zeros(3, 4)).shape
     torch.Size([3, 2])
@@ -182,7 +182,7 @@ class CurveAutoencoder(MLPAutoencoder):
     Examples
     --------
     >>> import torch
-    >>> from tensorae.deep.architectures import CurveAutoencoder
+    >>> from tensorae.deep.networks import CurveAutoencoder
     >>> autoencoder = CurveAutoencoder(4, 2)
     >>> autoencoder.encode(torch.zeros(3, 4)).shape
     torch.Size([3, 2])
@@ -232,7 +232,7 @@ class VariationalAutoencoder(MLPAutoencoder):
     Examples
     --------
     >>> import torch
-    >>> from tensorae.deep.architectures import VariationalAutoencoder
+    >>> from tensorae.deep.networks import VariationalAutoencoder
     >>> mean, log_variance = VariationalAutoencoder(4, 2).encode(torch.zeros(3, 4))
     >>> mean.shape, log_variance.shape
     (torch.Size([3, 2]), torch.Size([3, 2]))
@@ -307,7 +307,7 @@ class ConvAutoencoder(_WithLinearPath):
     Examples
     --------
     >>> import torch
-    >>> from tensorae.deep.architectures import ConvAutoencoder
+    >>> from tensorae.deep.networks import ConvAutoencoder
     >>> autoencoder = ConvAutoencoder((3, 7, 10), 2)
     >>> autoencoder.decode(torch.zeros(4, 2)).shape
     torch.Size([4, 3, 7, 10])

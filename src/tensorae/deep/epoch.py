@@ -21,7 +21,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from tensorae.deep.assignments import Assigner, Assignments, Members, TrainingData
+from tensorae.deep.assign import Assigner, Assignments, Members, TrainingData
 from tensorae.deep.cross_fit import Copies
 from tensorae.deep.schedule import TrainingOptions, n_batches
 from tensorae.rows import Rows

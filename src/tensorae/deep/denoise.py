@@ -24,7 +24,7 @@ from torch import Tensor
 
 from tensorae.core.denoise import Denoiser
 from tensorae.core.statistics import Moments
-from tensorae.deep.assignments import TrainingData
+from tensorae.deep.assign import TrainingData
 from tensorae.deep.cross_fit import Copies, chunk_rows
 
 __all__ = ["Blend", "fit_blend"]
