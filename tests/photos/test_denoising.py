@@ -6,7 +6,7 @@ import torch
 
 from tensorae.exceptions import InvalidParameterError
 from tensorae.photos import denoise, estimate_noise
-from tensorae.photos.denoising import Recipe, denoise_planes
+from tensorae.photos.denoising import DenoiseSpec, denoise_planes
 
 SIGMA = 20.0
 
@@ -69,8 +69,8 @@ def test_colours_help_each_other(clean):
 
 def test_number_of_jobs_changes_nothing(noisy):
     planes = torch.as_tensor(noisy, dtype=torch.float32)[None]
-    recipe = Recipe(core=32, margin=8, first_steps=2, passes=1)
-    one, two = (denoise_planes(planes, SIGMA, recipe, jobs, lambda *_: None) for jobs in (1, 2))
+    spec = DenoiseSpec(core=32, margin=8, first_steps=2, passes=1)
+    one, two = (denoise_planes(planes, SIGMA, spec, jobs, lambda *_: None) for jobs in (1, 2))
     torch.testing.assert_close(one, two, atol=0.01, rtol=0)
 
 
@@ -78,8 +78,8 @@ def test_tiles_show_no_seams():
     x = np.mgrid[:64, :64][1]
     noisy = 100 + 0.3 * x + 10 * np.random.RandomState(0).standard_normal(x.shape)
     planes = torch.as_tensor(noisy, dtype=torch.float32)[None]
-    recipe = Recipe(core=32, margin=8, first_steps=3)
-    clean = denoise_planes(planes, 10.0, recipe, 1, lambda *_: None)[0]
+    spec = DenoiseSpec(core=32, margin=8, first_steps=3)
+    clean = denoise_planes(planes, 10.0, spec, 1, lambda *_: None)[0]
     steps = (clean[:, 1:] - clean[:, :-1]).abs().mean(0)
     assert float(steps[26:38].max()) < 3 * float(steps.median()) + 0.5
 

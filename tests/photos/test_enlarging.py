@@ -5,7 +5,7 @@ import pytest
 from scipy.ndimage import gaussian_filter, map_coordinates
 
 from tensorae.photos import enlarge
-from tensorae.photos.camera import Camera
+from tensorae.photos.enlarging import Decimation
 
 SIZE = 72
 
@@ -101,17 +101,17 @@ def test_the_smallest_picture_is_enlarged(rng):
 
 
 @pytest.mark.parametrize("blur", [0.3, 1.5])
-def test_a_camera_sees_what_scipy_blurs(rng, blur):
+def test_decimation_is_the_blur_of_scipy(rng, blur):
     fine = rng.standard_normal((1, 30, 24))
-    seen = Camera(10, 8, 3, blur).seen(fine)
+    seen = Decimation(10, 8, 3, blur).apply(fine)
     np.testing.assert_allclose(seen[0], gaussian_filter(fine[0], blur)[::3, ::3], atol=1e-9)
 
 
-def test_agreeing_planes_change_no_more_than_they_have_to(rng):
-    camera, fine = Camera(10, 8, 2, 0.7), rng.standard_normal((1, 20, 16))
+def test_back_projection_changes_no_more_than_it_has_to(rng):
+    decimation, fine = Decimation(10, 8, 2, 0.7), rng.standard_normal((1, 20, 16))
     coarse = rng.standard_normal((1, 10, 8))
-    found = camera.agreeing(fine, coarse)
-    assert error(camera.seen(found), coarse) < 0.15 * error(camera.seen(fine), coarse)
+    found = decimation.back_project(fine, coarse)
+    assert error(decimation.apply(found), coarse) < 0.15 * error(decimation.apply(fine), coarse)
     other = found - fine + rng.standard_normal(fine.shape)
-    other = camera.agreeing(fine + other, coarse)
+    other = decimation.back_project(fine + other, coarse)
     assert np.linalg.norm(found - fine) < np.linalg.norm(other - fine)

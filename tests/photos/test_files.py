@@ -11,7 +11,6 @@ import pytest
 from PIL import Image, ImageOps, PngImagePlugin
 
 from tensorae.exceptions import FileWriteError, InvalidInputError, InvalidParameterError
-from tensorae.photos.comparison import side_by_side
 from tensorae.photos.files import (
     Metadata,
     Photo,
@@ -21,6 +20,7 @@ from tensorae.photos.files import (
     read_mask,
     read_photo,
     resize_plane,
+    side_by_side,
     write_photo,
 )
 

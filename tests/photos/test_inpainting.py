@@ -7,9 +7,9 @@ import pytest
 import torch
 
 from tensorae.photos import inpaint, inpainting
-from tensorae.photos.filling import reached
-from tensorae.photos.first_fill import smooth_fill
-from tensorae.photos.tiles import windows
+from tensorae.photos.inpainting import smooth_fill
+from tensorae.photos.patch_mixture import near_known
+from tensorae.photos.patches import make_tiles
 
 SIZE = 48
 
@@ -88,13 +88,13 @@ def test_a_hole_wider_than_a_patch_is_filled_from_its_rim():
     ramp = 2.0 * rows + columns
     hole = np.zeros((64, 64), bool)
     hole[24:42, 20:38] = True
-    assert not reached(torch.tensor(hole), 4).all()
+    assert not near_known(torch.tensor(hole), 4).all()
     filled = inpaint(np.where(hole, 0, ramp), hole)
     assert error(filled, ramp, hole) < 0.1 * ramp[hole].std()
 
 
 def test_threads_do_not_matter_and_all_tiles_are_told(stripes, lost, monkeypatch):
-    monkeypatch.setattr(inpainting, "windows", partial(windows, core=24))
+    monkeypatch.setattr(inpainting, "make_tiles", partial(make_tiles, core=24))
     heard = []
     alone = inpaint(stripes, lost, n_jobs=1, progress=lambda *said: heard.append(said))
     np.testing.assert_array_equal(inpaint(stripes, lost, n_jobs=3), alone)
@@ -103,7 +103,7 @@ def test_threads_do_not_matter_and_all_tiles_are_told(stripes, lost, monkeypatch
 
 def test_tiles_leave_no_seam(stripes, lost, monkeypatch):
     whole = inpaint(stripes, lost)
-    monkeypatch.setattr(inpainting, "windows", partial(windows, core=24))
+    monkeypatch.setattr(inpainting, "make_tiles", partial(make_tiles, core=24))
     tiled = inpaint(stripes, lost)
     jumps = [np.abs(np.diff(found - stripes, axis=1)) for found in (whole, tiled)]
     assert jumps[1][:, 22:26].mean() < 1.5 * max(jumps[0].mean(), jumps[1].mean())

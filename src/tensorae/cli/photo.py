@@ -219,8 +219,13 @@ def _run(options: PhotoOptions, task: Task, others: Sequence[Path] = ()) -> None
 
 def _worked(options: PhotoOptions, task: Task, job: Job, doing: str) -> dict[str, Any]:
     """Read, work, write and say so."""
-    from tensorae.photos.comparison import side_by_side
-    from tensorae.photos.files import check_format, photo_format, read_photo, write_photo
+    from tensorae.photos.files import (
+        check_format,
+        photo_format,
+        read_photo,
+        side_by_side,
+        write_photo,
+    )
 
     messages, before = options.messages, read_photo(job.source)
     frame = replace(before, alpha=None) if task.opaque else before

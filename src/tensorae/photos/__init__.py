@@ -1,10 +1,10 @@
-"""Photographs, by the mixture of subspaces that their patches lie near: clean, whole, larger.
+"""De-noise, fill and enlarge photographs, by a mixture of subspaces fitted to their patches.
 
-images.py      a picture as planes of numbers, and back as what it was
-checks.py      arguments, or one clear sentence about what is wrong
-files.py       a photograph from a file; reading.py and writing.py: PNG, JPEG, TIFF and WebP
-details.py     what files tell beside pixels; exif.py: cameras; deep_colour.py: 16 bits a colour
-comparison.py  before and after, side by side
+images.py         images as float planes and back, checks of arguments
+files.py          PNG, JPEG, TIFF and WebP files with their metadata
+patches.py        patches and overlapping tiles
+noise.py          how much noise a picture has
+denoising.py      known noise; patch_mixture.py: missing pixels, for inpainting.py and enlarging.py
 """
 
 from __future__ import annotations

@@ -1,46 +1,53 @@
-"""Photographs on a finer grid: pixels in between are missing ones, maybe behind a known blur.
+"""Enlarged photographs: the pixels in between are missing, possibly behind a known blur.
 
-What a picture is made of looks alike at all sizes. So the clusters are fitted to patches of the
-fine grid with their gaps, and to whole patches of the picture as it came: they tell what goes with
-what at distances that no known pixels of the fine grid have.
+Patches of a photograph look alike at all sizes. So clusters are fitted to patches of the fine grid
+with missing pixels and to complete patches of the picture itself, which tell the correlations at
+distances that no observed pixels of the fine grid have.
 
 Shapes: c planes, h x w coarse, H x W fine pixels.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import partial
 from typing import Any
 
 import numpy as np
 import torch
-from scipy import ndimage
+from numpy.typing import NDArray
+from scipy import ndimage, sparse
+from scipy.linalg import cho_solve_banded, cholesky_banded
 from torch import Tensor
 
+from tensorae._numbers import check_number
 from tensorae._torch import isolated_torch
-from tensorae.photos.camera import Camera
-from tensorae.photos.checks import (
+from tensorae.exceptions import InvalidParameterError
+from tensorae.photos.images import (
+    Image,
+    Picture,
     Progress,
-    check_blur,
-    check_factor,
     check_jobs,
     check_progress,
+    to_luma_chroma,
+    to_rgb,
 )
-from tensorae.photos.filling import Tile, averaged, fill_tile
-from tensorae.photos.gap_patches import cut
-from tensorae.photos.images import Image, Picture
-from tensorae.photos.opponents import from_opponents, to_opponents
-from tensorae.photos.patch_mixture import Mixture, Recipe
-from tensorae.photos.tiles import Window, over_tiles, windows
+from tensorae.photos.patch_mixture import SIDE, FillSpec, MaskedTile, PatchMixture, fill_tile
+from tensorae.photos.patches import Tile, extract_patches, make_tiles, map_tiles
 
-__all__ = ["enlarge", "enlarge_planes"]
+__all__ = ["Decimation", "enlarge", "enlarge_planes"]
 
-RECIPE = Recipe(per_cluster=1600, rounds=8, pooling=30.0)
-# Sides of tiles: where much is known, more of the picture tells more.
+Array = NDArray[np.float64]
+
+SPEC = FillSpec(per_cluster=1600, rounds=8, pooling=30.0)
+# Sides of tiles by factor: where much is known, more of the picture helps.
 CORES = {2: 256, 3: 128, 4: 128}
-# Deviations that the picture so far is taken to have from a better one, round by round.
-DOUBTS = (0.4, 0.26, 0.17, 0.11, 0.075, 0.05)
+# Standard deviations of the error that the picture is taken to have, round by round.
+NOISE_LEVELS = (0.4, 0.26, 0.17, 0.11, 0.075, 0.05)
+TRUNCATED = 4.0  # standard deviations after which a Gaussian is cut off
+# Frequencies with a smaller share of their strength are taken for rounding: to agree with integers
+# to the last digit would show as a fine grid.
+REGULARIZER = 0.03
 
 
 def enlarge(
@@ -68,10 +75,9 @@ def enlarge(
         are sharp at their own size, and a blur that is not there would be taken back as halos;
         for pictures that were made smaller by averaging, about 0.4 times ``factor`` fits.
     n_jobs : int, optional
-        Tiles that are worked on side by side; one for each core if not given. The result is the
-        same for any number.
+        Tiles in parallel; one per core by default. The result is the same for any number.
     progress : callable, optional
-        Called with the number of tiles that are done and the number of all.
+        Called with the number of finished tiles and the total.
 
     Returns
     -------
@@ -91,13 +97,16 @@ def enlarge(
     ((32, 32), True)
     """
     picture = Picture.of(image)
-    times, deviation = check_factor(factor), check_blur(blur) or 0.0
-    jobs, said = check_jobs(n_jobs), check_progress(progress)
+    if isinstance(factor, bool) or factor not in CORES:
+        raise InvalidParameterError(f"factor must be 2, 3 or 4, got {factor!r}; choose one.")
+    times = int(factor)
+    deviation = 0.0 if blur is None else check_number("blur", blur, low=0)
+    jobs, report = check_jobs(n_jobs), check_progress(progress)
     with isolated_torch(), picture.parallel(), torch.no_grad():
-        planes = enlarge_planes(picture.planes, times, deviation, jobs, said)
+        planes = enlarge_planes(picture.planes, times, deviation, jobs, report)
     larger = picture.restored(planes)
     if deviation == 0:
-        larger[::times, ::times] = image  # bit for bit, also those of double precision
+        larger[::times, ::times] = image  # bit for bit, also in double precision
     return larger
 
 
@@ -109,112 +118,142 @@ def enlarge_planes(
     unit = float((planes - center).square().mean().sqrt())
     if unit == 0:
         return planes.repeat_interleave(factor, 1).repeat_interleave(factor, 2)
-    coarse = to_opponents((planes - center) / unit)
+    coarse = to_luma_chroma((planes - center) / unit)
     if blur == 0:
-        fine = _between(coarse, factor, n_jobs, progress)
+        fine = _interpolated(coarse, factor, n_jobs, progress)
     else:
-        fine = _behind_blur(coarse, factor, blur, n_jobs, progress)
-    return from_opponents(fine) * unit + center
+        fine = _deblurred(coarse, factor, blur, n_jobs, progress)
+    return to_rgb(fine) * unit + center
 
 
-def _between(coarse: Tensor, factor: int, n_jobs: int, progress: Progress) -> Tensor:
+def _interpolated(coarse: Tensor, factor: int, n_jobs: int, progress: Progress) -> Tensor:
     """Fine planes (c, H, W) of which every few pixels are the coarse ones (c, h, w)."""
-    guess = _spline(coarse, factor)
-    guess[:, ::factor, ::factor] = coarse
-    missing = torch.ones_like(guess[0], dtype=torch.bool)
+    initial = _spline(coarse, factor)
+    initial[:, ::factor, ::factor] = coarse
+    missing = torch.ones_like(initial[0], dtype=torch.bool)
     missing[::factor, ::factor] = False
 
-    def work(tile: Window) -> Tensor:
+    def work(tile: Tile) -> Tensor:
         examples = _examples(coarse, tile, factor)
-        return fill_tile(tile.of(guess), tile.of(missing), RECIPE, examples)
+        return fill_tile(tile.of(initial), tile.of(missing), SPEC, examples)
 
-    tiles = _tiles(guess, factor)
-    found = over_tiles(tiles, guess.shape, work, n_jobs, progress)
-    return torch.where(missing, found, guess)
+    tiles = make_tiles(missing, core=CORES[factor])
+    filled = map_tiles(work, tiles, initial.shape, n_jobs, progress)
+    return torch.where(missing, filled, initial)
 
 
-def _behind_blur(
-    coarse: Tensor, factor: int, blur: float, n_jobs: int, progress: Progress
-) -> Tensor:
-    """Fine planes (c, H, W) of which the coarse ones (c, h, w) are seen behind a blur.
+def _deblurred(coarse: Tensor, factor: int, blur: float, n_jobs: int, progress: Progress) -> Tensor:
+    """Fine planes (c, H, W) that look like the coarse ones (c, h, w) after a blur.
 
-    In turns: planes that the clusters make of what there is, which is taken to be noisy by less
-    and less; and the nearest ones that agree with the coarse picture.
+    Plug-and-play: in turns, de-noise what there is at a falling noise level, and back-project it
+    to agree with the coarse picture.
     """
-    seen = coarse.to("cpu", torch.float64).numpy()
-    camera = Camera(seen.shape[1], seen.shape[2], factor, blur)
-    start = _spline(coarse, factor).to("cpu", torch.float64).numpy()
-    fine = torch.as_tensor(camera.agreeing(start, seen), device=coarse.device)
-    tiles = _tiles(fine, factor)
-    mixtures: dict[tuple[int, int], Mixture] = {}
-    for turn, doubt in enumerate(DOUBTS):
-        work = _Cleaning(fine, coarse, factor, turn, doubt, mixtures)
-        part = partial(_of_all, progress, turn)
-        found = over_tiles(tiles, fine.shape, work, n_jobs, part)
-        agreeing = camera.agreeing(found.to("cpu", torch.float64).numpy(), seen)
-        fine = torch.as_tensor(agreeing, device=coarse.device)
+    observed = coarse.to("cpu", torch.float64).numpy()
+    decimation = Decimation(observed.shape[1], observed.shape[2], factor, blur)
+
+    def back_projected(planes: Tensor) -> Tensor:
+        found = decimation.back_project(planes.to("cpu", torch.float64).numpy(), observed)
+        return torch.as_tensor(found, device=coarse.device)
+
+    fine = back_projected(_spline(coarse, factor))
+    tiles = make_tiles(fine, core=CORES[factor])
+    mixtures: dict[tuple[int, int], PatchMixture] = {}  # by the corner of a tile
+
+    def work(tile: Tile, turn: int) -> Tensor:
+        planes = tile.of(fine)
+        none = torch.zeros_like(planes[0], dtype=torch.bool)
+        masked = MaskedTile.of(planes, none, _examples(coarse, tile, factor))
+        patches = masked.training_patches(SPEC.step, turn % SPEC.step)
+        corner = (tile.rows.start, tile.columns.start)
+        mixture = mixtures.get(corner)
+        if mixture is None:
+            k = none.numel() // SPEC.per_cluster
+            mixture = PatchMixture.of_completed(patches, k, SPEC)
+        mixtures[corner] = mixture = mixture.fitted_to_completed(patches)
+        step = 1 if turn == len(NOISE_LEVELS) - 1 else SPEC.step
+        patches = masked.patches_over(~none, step, turn % step)
+        spec = replace(SPEC, noise=NOISE_LEVELS[turn] ** 2, n_candidates=1)
+        predictions = mixture.with_noise(spec.noise).predict(patches, spec)
+        return masked.averaged(predictions, patches, spec).to(torch.float32)
+
+    for turn in range(len(NOISE_LEVELS)):
+        part = partial(_report, progress, turn)
+        found = map_tiles(partial(work, turn=turn), tiles, fine.shape, n_jobs, part)
+        fine = back_projected(found)
     return fine.to(coarse.dtype)
 
 
-def _tiles(planes: Tensor, factor: int) -> list[Window]:
-    height, width = planes.shape[1:]
-    return windows(height, width, planes.device, core=CORES[factor])
+def _report(progress: Progress, turn: int, done: int, total: int) -> None:
+    progress(turn * total + done, len(NOISE_LEVELS) * total)
 
 
-def _of_all(progress: Progress, turn: int, done: int, total: int) -> None:
-    """Tell progress in one turn as progress in all of them."""
-    progress(turn * total + done, len(DOUBTS) * total)
-
-
-@dataclass(frozen=True)
-class _Cleaning:
-    """One turn: fine planes (c, H, W) without what the clusters of a tile take for noise.
-
-    Clusters of a tile are gone on from at the next turn: ``mixtures`` has them by its corner.
-    """
-
-    fine: Tensor
-    coarse: Tensor
-    factor: int
-    turn: int
-    doubt: float
-    mixtures: dict[tuple[int, int], Mixture]
-
-    def __call__(self, window: Window) -> Tensor:
-        planes = window.of(self.fine)
-        whole = torch.zeros_like(planes[0], dtype=torch.bool)
-        tile = Tile.of(planes, whole, _examples(self.coarse, window, self.factor))
-        patches = tile.to_fit(RECIPE.step, self.turn % RECIPE.step)
-        corner = (window.rows.start, window.columns.start)
-        mixture = self.mixtures.get(corner)
-        if mixture is None:
-            k = whole.numel() // RECIPE.per_cluster
-            mixture = Mixture.of_guesses(patches, k, RECIPE)
-        mixture = mixture.fitted_to_guesses(patches)
-        self.mixtures[corner] = mixture
-        last = self.turn == len(DOUBTS) - 1
-        step = 1 if last else RECIPE.step
-        asked = tile.touching(~whole, step, self.turn % step)
-        recipe = replace(RECIPE, noise=self.doubt**2, asked=1)
-        said = mixture.with_noise(recipe.noise).asked(asked, recipe)
-        return averaged(said, asked, tile, recipe).to(torch.float32)
-
-
-def _examples(coarse: Tensor, window: Window, factor: int) -> Tensor:
-    """Whole patches (c, n, d) of the coarse planes around a tile, as many as the tile has."""
+def _examples(coarse: Tensor, tile: Tile, factor: int) -> Tensor:
+    """Complete patches (c, n, d) of the coarse planes around a tile, as many as the tile has."""
     parts = []
-    for place, length in zip((window.rows, window.columns), coarse.shape[1:], strict=True):
+    for place, length in zip((tile.rows, tile.columns), coarse.shape[1:], strict=True):
         size = min(place.stop - place.start, length)
         middle = (place.start + place.stop) // (2 * factor)
         first = min(max(0, middle - size // 2), length - size)
         parts.append(slice(first, first + size))
-    return cut(coarse[:, parts[0], parts[1]])
+    return extract_patches(coarse[:, parts[0], parts[1]], SIDE)
 
 
 def _spline(coarse: Tensor, factor: int) -> Tensor:
-    """Planes (c, H, W) through the coarse ones (c, h, w), whose pixels lie on every few of them."""
+    """Cubic splines (c, H, W) through the coarse planes (c, h, w)."""
     values = coarse.to("cpu", torch.float64).numpy()
     lines = [np.arange(factor * length) / factor for length in values.shape[1:]]
     where = np.meshgrid(*lines, indexing="ij")
     planes = [ndimage.map_coordinates(plane, where, order=3, mode="mirror") for plane in values]
     return torch.as_tensor(np.stack(planes), device=coarse.device).to(coarse.dtype)
+
+
+class Decimation:
+    """Gaussian blur of which every ``factor``-th pixel is kept, with mirrored borders.
+
+    Rows and columns are blurred one after the other, so that a line is a sparse matrix A, and
+    back-projection by Aᵀ (A Aᵀ)⁻¹ solves banded systems.
+
+    Parameters
+    ----------
+    height, width : int
+        Of the coarse picture.
+    factor : int
+    blur : float
+        Standard deviation in pixels of the fine grid, above 0.
+    """
+
+    def __init__(self, height: int, width: int, factor: int, blur: float) -> None:
+        self._lines = [self._line(length, factor, blur) for length in (height, width)]
+
+    def apply(self, fine: Array) -> Array:
+        """Coarse planes (c, h, w) of fine ones (c, H, W)."""
+        (down, _), (across, _) = self._lines
+        return np.stack([(across @ (down @ plane).T).T for plane in fine])
+
+    def back_project(self, fine: Array, coarse: Array) -> Array:
+        """The planes nearest to fine ones (c, H, W) that look like coarse ones, to rounding."""
+        (down, down_root), (across, across_root) = self._lines
+        planes = []
+        for plane, residual in zip(fine, coarse - self.apply(fine), strict=True):
+            solved = cho_solve_banded((down_root, False), residual)
+            solved = cho_solve_banded((across_root, False), solved.T).T
+            planes.append(plane + (across.T @ (down.T @ solved).T).T)
+        return np.stack(planes)
+
+    @staticmethod
+    def _line(n: int, factor: int, blur: float) -> tuple[Any, Array]:
+        """A (n, factor n) and the banded Cholesky factor of A Aᵀ plus a regulariser."""
+        reach = max(1, int(TRUNCATED * blur + 0.5))
+        steps = np.arange(-reach, reach + 1)
+        kernel = np.exp(-0.5 * (steps / blur) ** 2)
+        columns = (factor * np.arange(n)[:, None] + steps) % (2 * factor * n)
+        columns = np.where(columns < factor * n, columns, 2 * factor * n - 1 - columns)
+        rows = np.repeat(np.arange(n), len(steps))
+        entries = (np.tile(kernel / kernel.sum(), n), (rows, columns.ravel()))
+        a: Any = sparse.csr_array(entries, shape=(n, factor * n))
+        gram, width = a @ a.T, min(2 * reach // factor + 1, n - 1)
+        bands = np.zeros((width + 1, n))
+        for offset in range(width + 1):
+            bands[width - offset, offset:] = gram.diagonal(offset)
+        bands[width] += REGULARIZER
+        return a, cholesky_banded(bands)

@@ -40,6 +40,7 @@ __all__ = [
     "read_mask",
     "read_photo",
     "resize_plane",
+    "side_by_side",
     "to_uint8",
     "write_photo",
 ]
@@ -66,6 +67,8 @@ CONVERTED = {
     "YCbCr": ("RGB", "YCbCr is converted to RGB."),
     "RGBX": ("RGB", "the unused fourth channel is dropped."),
 }
+WHITE, INK = 255, 40
+GAP, MIN_LETTERS = 8, 12  # pixels between two pictures, and the smallest letters
 BLACK = 32  # of 255: largest value of black pixels in a mask with compression artefacts
 PADDING = 4  # pixels repeated beyond the border, for splines that reach there
 
@@ -605,3 +608,57 @@ def orient(pixels: NDArray[Any], orientation: int, *, inverse: bool = False) -> 
 def to_uint8(values: NDArray[Any]) -> NDArray[np.uint8]:
     """16-bit values as 8-bit values; white stays white."""
     return ((values.astype(np.uint32) + 128) // 257).astype(np.uint8)
+
+
+def side_by_side(before: Photo, after: Photo) -> Photo:
+    """Two pictures of the same colours next to each other, as they are shown, with labels.
+
+    A smaller picture is scaled to the size of the other one, and the label says so. Transparent
+    pixels are white, 16 bits become 8, and floats are shown from their smallest to largest value.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from tensorae.photos.files import Photo, side_by_side
+    >>> photo = Photo(np.zeros((90, 100), np.uint8))
+    >>> side_by_side(photo, photo).size
+    (208, 106)
+    """
+    bounds = float(after.pixels.min()), float(after.pixels.max())
+    left, right = (_displayed(photo, bounds) for photo in (before, after))
+    labels = ["before", "after"]
+    height, width = right.shape[:2]
+    if left.shape != right.shape:
+        planes = left.reshape(*left.shape[:2], -1).transpose(2, 0, 1)
+        scaled = [resize_plane(plane, (width, height)) for plane in planes]
+        left, labels[0] = np.stack(scaled, axis=2).reshape(right.shape), "before (bicubic)"
+    gap = np.full((height, GAP, *right.shape[2:]), WHITE, dtype=np.uint8)
+    body = np.concatenate([left, gap, right], axis=1)
+    letters = max(MIN_LETTERS, height // 30)
+    draw, font = pillow("ImageDraw"), pillow("ImageFont").load_default(letters)
+    canvas: Any = pillow().new("L", (body.shape[1], letters + 2 * (letters // 6)), WHITE)
+    pen = draw.Draw(canvas)
+    for number, label in enumerate(labels):
+        middle = number * (width + GAP) + width / 2
+        pen.text((middle, canvas.height / 2), label, fill=INK, font=font, anchor="mm")
+    strip = np.asarray(canvas)
+    strip = strip if body.ndim == 2 else np.repeat(strip[..., None], 3, axis=2)
+    metadata = Metadata(icc_profile=after.metadata.icc_profile)
+    return Photo(np.concatenate([strip, body]), metadata=metadata)
+
+
+def _displayed(photo: Photo, bounds: tuple[float, float]) -> NDArray[np.uint8]:
+    """Pixels as a screen shows them: upright, in 8 bits, on white."""
+    pixels, alpha = photo.pixels, photo.alpha
+    if photo.white is None:
+        low, high = bounds
+        scaled = (pixels - low) / (high - low) if high > low else np.zeros_like(pixels)
+        pixels = np.rint(scaled.clip(0, 1) * WHITE).astype(np.uint8)
+    elif photo.white > WHITE:
+        pixels = to_uint8(pixels)
+        alpha = None if alpha is None else to_uint8(alpha)
+    if alpha is not None:
+        share = alpha / np.float32(WHITE)
+        share = share if pixels.ndim == 2 else share[..., None]
+        pixels = np.rint(share * pixels + (1 - share) * WHITE).astype(np.uint8)
+    return orient(pixels, photo.metadata.orientation)

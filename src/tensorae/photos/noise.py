@@ -1,10 +1,10 @@
-"""How much white noise a photograph has, from its flattest patches.
+"""The standard deviation of white noise in a photograph, from its flattest patches.
 
-White noise is alike in all frequencies and independent between them; what a photograph shows falls
-towards the high ones. So patches that have least in the middle ones have next to nothing of their
-own in the highest, and choosing them by the middle ones does not make their noise look smaller.
+White noise has the same variance at all frequencies, independent of each other; what a photograph
+shows falls off towards high ones. So patches with the least energy at middle frequencies have next
+to no signal at the highest, and choosing them by the middle ones does not bias the noise there.
 
-Shapes: c planes, H high, W wide, n patches.
+Shapes: c planes, H height, W width, n patches.
 """
 
 from __future__ import annotations
@@ -18,16 +18,16 @@ from torch.nn import functional
 from tensorae._torch import isolated_torch
 from tensorae.photos.images import Image, Picture
 
-__all__ = ["estimate_noise", "estimated_noise"]
+__all__ = ["estimate_noise", "noise_of"]
 
 SIDE = 8
-# Sums of the two frequencies (0 to 7 each) that patches are chosen by, and that noise is read from.
+# Sums of the two frequencies (0 to 7 each) that patches are chosen by, and noise is measured at.
 MIDDLE, HIGH = (2, 7), 9
-# Share of the patches that counts, and how many at least.
+# Share of the patches that is used, and the smallest number of them.
 FLATTEST, FEWEST = 0.02, 500
-# Share of the pixels from which on the darkest (brightest) value means that noise was cut off.
-CUT_OFF = 1e-3
-# Rows of patches that are worked on at a time.
+# Share of the pixels from which on the smallest (largest) value counts as clipped.
+CLIPPED = 1e-3
+# Rows of patches at a time.
 STRIPE = 64
 
 
@@ -46,8 +46,8 @@ def estimate_noise(image: Image) -> float:
 
     Notes
     -----
-    It takes noise to be white. That of a picture that was stored as JPEG or made smaller is not,
-    and comes out too low. Patches with pixels that are cut off (0 or 255, often) do not count.
+    Assumes white noise. That of a picture that was stored as JPEG or scaled down is not, and the
+    estimate is too low. Patches with clipped pixels (often 0 or 255) are ignored.
 
     Examples
     --------
@@ -60,13 +60,13 @@ def estimate_noise(image: Image) -> float:
     """
     picture = Picture.of(image)
     with isolated_torch(), picture.parallel(), torch.inference_mode():
-        return estimated_noise(picture.planes)
+        return noise_of(picture.planes)
 
 
-def estimated_noise(planes: Tensor) -> float:
+def noise_of(planes: Tensor) -> float:
     """σ of white noise in planes (c, H, W)."""
     middle, high = _energies(planes)
-    whole = _whole_patches(planes)
+    whole = _unclipped(planes)
     if int(whole.sum()) < FEWEST:
         whole = torch.ones_like(whole)
     middle, high = middle[whole], high[whole]
@@ -77,11 +77,11 @@ def estimated_noise(planes: Tensor) -> float:
 
 def _energies(planes: Tensor) -> tuple[Tensor, Tensor]:
     """Mean squares (c, n) in the middle and in the high frequencies of all patches."""
-    waves = _waves(planes.device)
+    cosines = _cosines(planes.device)
     sums = torch.arange(SIDE, device=planes.device)
     sums = (sums[:, None] + sums).flatten()
-    middle = waves[(sums >= MIDDLE[0]) & (sums <= MIDDLE[1])]
-    high = waves[sums >= HIGH]
+    middle = cosines[(sums >= MIDDLE[0]) & (sums <= MIDDLE[1])]
+    high = cosines[sums >= HIGH]
     found: tuple[list[Tensor], list[Tensor]] = ([], [])
     for first in range(0, planes.shape[1] - SIDE + 1, STRIPE):
         stripe = planes[:, first : first + STRIPE + SIDE - 1]
@@ -91,20 +91,20 @@ def _energies(planes: Tensor) -> tuple[Tensor, Tensor]:
     return torch.cat(found[0], 1), torch.cat(found[1], 1)
 
 
-def _waves(device: torch.device) -> Tensor:
-    """The cosines (64, 8, 8) that patches are made of, orthonormal."""
+def _cosines(device: torch.device) -> Tensor:
+    """The orthonormal basis (64, 8, 8) of the discrete cosine transform."""
     places = (torch.arange(SIDE, device=device) + 0.5) / SIDE
     lines = torch.cos(math.pi * torch.arange(SIDE, device=device)[:, None] * places)
     lines = functional.normalize(lines)
     return torch.einsum("ui,vj->uvij", lines, lines).flatten(0, 1)
 
 
-def _whole_patches(planes: Tensor) -> Tensor:
-    """Which patches (c, n) have no pixel that was cut off at the end of the range."""
+def _unclipped(planes: Tensor) -> Tensor:
+    """Patches (c, n) without clipped pixels."""
     cut = torch.zeros_like(planes)
     for plane, marks in zip(planes, cut, strict=True):
         for end in (plane.amin(), plane.amax()):
             there = plane == end
-            if float(there.float().mean()) > CUT_OFF:
+            if float(there.float().mean()) > CLIPPED:
                 marks[there] = 1
     return (functional.max_pool2d(cut[None], SIDE, stride=1)[0] == 0).flatten(1)

@@ -1,9 +1,11 @@
-"""Patches, with gaps or whole -> clusters of them: Gaussians with spreads of their own.
+"""Missing pixels of a tile, by a mixture of Gaussians fitted to its patches of 8 x 8 pixels.
 
-Planes of a colour picture share clusters and have covariances of their own: where all of them are
-missing at once, one plane tells little about another that its own pixels do not tell.
+A patch is a row with missing values. Its cluster is chosen by the current completion, moments are
+those expected given the observed pixels, and a pixel is the mean of the predictions of its patches,
+weighted by their precision. Planes of a colour picture share clusters and have covariances of
+their own: where all planes are missing at once, one tells little about another.
 
-Shapes: c planes, n patches, d pixels of a patch, k clusters.
+Shapes: c planes, H height, W width, n patches, d pixels of a patch, k clusters.
 """
 
 from __future__ import annotations
@@ -12,9 +14,10 @@ from dataclasses import dataclass, replace
 
 import torch
 from torch import Tensor
+from torch.nn import functional
 
 from tensorae.core.covariances import spikes
-from tensorae.core.families import Directions, OwnEstimation, Parameters, Prior
+from tensorae.core.families import Directions, OwnEstimation, Prior
 from tensorae.core.fill import (
     Said,
     expected_moments,
@@ -26,43 +29,42 @@ from tensorae.core.initial import short_k_means
 from tensorae.core.mixture import LinearModel, Spreads
 from tensorae.core.passes import ChunkSweep
 from tensorae.core.statistics import Moments
-from tensorae.photos.gap_patches import SIDE
+from tensorae.photos.patches import average_patches, extract_patches, patch_indices
 from tensorae.rows.rows import Rows
 
-__all__ = ["PIXELS", "Mixture", "Patches", "Recipe"]
+__all__ = ["REACH", "SIDE", "FillSpec", "MaskedTile", "PatchMixture", "fill_tile", "near_known"]
 
-# Pixels of a patch.
+SIDE = 8
 PIXELS = SIDE * SIDE
-# Rows that directions without variance are taken from.
-SAMPLE = 256
-# Smallest weight of a cluster whose logarithm is of use.
-TINY = 1e-300
+REACH = 3  # a missing pixel is predicted where an observed one is no farther away
+MIN_OBSERVED = 3  # pixels of a patch that is used to fit clusters
+SAMPLE = 256  # rows that directions without variance are taken from
+TINY = 1e-300  # smallest weight of a cluster before its logarithm
 
 
 @dataclass(frozen=True)
-class Recipe:
-    """How clusters are fitted and asked; lengths are in standard deviations of the picture.
+class FillSpec:
+    """How clusters are fitted and used; lengths are in standard deviations of the picture.
 
     Attributes
     ----------
     per_cluster : int
         Pixels of a tile for each cluster.
     rounds : int
-        Times that clusters are fitted, each time to what was found before.
+        Times that clusters are fitted, each time to the last completion.
     step : int
         Pixels between the patches that clusters are fitted to.
-    prior : float
-        Patches that every cluster is given, which spread as all patches do.
-    pooling : float
-        Patches that every cluster is given, which spread as clusters do on average.
+    prior, pooling : float
+        Patches that every cluster is given, with the covariance of all patches and with the mean
+        covariance of the clusters.
     floor : float
         Smallest variance of a cluster in any direction.
-    doubt : float
-        Variance that is added to what patches claim, when they are averaged.
-    asked : int
-        Clusters that are asked about a patch at the end.
+    extra_variance : float
+        Added to the predicted variances before patches are averaged.
+    n_candidates : int
+        Clusters that predict a patch at the end.
     noise : float
-        Variance of what was added to all pixels that are there.
+        Variance of white noise in the observed pixels.
     """
 
     per_cluster: int = 1000
@@ -71,167 +73,264 @@ class Recipe:
     prior: float = 30.0
     pooling: float = 0.0
     floor: float = 4e-4
-    doubt: float = 8e-4
-    asked: int = 2
+    extra_variance: float = 8e-4
+    n_candidates: int = 2
     noise: float = 0.0
 
 
 @dataclass(frozen=True)
 class Patches:
-    """Patches (c, n, d): with NaN in their gaps, and as guessed.
+    """Patches (c, n, d), with NaN where pixels are missing and completed.
 
-    The first of them lie at ``at`` (m,) in the tile, the others, if any, are whole examples from
-    elsewhere.
+    The first of them lie at ``indices`` (m,) in the tile, the others are complete examples.
     """
 
-    at: Tensor
-    gapped: Tensor
-    guesses: Tensor
-
-    def with_examples(self, examples: Tensor) -> Patches:
-        """The same and whole patches (c, n', d) after them."""
-        if not examples.shape[1]:
-            return self
-        gapped, guesses = (torch.cat([own, examples], 1) for own in (self.gapped, self.guesses))
-        return Patches(self.at, gapped, guesses)
+    indices: Tensor
+    observed: Tensor
+    completed: Tensor
 
     def __len__(self) -> int:
-        return int(self.guesses.shape[1])
+        return int(self.completed.shape[1])
 
 
 @dataclass(frozen=True)
-class Mixture:
+class MaskedTile:
+    """Planes of a tile, completed so far.
+
+    Attributes
+    ----------
+    planes : Tensor of shape (c, H, W)
+        float64, in standard deviations of the picture.
+    missing : Tensor of shape (H, W)
+    examples : Tensor of shape (c, n, d)
+        Complete patches from elsewhere that clusters are fitted to as well.
+    """
+
+    planes: Tensor
+    missing: Tensor
+    examples: Tensor
+
+    @classmethod
+    def of(cls, planes: Tensor, missing: Tensor, examples: Tensor | None = None) -> MaskedTile:
+        """Collect the parts of a tile from planes of any precision."""
+        if examples is None:
+            examples = planes.new_zeros(len(planes), 0, PIXELS)
+        return cls(planes.to(torch.float64), missing, examples.to(torch.float64))
+
+    @property
+    def size(self) -> tuple[int, int]:
+        """Height and width."""
+        return int(self.missing.shape[0]), int(self.missing.shape[1])
+
+    def updated(self, planes: Tensor, where: Tensor) -> MaskedTile:
+        """The tile with some of its missing pixels (H, W) completed by other planes."""
+        known = where & self.missing & ~planes.isnan().any(0)
+        return replace(self, planes=torch.where(known, planes, self.planes))
+
+    def training_patches(self, step: int, first: int = 0) -> Patches:
+        """Patches that lie ``step`` apart with enough observed pixels, and the examples."""
+        indices = patch_indices(self.size, SIDE, step, first, self.missing.device)
+        n_observed = (~extract_patches(self.missing[None], SIDE)[0, indices]).sum(1)
+        found = self._patches(indices[n_observed >= MIN_OBSERVED])
+        if not self.examples.shape[1]:
+            return found
+        both = (torch.cat([own, self.examples], 1) for own in (found.observed, found.completed))
+        return Patches(found.indices, *both)
+
+    def patches_over(self, pixels: Tensor, step: int = 1, first: int = 0) -> Patches:
+        """Patches that contain at least one of the pixels (H, W)."""
+        indices = patch_indices(self.size, SIDE, step, first, self.missing.device)
+        return self._patches(indices[extract_patches(pixels[None], SIDE)[0, indices].any(1)])
+
+    def _patches(self, indices: Tensor) -> Patches:
+        completed = extract_patches(self.planes, SIDE)[:, indices]
+        missing = extract_patches(self.missing[None], SIDE)[:, indices]
+        return Patches(indices, completed.masked_fill(missing, torch.nan), completed)
+
+    def averaged(self, predictions: list[Said], patches: Patches, spec: FillSpec) -> Tensor:
+        """Planes (c, H, W) from the predictions for patches; NaN where there is no patch."""
+        total = torch.stack([part.log_densities for part in predictions]).sum(0)
+        joint = [part.joined(total) for part in predictions]
+        means, variances = (torch.stack(part) for part in zip(*joint, strict=True))
+        weights, n = 1 / (variances + spec.extra_variance), len(patches.indices)
+        return average_patches(means[:, :n], weights[:, :n], self.size, patches.indices)
+
+
+@dataclass(frozen=True)
+class PatchMixture:
     """Clusters of patches: a model (of one start) for each plane."""
 
     models: tuple[LinearModel, ...]
-    recipe: Recipe
+    spec: FillSpec
 
     @classmethod
-    def single(cls, patches: Patches, recipe: Recipe) -> Mixture:
-        """One Gaussian for all guesses."""
-        labels = torch.zeros(len(patches), dtype=torch.long, device=patches.at.device)
-        return cls._of_labels(patches, labels, 1, recipe)
+    def single(cls, patches: Patches, spec: FillSpec) -> PatchMixture:
+        """One Gaussian for all completed patches."""
+        labels = torch.zeros(len(patches), dtype=torch.long, device=patches.indices.device)
+        return cls._of_labels(patches, labels, 1, spec)
 
     @classmethod
-    def of_guesses(cls, patches: Patches, k: int, recipe: Recipe) -> Mixture:
-        """Clusters of the guesses: by a short k-means, then once by their own spreads."""
+    def of_completed(cls, patches: Patches, k: int, spec: FillSpec) -> PatchMixture:
+        """Clusters of completed patches: a short k-means, then one step with covariances."""
         k = max(1, min(k, len(patches) // PIXELS))
-        mixture = cls._of_labels(patches, _first_labels(patches.guesses, k), k, recipe)
-        return mixture.fitted_to_guesses(patches)
+        labels = _initial_labels(patches.completed, k)
+        return cls._of_labels(patches, labels, k, spec).fitted_to_completed(patches)
 
     @classmethod
-    def _of_labels(cls, patches: Patches, labels: Tensor, k: int, recipe: Recipe) -> Mixture:
-        parts = zip(patches.guesses, _whole_sums(patches, labels, k), strict=True)
-        models = (_estimation(plane, recipe).first(sums).model for plane, sums in parts)
-        return cls(tuple(models), recipe)
-
-    def _next(self, sums: list[Moments], patches: Patches) -> Mixture:
-        """Parameters from new sums of every plane; the prior is what guesses are by now."""
-        parts = zip(patches.guesses, sums, self.models, strict=True)
-        models = []
-        for plane, part, before in parts:
-            found = _estimation(plane, self.recipe).next(part, before)
-            models.append(_out_of_noise(found, self.recipe))
-        return Mixture(tuple(models), self.recipe)
+    def _of_labels(cls, patches: Patches, labels: Tensor, k: int, spec: FillSpec) -> PatchMixture:
+        parts = zip(patches.completed, _moments(patches, labels, k), strict=True)
+        models = (_estimation(plane, spec).first(sums).model for plane, sums in parts)
+        return cls(tuple(models), spec)
 
     def costs(self, patches: Patches) -> Tensor:
-        """Costs (n, k) of guesses under all planes together."""
-        parts = zip(self.models, patches.guesses, strict=True)
+        """Costs (n, k) of completed patches under all planes together."""
+        parts = zip(self.models, patches.completed, strict=True)
         return torch.stack([guess_costs(model[0], plane) for model, plane in parts]).sum(0)
 
-    def fitted_to_guesses(self, patches: Patches) -> Mixture:
-        """One pass as if all were there."""
+    def fitted_to_completed(self, patches: Patches) -> PatchMixture:
+        """One step that takes completed pixels for observed ones."""
         labels = self.costs(patches).argmin(1)
-        return self._next(_whole_sums(patches, labels, self.models[0].centers.shape[1]), patches)
+        return self._updated(_moments(patches, labels, self.models[0].centers.shape[1]), patches)
 
-    def fitted_to_gaps(self, patches: Patches) -> tuple[Mixture, list[Said]]:
-        """One pass over what is there, and what clusters said about the rest."""
+    def fitted_to_observed(self, patches: Patches) -> tuple[PatchMixture, list[Said]]:
+        """One step of EM on the observed pixels, and the predictions for the missing ones."""
         labels = self.costs(patches).argmin(1)
-        parts = zip(self.models, patches.gapped, strict=True)
+        parts = zip(self.models, patches.observed, strict=True)
         found = [expected_moments(model[0], plane, labels) for model, plane in parts]
-        return self._next([sums for sums, _ in found], patches), [said for _, said in found]
+        mixture = self._updated([sums for sums, _ in found], patches)
+        return mixture, [predictions for _, predictions in found]
 
-    def asked(self, patches: Patches, recipe: Recipe) -> list[Said]:
-        """What the likeliest clusters say about the patches, without noise."""
-        likely = likely_clusters(self.costs(patches), recipe.asked)
-        parts = zip(self.models, patches.gapped, strict=True)
-        return [said_by(model[0], plane, likely, recipe.noise) for model, plane in parts]
+    def _updated(self, sums: list[Moments], patches: Patches) -> PatchMixture:
+        parts, models = zip(patches.completed, sums, self.models, strict=True), []
+        for plane, part, before in parts:
+            found = _estimation(plane, self.spec).next(part, before)
+            model, noise, spreads = found.model, self.spec.noise, found.model.spreads
+            if noise > 0:  # variances that noise alone explains become those of noise
+                assert spreads is not None
+                members = (found.counts + self.spec.prior + self.spec.pooling).unsqueeze(-1)
+                along = noise * spikes(spreads.along / noise, PIXELS / members).variances
+                weights = (found.counts / found.counts.sum()).clamp(min=TINY)
+                model = _with_variances(
+                    model, torch.full_like(spreads.noise, noise), along, weights.log()
+                )
+            models.append(model)
+        return PatchMixture(tuple(models), self.spec)
 
-    def with_noise(self, variance: float) -> Mixture:
-        """Clusters of the same patches with white noise of such a variance added to them."""
-        return replace(self, models=tuple(_noisier(model, variance) for model in self.models))
+    def predict(self, patches: Patches, spec: FillSpec) -> list[Said]:
+        """Predictions of the likeliest clusters for the patches, without noise."""
+        likely = likely_clusters(self.costs(patches), spec.n_candidates)
+        parts = zip(self.models, patches.observed, strict=True)
+        return [said_by(model[0], plane, likely, spec.noise) for model, plane in parts]
+
+    def with_noise(self, variance: float) -> PatchMixture:
+        """Clusters of the same patches with white noise of a variance added to them."""
+        models = []
+        for model in self.models:
+            spreads = model.spreads
+            assert spreads is not None
+            h = spreads.along.shape[-1]
+            volumes = spreads.along.log().sum(-1) + (PIXELS - h) * spreads.noise.log()
+            log_weights = (volumes - spreads.offsets) / 2  # up to a constant
+            noise, along = spreads.noise + variance, spreads.along + variance
+            models.append(_with_variances(model, noise, along, log_weights))
+        return replace(self, models=tuple(models))
 
 
-def _out_of_noise(found: Parameters, recipe: Recipe) -> LinearModel:
-    """The model of parameters, with variances that noise alone explains made those of noise."""
-    model, spreads = found.model, found.model.spreads
-    assert spreads is not None  # own ones
-    if recipe.noise == 0:
-        return model
-    members = (found.counts + recipe.prior + recipe.pooling).unsqueeze(-1)
-    along = recipe.noise * spikes(spreads.along / recipe.noise, PIXELS / members).variances
-    off = torch.full_like(spreads.noise, recipe.noise)
-    log_weights = (found.counts / found.counts.sum()).clamp(min=TINY).log()
-    return replace(model, spreads=Spreads.of_variances(off, along, log_weights, PIXELS))
+def _with_variances(
+    model: LinearModel, noise: Tensor, along: Tensor, log_weights: Tensor
+) -> LinearModel:
+    spreads = Spreads.of_variances(noise, along, log_weights, PIXELS)
+    return replace(model, spreads=spreads)
 
 
-def _noisier(model: LinearModel, variance: float) -> LinearModel:
-    spreads = model.spreads
-    assert spreads is not None  # own ones
-    h = spreads.along.shape[-1]
-    volumes = spreads.along.log().sum(-1) + (PIXELS - h) * spreads.noise.log()
-    log_weights = (volumes - spreads.offsets) / 2  # up to a constant
-    along, off = spreads.along + variance, spreads.noise + variance
-    return replace(model, spreads=Spreads.of_variances(off, along, log_weights, PIXELS))
-
-
-def _first_labels(guesses: Tensor, k: int) -> Tensor:
+def _initial_labels(completed: Tensor, k: int) -> Tensor:
     """Labels (n,) of patches (c, n, d) by a short k-means from groups of brightness and contrast.
 
-    No draw decides, and a turned or mirrored picture has the same groups.
+    Nothing is random, and a turned or mirrored picture has the same groups.
     """
-    labels = _by_contrast(guesses[0], k)
-    x = guesses.transpose(0, 1).flatten(1).to(torch.float32)
+    luma = completed[0]
+    parts = max(1, round(k**0.5))
+    group = _ranks(luma.mean(1)) * parts // len(luma)
+    labels, first = torch.zeros_like(group), 0
+    for part in range(parts):
+        members = (group == part).nonzero().squeeze(1)
+        count = k // parts + int(part < k % parts)
+        labels[members] = first + _ranks(luma[members].var(1)) * count // max(1, len(members))
+        first += count
+    x = completed.transpose(0, 1).flatten(1).to(torch.float32)
     sums = x.new_zeros(k, x.shape[1]).index_add_(0, labels, x)
     means = sums / torch.bincount(labels, minlength=k).unsqueeze(1)
     centers = short_k_means(x, torch.ones_like(x[:, 0]), means[None])
     return LinearModel.nearest(centers)[0].costs(x).argmin(1)
 
 
-def _by_contrast(guesses: Tensor, k: int) -> Tensor:
-    """Groups (n,) of patches (n, d): equal parts by brightness, each of them by contrast."""
-    parts = max(1, round(k**0.5))
-    group = _ranks(guesses.mean(1)) * parts // len(guesses)
-    labels = torch.zeros_like(group)
-    first = 0
-    for part in range(parts):
-        members = (group == part).nonzero().squeeze(1)
-        count = k // parts + int(part < k % parts)
-        labels[members] = first + _ranks(guesses[members].var(1)) * count // max(1, len(members))
-        first += count
-    return labels
-
-
 def _ranks(values: Tensor) -> Tensor:
     return values.argsort(stable=True).argsort()
 
 
-def _whole_sums(patches: Patches, labels: Tensor, k: int) -> list[Moments]:
-    """Sums of whole guesses over clusters, for each plane."""
-    return [ChunkSweep(Rows(plane)).moments(labels[None], k) for plane in patches.guesses]
+def _moments(patches: Patches, labels: Tensor, k: int) -> list[Moments]:
+    """Moments of completed patches in clusters, for each plane."""
+    return [ChunkSweep(Rows(plane)).moments(labels[None], k) for plane in patches.completed]
 
 
-def _estimation(plane: Tensor, recipe: Recipe) -> OwnEstimation:
-    """How parameters follow from sums over patches (n, d) of one plane."""
+def _estimation(plane: Tensor, spec: FillSpec) -> OwnEstimation:
+    """How parameters follow from moments of patches (n, d) of one plane."""
     centered = plane - plane.mean(0)
-    prior = recipe.prior * (centered.mT @ centered / len(plane))
+    prior = spec.prior * (centered.mT @ centered / len(plane))
     sample = centered[:: max(1, len(plane) // SAMPLE)]
     return OwnEstimation(
         latent_dim=PIXELS - 1,
         n_features=PIXELS,
         latent_penalty=None,
         directions=Directions(sample, torch.ones_like(sample[:, 0])),
-        variance_floor=recipe.floor + recipe.noise,
-        prior=Prior(prior, float(prior.trace()), recipe.prior),
-        pooling=recipe.pooling,
+        variance_floor=spec.floor + spec.noise,
+        prior=Prior(prior, float(prior.trace()), spec.prior),
+        pooling=spec.pooling,
     )
+
+
+def fill_tile(
+    planes: Tensor, missing: Tensor, spec: FillSpec, examples: Tensor | None = None
+) -> Tensor:
+    """Planes (c, H, W) of a tile with its missing pixels (H, W) filled.
+
+    Parameters
+    ----------
+    planes : Tensor of shape (c, H, W)
+        With a first completion, in standard deviations of the picture.
+    missing : Tensor of shape (H, W)
+    spec : FillSpec
+        Observed pixels are de-noised as well if it has noise.
+    examples : Tensor of shape (c, n, d), optional
+        Complete patches from elsewhere that clusters are fitted to as well.
+    """
+    tile, near = MaskedTile.of(planes, missing, examples), near_known(missing)
+    patches = tile.training_patches(spec.step)
+    if len(patches) < PIXELS:  # too few to learn from
+        return planes
+    _, predictions = PatchMixture.single(patches, spec).fitted_to_observed(patches)
+    tile = tile.updated(tile.averaged(predictions, patches, spec), near)
+    k = missing.numel() // spec.per_cluster
+    mixture = PatchMixture.of_completed(tile.training_patches(spec.step), k, spec)
+    for turn in range(1, spec.rounds):
+        # Other patches in every round: the same ones would confirm what was fitted to them.
+        patches = tile.training_patches(spec.step, turn % spec.step)
+        mixture, predictions = mixture.fitted_to_observed(patches)
+        tile = tile.updated(tile.averaged(predictions, patches, spec), near)
+    # At the end, pixels near observed ones are filled first, then those next to them.
+    wanted = torch.ones_like(missing) if spec.noise else missing
+    answer, layer = tile.planes, wanted & near
+    while bool(layer.any()):
+        patches = tile.patches_over(layer)
+        found = tile.averaged(mixture.predict(patches, spec), patches, spec)
+        answer = torch.where(layer, found, answer)
+        tile = replace(tile.updated(found, layer), missing=tile.missing & ~layer)
+        wanted = wanted & ~layer
+        layer = wanted & near_known(tile.missing)
+    return answer.to(planes.dtype)
+
+
+def near_known(missing: Tensor, distance: int = REACH) -> Tensor:
+    """Pixels (H, W) with an observed one no farther away than ``distance``."""
+    known = (~missing).to(torch.float32)[None, None]
+    return functional.max_pool2d(known, 2 * distance + 1, 1, distance)[0, 0] > 0
