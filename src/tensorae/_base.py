@@ -23,16 +23,16 @@ from sklearn.base import (
 from sklearn.utils import Tags
 from torch import Tensor
 
-from tensorae._check_data import (
+from tensorae._notebook import ShownAsCard
+from tensorae._torch import isolated_torch
+from tensorae._validation import (
     check_codes,
     check_device,
     check_fitted,
     check_labels_of,
+    check_number,
     check_rows,
 )
-from tensorae._check_parameters import check_number
-from tensorae._notebook import ShownAsCard
-from tensorae._torch import isolated_torch
 from tensorae.assignment import RULES
 from tensorae.persist import save
 from tensorae.persist.checkpoints import Checkpoint, identity_of
@@ -376,7 +376,7 @@ class BaseTAE(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMixin, S
         return not RULES[self.assignment_].probabilistic
 
     def _checked_device(self) -> torch.device:
-        return check_device(self.device, torch.device("cpu"))
+        return check_device(self.device)
 
     def _fitted_rows(self) -> Rows:
         """Rows (n, d), as many as were fitted, with no memory behind them."""

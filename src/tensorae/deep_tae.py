@@ -6,38 +6,46 @@ Shapes: n samples, k clusters, d features, h latent, m rows of a chunk.
 from __future__ import annotations
 
 import logging
+from collections.abc import Callable, Mapping
 from os import PathLike
 from typing import Any, Self
 
 import numpy as np
 import torch
 from sklearn.exceptions import ConvergenceWarning
-from torch import Tensor
+from torch import Tensor, nn
 
-from tensorae._base import Predictor
-from tensorae._check_data import (
+from tensorae._base import BaseTAE, Predictor
+from tensorae._torch import isolated_torch, several_threads
+from tensorae._validation import (
+    Constraints,
+    Interval,
+    Options,
     check_fitted,
+    check_init,
+    check_input_shape,
+    check_integer,
     check_known_labels,
+    check_labels_of,
+    check_latent_dim,
+    check_n_clusters,
+    check_parameters,
     check_rows,
     check_sample_weight,
+    check_seed,
     check_targets,
 )
-from tensorae._check_parameters import (
-    check_callbacks,
-    check_input_shape,
-    check_seed,
-    deep_options,
-)
-from tensorae._generation import GenerativeTAE
-from tensorae._torch import isolated_torch
 from tensorae._warnings import warn
+from tensorae.assignment import RULES
 from tensorae.core.search import is_start
 from tensorae.deep.cross_fit import chunk_rows, scored_rows
 from tensorae.deep.denoise import Blend
 from tensorae.deep.history import Announcer, all_of, as_columns
-from tensorae.deep.networks import NARROW
+from tensorae.deep.module import TensorizedAutoencoder
+from tensorae.deep.networks import NARROW, built_in
 from tensorae.deep.predictor import DeepPredictor
 from tensorae.deep.schedule import WORK, TrainingOptions
+from tensorae.deep.sharing import SHARINGS, shared_names
 from tensorae.deep.train import Trained, train
 from tensorae.exceptions import InvalidParameterError
 from tensorae.persist import register
@@ -45,6 +53,24 @@ from tensorae.rows import Rows
 from tensorae.rows.arrays import as_rows, sample_shape, with_channels
 
 __all__ = ["TAE", "InterruptedWarning"]
+
+INITS = ("linear", "manifold", "k-means++", "random")
+CONSTRAINTS: Constraints = {
+    "latent_dim": Interval(int, 1),
+    "latent_penalty": Interval(float, 0, 1, auto=True),
+    "assignment": Options(RULES),
+    "sharing": Options(SHARINGS),
+    "n_init": Interval(int, 1, auto=True),
+    "max_epochs": Interval(int, 1, none=True),
+    "batch_size": Interval(int, 2, none=True),
+    "lr": Interval(float, 0, closed="neither", none=True),
+    "noise": Interval(float, 0),
+    "validation_fraction": Interval(float, 0, 1, closed="left"),
+    "tol": Interval(float, 0),
+    "patience": Interval(int, 0),
+}
+# Learning rates where none is given: of small networks, and of others.
+NARROW_LR, LR = 5e-3, 2e-3
 
 logger = logging.getLogger(__name__)
 
@@ -54,7 +80,7 @@ class InterruptedWarning(ConvergenceWarning):
 
 
 @register
-class TAE(GenerativeTAE):
+class TAE(BaseTAE):
     """Tensorized Autoencoder: k autoencoders, trained together with who belongs to which.
 
     Any PyTorch autoencoder, once per cluster. Given the assignments the loss decouples, so each
@@ -189,6 +215,9 @@ class TAE(GenerativeTAE):
 
     _work = WORK
 
+    module_: TensorizedAutoencoder
+    weights_: np.ndarray
+
     def __init__(
         self,
         n_clusters: int = 8,
@@ -294,7 +323,7 @@ class TAE(GenerativeTAE):
             target = self._checked_clean(clean, rows, images)
         if checkpoint is not None:
             kept, rng = self._checkpoint(rows, checkpoint, checkpoint_every, rng, known, target)
-        announcer = Announcer(check_callbacks(self.callbacks), verbose=bool(self.verbose))
+        announcer = Announcer(_check_callbacks(self.callbacks), verbose=bool(self.verbose))
 
         try:
             trained = train(
@@ -373,6 +402,113 @@ class TAE(GenerativeTAE):
             return blend.apply(x, predictor.decode(predictor.encode(x, labels), labels))
 
         return _shaped_like(X, self._map(X, step))
+
+    @property
+    def noise_variance_(self) -> float:
+        """Variance of a feature about what its code decodes to."""
+        module = self.__dict__.get("module_")
+        if module is None or not module.variational:
+            raise AttributeError("noise_variance_ is there after a fit of variational autoencoders")
+        return float(module.scale.double().square() * module.noise_variance.double())
+
+    def score_samples(self, X: Any) -> Any:
+        """How well each sample fits: a low score means that it fits no cluster.
+
+        With variational autoencoders (``architecture="vae"``) a lower bound on the log-density of
+        the mixture, ``log sum_j weights_[j] exp(bound_j)``, where ``bound_j`` is the evidence
+        bound of cluster j: ``-cost_j / (2 v) - d/2 log(2 π v)`` with v the noise variance. It is
+        in nats and can be compared between models of the same data.
+
+        All others have no density: it is minus the smallest cost, which falls with the number of
+        clusters and the length of codes. So compare it between samples, not between settings.
+
+        Parameters
+        ----------
+        X : array-like or Tensor of shape (n, d), or images as in ``fit``
+
+        Returns
+        -------
+        ndarray or Tensor of shape (n,)
+
+        Examples
+        --------
+        >>> from sklearn.datasets import load_iris
+        >>> from tensorae import TAE
+        >>> X = load_iris().data
+        >>> model = TAE(3, latent_dim=1, architecture="vae", random_state=0).fit(X)
+        >>> far = model.score_samples([[50.0, 50.0, 50.0, 50.0]])
+        >>> bool(far[0] < model.score_samples(X).min())
+        True
+        """
+        check_fitted(self)
+        if not self.module_.variational:
+            return self._map(X, lambda predictor, x: -predictor.costs(x).amin(1))
+
+        def bound(predictor: Any, x: torch.Tensor) -> torch.Tensor:
+            bounds: torch.Tensor = predictor.log_density_bound(x)
+            return bounds
+
+        return self._map(X, bound)
+
+    @isolated_torch()
+    def sample(
+        self,
+        n_samples: int = 1,
+        *,
+        labels: Any = None,
+        noise: bool = True,
+        random_state: Any = None,
+    ) -> tuple[Any, Any]:
+        """Draw samples from variational autoencoders.
+
+        A cluster by its weight, a code from N(0, I), what it decodes to, and noise.
+
+        Parameters
+        ----------
+        n_samples : int, default=1
+        labels : int or array-like of shape (n,), optional
+            Clusters to draw from: one for all, or one for each sample. By default they are drawn
+            by ``weights_``, and samples come in the order of the clusters.
+        noise : bool, default=True
+            Without it samples are clean, what a code decodes to: better pictures, but no longer
+            draws from the density that ``score_samples`` is about.
+        random_state : int, RandomState or None, default=None
+            Makes the draw repeatable; None takes that of the estimator.
+
+        Returns
+        -------
+        X : ndarray of shape (n, d), or images like those of the fit
+        labels : ndarray of shape (n,)
+            Cluster that each sample was drawn from.
+
+        Examples
+        --------
+        >>> from sklearn.datasets import load_iris
+        >>> from tensorae import TAE
+        >>> model = TAE(3, latent_dim=1, architecture="vae", random_state=0)
+        >>> X, labels = model.fit(load_iris().data).sample(5, labels=1)
+        >>> X.shape, labels.tolist()
+        ((5, 4), [1, 1, 1, 1, 1])
+        """
+        check_fitted(self)
+        if not self.module_.variational:
+            raise InvalidParameterError(
+                "sample needs autoencoders that say how codes are distributed, got plain ones; "
+                'use architecture="vae", or a Module whose encode gives mean and log-variance.'
+            )
+        n = check_integer("n_samples", n_samples, low=1)
+        if not isinstance(noise, bool | np.bool_):
+            raise InvalidParameterError(
+                f"noise must be True or False, got {noise!r}; its size is that of the fit."
+            )
+        rng = check_seed(self.random_state if random_state is None else random_state)
+        chosen = self._labels_to_draw(n, labels, rng)
+        predictor: Any = self._predictor(_no_rows(self.n_features_in_, self._checked_device()))
+        with several_threads(n * self.n_features_in_ * self._work):
+            points = predictor.draw(chosen, self._n_features_out, rng, noise=bool(noise))
+        kind = self.cluster_centers_.dtype
+        samples = points.cpu().numpy().astype(kind, copy=False)
+        return self._as_samples(samples), chosen.cpu().numpy().astype(np.int32)
 
     # Checks ---------------------------------------------------------------------------------------
 
@@ -466,6 +602,17 @@ class TAE(GenerativeTAE):
             equal_priors=self._equal_priors,
         )
 
+    def _labels_to_draw(self, n: int, labels: Any, rng: np.random.RandomState) -> torch.Tensor:
+        """Clusters (n,) of samples, as given or drawn by weight."""
+        k, device = len(self.cluster_centers_), self._checked_device()
+        if labels is None:
+            shares = self.weights_.astype(np.float64)
+            counts = rng.multinomial(n, shares / shares.sum())
+            return torch.as_tensor(np.repeat(np.arange(k), counts), device=device)
+        if np.ndim(labels) == 0:
+            labels = np.full(n, labels)
+        return check_labels_of(_no_rows(1, device, n), labels, k).long()
+
     @staticmethod
     def _recommend_start(d: int, options: TrainingOptions) -> None:
         # Not taken by itself: a seed should not mean one thing here and another elsewhere.
@@ -493,3 +640,80 @@ class TAE(GenerativeTAE):
 def _shaped_like(X: Any, rows: Any) -> Any:
     shape = sample_shape(X)
     return rows if shape is None else rows.reshape(len(rows), *shape)
+
+
+def _no_rows(d: int, device: torch.device, n: int = 0) -> Rows:
+    """Rows (n, d) of which only size and device matter."""
+    return Rows(torch.zeros(n, d, device=device))
+
+
+def deep_options(
+    parameters: Mapping[str, Any], rows: Rows, input_shape: tuple[int, ...]
+) -> TrainingOptions:
+    """Check the parameters of ``TAE`` for its data, samples of ``input_shape``."""
+    checked = check_parameters(parameters, CONSTRAINTS)
+    sizes = check_n_clusters(parameters["n_clusters"], rows.count)
+    assert sizes is not None  # "auto" is not allowed
+    h = check_latent_dim(checked["latent_dim"], rows.d)
+    init = check_init(parameters["init"], INITS, (sizes[0], rows.d), rows.device)
+    if (checked["n_init"] or 1) > 1 and not isinstance(init, str):
+        warn(
+            f"n_init={checked['n_init']} has no effect, since init gives one start; leave n_init "
+            "out.",
+            RuntimeWarning,
+            stacklevel=4,
+        )
+    architecture = parameters["architecture"]
+    # Only starts that are not made of planes can know of curves.
+    curved = init == "manifold" if isinstance(init, str) else init.ndim == 1
+    if isinstance(architecture, nn.Module):
+        raise InvalidParameterError(
+            "architecture must be a function that makes a new autoencoder at each call, got the "
+            f"{type(architecture).__name__} itself; wrap what makes it in a function, such as "
+            "lambda: MyAutoencoder(4, 2)."
+        )
+    factory = architecture
+    if isinstance(architecture, str) or not callable(architecture):
+        factory = built_in(architecture, input_shape, h, curved=curved)
+        if checked["sharing"] != "none":
+            with torch.device("meta"):  # raises where it cannot share
+                shared_names([factory()], checked["sharing"])
+    lr = checked.pop("lr")
+    if lr is None:
+        lr = NARROW_LR if curved and rows.d <= NARROW else LR
+    rule = RULES[checked.pop("assignment")]
+    _check_callbacks(parameters["callbacks"])
+    if rows.streamed and not rule.hard:
+        raise InvalidParameterError(
+            'assignment must be "lloyd" where X is Batches, since the others keep k numbers for '
+            f"each row, got {parameters['assignment']!r}; give X as an array (no --stream)."
+        )
+    if rows.streamed and checked["validation_fraction"]:
+        raise InvalidParameterError(
+            "validation_fraction must be 0 where X is Batches, got "
+            f"{checked['validation_fraction']}; keep some of the data apart, and score it after "
+            "the fit."
+        )
+    return TrainingOptions(
+        **checked,
+        factory=factory,
+        n_clusters=sizes[0],
+        rule=rule,
+        init=init,
+        lr=lr,
+        curved=curved,
+    )
+
+
+def _check_callbacks(callbacks: Any) -> tuple[Callable[..., Any], ...]:
+    """Return the functions to call after each epoch."""
+    if callbacks is None:
+        return ()
+    given = tuple(callbacks) if isinstance(callbacks, list | tuple) else (callbacks,)
+    for callback in given:
+        if not callable(callback):
+            raise InvalidParameterError(
+                f"callbacks must be functions that take an Epoch, got {callback!r}; "
+                "give a function or a list of functions."
+            )
+    return given

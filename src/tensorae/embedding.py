@@ -11,9 +11,8 @@ import numpy as np
 import torch
 from sklearn.base import BaseEstimator
 
-from tensorae._check_data import check_rows
-from tensorae._check_parameters import check_integer, check_seed
 from tensorae._torch import isolated_torch
+from tensorae._validation import check_integer, check_rows, check_seed
 from tensorae.deep.neighborhoods import (
     DIMENSIONS,
     NEIGHBORS,

@@ -5,7 +5,6 @@ Shapes: n samples, d features, e features with any value, m members.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from typing import Any, Self
 
 import numpy as np
@@ -16,18 +15,22 @@ from sklearn.utils import Tags
 from sklearn.utils.validation import _check_feature_names_in
 from torch import Tensor
 
-from tensorae._check_data import check_fitted, check_rows, check_sample_weight
-from tensorae._check_parameters import (
-    check_auto,
-    check_integer,
-    check_number,
-    check_seed,
-)
-from tensorae._check_values import column_label
 from tensorae._notebook import ShownAsCard
 from tensorae._torch import isolated_torch
+from tensorae._validation import (
+    Constraints,
+    Interval,
+    check_fitted,
+    check_integer,
+    check_n_clusters,
+    check_parameters,
+    check_rows,
+    check_sample_weight,
+    check_seed,
+    column_label,
+)
 from tensorae._warnings import warn
-from tensorae.core.imputation import Candidate, Limits, Member, candidates_for, fit_members
+from tensorae.core.imputation import Limits, Member, candidates_for, fit_members
 from tensorae.core.prediction import GapPredictor
 from tensorae.exceptions import InvalidInputError, InvalidParameterError
 from tensorae.linear_tae import PASSES
@@ -35,6 +38,14 @@ from tensorae.rows import Rows
 from tensorae.rows.rows import ACCURATE
 
 __all__ = ["ImputerTAE"]
+
+CONSTRAINTS: Constraints = {
+    "latent_dim": Interval(int, 0, auto=True),
+    "pooling": Interval(float, 0, auto=True),
+    "hidden_share": Interval(float, 0, 1, closed="right"),
+    "max_iter": Interval(int, 1),
+    "tol": Interval(float, 0),
+}
 
 
 class ImputerTAE(TransformerMixin, ShownAsCard):
@@ -160,10 +171,7 @@ class ImputerTAE(TransformerMixin, ShownAsCard):
         """
         rows = self._check_rows(X, reset=True)
         rng = check_seed(self.random_state)
-        share = check_number("hidden_share", self.hidden_share, low=0, high=1, low_allowed=False)
-        limits = Limits(
-            check_integer("max_iter", self.max_iter, low=1), check_number("tol", self.tol, low=0)
-        )
+        checked = check_parameters(self.get_params(deep=False), CONSTRAINTS)
         if sample_weight is not None:
             rows = rows.weighted(check_sample_weight(sample_weight, rows, 1))
         data = rows.data
@@ -176,12 +184,25 @@ class ImputerTAE(TransformerMixin, ShownAsCard):
         self._members: list[Member] = []
         self._mean = self._scale = data.new_zeros(kept.d, dtype=ACCURATE)
         if kept.d:
-            candidates = self._candidates(kept.n, kept.d)
+            numbers = check_n_clusters(self.n_clusters, kept.n, several=True)
+            h = checked["latent_dim"]
+            if h is not None and h >= kept.d:
+                raise InvalidParameterError(
+                    f"latent_dim must be smaller than n_features={kept.d}, those of X that have "
+                    f"values, got {h}; lower latent_dim."
+                )
+            candidates = candidates_for(
+                kept.n, kept.d, None if numbers is None else list(numbers), h, checked["pooling"]
+            )
             clusters = sum(candidate.n_clusters for candidate in candidates)
             with torch.inference_mode(), kept.parallel(PASSES * clusters):
                 ready = self._scaled(kept)
                 self._members = fit_members(
-                    ready, candidates, rng, hidden_share=share, limits=limits
+                    ready,
+                    candidates,
+                    rng,
+                    hidden_share=checked["hidden_share"],
+                    limits=Limits(checked["max_iter"], checked["tol"]),
                 )
         self.weights_ = np.array([member.weight for member in self._members])
         self.n_clusters_ = np.array([member.candidate.n_clusters for member in self._members])
@@ -284,7 +305,9 @@ class ImputerTAE(TransformerMixin, ShownAsCard):
     # Inside ---------------------------------------------------------------------------------------
 
     def _check_rows(self, X: Any, *, reset: bool) -> Rows:
-        rows = check_rows(self, X, reset=reset, device=self.device, gaps=True, empty_columns=True)
+        rows = check_rows(
+            self, X, reset=reset, device=self.device, allow_nan=True, empty_columns=True
+        )
         if rows.streamed:
             raise InvalidInputError(
                 "X must be a table in memory for ImputerTAE, got Batches; LinearTAE fits Batches "
@@ -305,39 +328,6 @@ class ImputerTAE(TransformerMixin, ShownAsCard):
                 UserWarning,
                 stacklevel=4,
             )
-
-    def _candidates(self, n: int, d: int) -> list[Candidate]:
-        """Mixtures to try, as asked for."""
-        numbers: list[int] | None = None
-        if isinstance(self.n_clusters, str):
-            check_auto("n_clusters", self.n_clusters, "a whole number of at least 1")
-        elif isinstance(self.n_clusters, Iterable):
-            numbers = sorted({check_integer("n_clusters", k, low=1) for k in self.n_clusters})
-        else:
-            numbers = [check_integer("n_clusters", self.n_clusters, low=1)]
-        if numbers is not None and (not numbers or numbers[-1] > n):
-            raise InvalidParameterError(
-                f"n_clusters must lie between 1 and the n_samples={n} rows of X, got "
-                f"{self.n_clusters!r}; lower n_clusters."
-            )
-        h = (
-            None
-            if self._is_auto("latent_dim")
-            else check_integer("latent_dim", self.latent_dim, low=0)
-        )
-        if h is not None and h >= d:
-            raise InvalidParameterError(
-                f"latent_dim must be smaller than n_features={d}, those of X that have values, got "
-                f"{h}; lower latent_dim."
-            )
-        pooling = None if self._is_auto("pooling") else check_number("pooling", self.pooling, low=0)
-        return candidates_for(n, d, numbers, h, pooling)
-
-    def _is_auto(self, name: str) -> bool:
-        value = getattr(self, name)
-        if isinstance(value, str):
-            check_auto(name, value, "a number")
-        return isinstance(value, str)
 
     def _kept(self, data: Tensor) -> Tensor:
         """Which features (d,) had values in the fit."""

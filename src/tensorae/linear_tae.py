@@ -1,10 +1,11 @@
-"""LinearTAE: check -> solve -> publish.
+"""LinearTAE: check -> solve -> publish, and what follows from the density.
 
 Shapes: n samples, k clusters, d features, h latent.
 """
 
 from __future__ import annotations
 
+import functools
 import logging
 from collections.abc import Sequence
 from os import PathLike
@@ -13,31 +14,47 @@ from typing import Any, Self
 import numpy as np
 import torch
 from sklearn.exceptions import ConvergenceWarning
+from sklearn.utils import Tags
 from torch import Tensor
 
-from tensorae._check_data import (
-    check_known_labels,
-    check_sample_weight,
-)
-from tensorae._check_gaps import fill_gaps
-from tensorae._check_parameters import (
-    check_integer,
-    check_number,
-    check_penalty,
-    check_seed,
-    linear_wishes,
-)
-from tensorae._kept_sums import CPU, KeepsSums, as_array
+from tensorae._base import BaseTAE, Predictor
 from tensorae._torch import isolated_torch
+from tensorae._validation import (
+    CPU,
+    Constraints,
+    Interval,
+    Options,
+    check_fitted,
+    check_init,
+    check_integer,
+    check_known_labels,
+    check_latent_dim,
+    check_n_clusters,
+    check_number,
+    check_parameters,
+    check_rows,
+    check_sample_weight,
+    check_seed,
+    no_values_error,
+)
 from tensorae._warnings import warn
-from tensorae.assignment import rule_name
+from tensorae.assignment import RULES, rule_name
+from tensorae.core.compress import Span
+from tensorae.core.denoise import Denoiser
 from tensorae.core.families import Parameters
 from tensorae.core.mixture import LinearModel
-from tensorae.core.partial_fit import absorb
-from tensorae.core.prediction import GapPredictor, LinearPredictor
+from tensorae.core.partial_fit import absorb, in_order_of
+from tensorae.core.prediction import (
+    GapPredictor,
+    LinearPredictor,
+    draw,
+    information_criterion,
+    n_parameters,
+)
 from tensorae.core.search import is_start
 from tensorae.core.selection import solve_by_evidence
-from tensorae.core.spec import Solution, SolverOptions
+from tensorae.core.spec import Solution, SolverOptions, Wishes
+from tensorae.core.statistics import Moments
 from tensorae.exceptions import InvalidInputError, InvalidParameterError
 from tensorae.persist import register
 from tensorae.rows import Rows
@@ -45,7 +62,21 @@ from tensorae.rows.rows import ACCURATE
 
 __all__ = ["LinearTAE"]
 
-AS_GIVEN = "All settings were given."
+INITS = ("k-means++", "k-means", "random")
+OWN_ASSIGNMENTS = ("lloyd", "em")
+CONSTRAINTS: Constraints = {
+    "latent_dim": Interval(int, 0, auto=True),
+    "latent_penalty": Interval(float, 0, 1, closed="right", auto=True),
+    "spread": Options(("auto", "shared", "own")),
+    "n_init": Interval(int, 1, auto=True),
+    "max_iter": Interval(int, 1),
+    "tol": Interval(float, 0),
+    "batch_size": Interval(int, 1, none=True),
+}
+# Largest number of clusters that n_clusters="auto" looks at.
+MOST_CLUSTERS = 10
+# Numbers in the clusters' scatters up to which they are kept as they are.
+LARGEST_MOMENTS = 1 << 24
 # Passes of a fit, at least.
 PASSES = 16
 
@@ -53,7 +84,7 @@ logger = logging.getLogger(__name__)
 
 
 @register
-class LinearTAE(KeepsSums):
+class LinearTAE(BaseTAE):
     """Linear Tensorized Autoencoder: clusters, each with principal directions of its own.
 
     Finds centres C_j and components U_j with orthonormal rows exactly, by alternation: labels,
@@ -204,6 +235,11 @@ class LinearTAE(KeepsSums):
     True
     """
 
+    # Sums for ``denoise`` and ``partial_fit``, in the coordinates of a plane where data was wide.
+    _moments: dict[str, np.ndarray] | None
+    _frame: tuple[np.ndarray, np.ndarray] | None
+    _denoiser: Denoiser | None
+
     def __init__(
         self,
         n_clusters: int | str | Sequence[int] = 8,
@@ -277,56 +313,38 @@ class LinearTAE(KeepsSums):
         LinearTAE
             Itself.
         """
-        rows = self._check_rows(X, reset=True)
-        wishes = linear_wishes(self.get_params(deep=False), rows)
-        options = wishes.options
-        rng = check_seed(self.random_state, rows.processes)
-        kept = None
-        if sample_weight is not None:
-            rows = rows.weighted(check_sample_weight(sample_weight, rows, options.n_clusters))
-        if labels is not None and len(wishes.n_clusters) > 1:
-            raise InvalidParameterError(
-                "labels name clusters, but n_clusters leaves their number open; give n_clusters as "
-                "a number, or leave labels out."
-            )
-        known = check_known_labels(labels, rows, options.n_clusters, options.init)
-        if known is not None:
-            wishes = wishes.seeded()
+        rows, space, known, rng = self._check_fit(X, sample_weight, labels)
+        state = None
         if checkpoint is not None:
-            self._warn_of_starts(known, options)
-            kept, rng = self._checkpoint(rows, checkpoint, checkpoint_every, rng, known)
-        with rows.parallel(PASSES * sum(wishes.n_clusters)):
+            self._warn_of_starts(known, space.options)
+            state, rng = self._checkpoint(rows, checkpoint, checkpoint_every, rng, known)
+        with rows.parallel(PASSES * sum(space.n_clusters)):
             if rows.gapped:
-                rows = fill_gaps(self, rows, options.n_clusters)
+                rows = self._fill_with_means(rows, space.options.n_clusters)
             # A third faster than no_grad where data is small and most of the time goes into calls.
             with torch.inference_mode():
-                resume = None if kept is None else kept.resume
                 solution, comparison = solve_by_evidence(
-                    rows, wishes, rng, known_labels=known, observe=kept, resume=resume
+                    rows,
+                    space,
+                    rng,
+                    known_labels=known,
+                    observe=state,
+                    resume=None if state is None else state.resume,
                 )
-            estimated = options.latent_penalty is None
-            self.assignment_ = rule_name(self.assignment, estimated_penalty=estimated)
             self._publish(solution, rows)
             doubts = [] if comparison is None else comparison.doubts()
         self.pooled_ = comparison is not None and comparison.chosen.options.common
         self.comparison_ = {} if comparison is None else comparison.table()
-        self.reason_ = AS_GIVEN if comparison is None else comparison.reason()
-        self._warn_of_doubts(doubts)
-        if len(wishes.n_clusters) > 1:
-            self._warn_of_weights(rows)
-        if kept is not None:
-            kept.remove()
-        self._warn_if_needed()
+        self.reason_ = "All settings were given." if comparison is None else comparison.reason()
+        if state is not None:
+            state.remove()
+        self._warn_of_fit(doubts, rows if len(space.n_clusters) > 1 else None)
         if self.verbose:
             logger.info(
                 "%s: loss %.6g after %d iterations, best of %d starts. %s",
                 type(self).__name__, self.loss_, self.n_iter_, solution.n_starts, self.reason_,
             )  # fmt: skip
         return self
-
-    def _check_parameters(self) -> None:
-        check_seed(self.random_state)
-        linear_wishes(self.get_params(deep=False), self._fitted_rows())
 
     @isolated_torch()
     def partial_fit(
@@ -393,7 +411,7 @@ class LinearTAE(KeepsSums):
                 predictor.unshifted(),
                 chunks.map(lambda x: predictor.assign(x)[0]),
                 decay=share,
-                estimated_penalty=check_penalty(self.latent_penalty) is None,
+                estimated_penalty=self.latent_penalty == "auto",
                 tied=torch.as_tensor(self.tied_variance_, dtype=ACCURATE, device=rows.device),
                 pooled=self.pooled_,
             )
@@ -405,11 +423,373 @@ class LinearTAE(KeepsSums):
         self.entropy_path_ = np.array([])
         return self
 
+    def log_density(self, X: Any) -> Any:
+        """Log of the density of each sample under the mixture of Gaussians of section 5.
+
+        Cluster j is a Gaussian with mean ``cluster_centers_[j]`` and weight ``weights_[j]``. Its
+        variance is ``explained_variance_[j]`` along its components and ``noise_variance_[j]`` in
+        all other directions where spreads are own. Where one is shared it is s² in all other
+        directions and s²/λ along the components, with s² the mean cost per number in X.
+
+        The weights are those of the fit, also where assignments are hard and ``predict_proba``
+        compares clusters of equal prior: so it is a density, and can be compared between numbers
+        of clusters. Of a sample with missing values it is that of the values that are there.
+
+        Parameters
+        ----------
+        X : array-like or Tensor of shape (n, d)
+
+        Returns
+        -------
+        ndarray or Tensor of shape (n,)
+
+        Examples
+        --------
+        >>> from sklearn.datasets import load_iris
+        >>> from tensorae import LinearTAE
+        >>> X = load_iris().data
+        >>> model = LinearTAE(3, spread="own", random_state=0).fit(X)
+        >>> far = model.log_density([[50.0, 50.0, 50.0, 50.0]])
+        >>> bool(far[0] < model.log_density(X).min())
+        True
+        """
+        return self._map(X, _log_density)
+
+    def score_samples(self, X: Any) -> Any:
+        """Log-density of each sample: a low score means that it fits no cluster.
+
+        It is that of ``log_density`` for every ``spread_`` and ``assignment_``, so that ``score``
+        can be compared between folds, numbers of clusters and settings; ``GridSearchCV`` and
+        ``cross_val_score`` may go by it. The cost of Eq. 3 is ``costs(X).min(1)``.
+
+        Parameters
+        ----------
+        X : array-like or Tensor of shape (n, d)
+
+        Returns
+        -------
+        ndarray or Tensor of shape (n,)
+        """
+        return self.log_density(X)
+
+    def bic(self, X: Any) -> float:
+        """Bayesian information criterion of the density on X: the lower the better.
+
+        Parameters
+        ----------
+        X : array-like or Tensor of shape (n, d)
+
+        Returns
+        -------
+        float
+        """
+        return self._criterion(X, bayesian=True)
+
+    def aic(self, X: Any) -> float:
+        """Akaike information criterion of the density on X: the lower the better.
+
+        Parameters
+        ----------
+        X : array-like or Tensor of shape (n, d)
+
+        Returns
+        -------
+        float
+        """
+        return self._criterion(X, bayesian=False)
+
+    @isolated_torch()
+    def sample(self, n_samples: int = 1, *, random_state: Any = None) -> tuple[Any, Any]:
+        """Draw samples from the density.
+
+        Parameters
+        ----------
+        n_samples : int, default=1
+        random_state : int, RandomState or None, default=None
+            Makes the draw repeatable; None takes that of the estimator.
+
+        Returns
+        -------
+        X : ndarray of shape (n, d)
+            In the order of the clusters.
+        labels : ndarray of shape (n,)
+            Cluster that each sample was drawn from.
+
+        Examples
+        --------
+        >>> from sklearn.datasets import load_iris
+        >>> from tensorae import LinearTAE
+        >>> model = LinearTAE(3, random_state=0).fit(load_iris().data)
+        >>> X, labels = model.sample(5)
+        >>> X.shape, labels.shape
+        ((5, 4), (5,))
+        """
+        check_fitted(self)
+        n = check_integer("n_samples", n_samples, low=1)
+        rng = check_seed(self.random_state if random_state is None else random_state)
+        device = self._checked_device()
+        nothing = Rows(torch.zeros(0, self.n_features_in_, device=device))
+        predictor: Any = self._predictor(nothing)  # that of a density
+        points, labels = draw(predictor, n, rng)
+        kind = self.cluster_centers_.dtype
+        return points.cpu().numpy().astype(kind, copy=False), labels.cpu().numpy().astype(np.int32)
+
+    def impute(self, X: Any, *, n_draws: int | None = None, random_state: Any = None) -> Any:
+        """Fill gaps by what the sample's own cluster says, given what the sample shows.
+
+        A gap (NaN) gets its conditional mean, averaged over the clusters by their probability.
+        Values that are there stay as they are, bit for bit.
+
+        Parameters
+        ----------
+        X : array-like or Tensor of shape (n, d)
+        n_draws : int, optional
+            Give that many completed copies instead, in which gaps are drawn from their
+            distribution: analyse each, and the results differ by what is not known (multiple
+            imputation).
+        random_state : int, RandomState or None, default=None
+            Makes the draws repeatable; None takes that of the estimator.
+
+        Returns
+        -------
+        ndarray or Tensor of shape (n, d), or (n_draws, n, d)
+
+        Examples
+        --------
+        >>> import numpy as np
+        >>> from sklearn.datasets import load_iris
+        >>> from tensorae import LinearTAE
+        >>> X = load_iris().data
+        >>> X[::7, 2] = np.nan
+        >>> model = LinearTAE(3, random_state=0).fit(X)
+        >>> filled = model.impute(X)
+        >>> bool(np.isnan(filled).any()), model.impute(X, n_draws=5).shape
+        (False, (5, 150, 4))
+        """
+        if n_draws is None:
+            return self._map(X, _filled)
+        draws = check_integer("n_draws", n_draws, low=1)
+        rng = check_seed(self.random_state if random_state is None else random_state)
+        copies = [
+            self._map(X, lambda predictor, x: _drawn(predictor, x, rng)) for _ in range(draws)
+        ]
+        return torch.stack(copies) if isinstance(X, Tensor) else np.stack(copies)
+
+    def impute_std(self, X: Any) -> Any:
+        """Standard deviation of what may be in each gap; zero where there is a value.
+
+        Parameters
+        ----------
+        X : array-like or Tensor of shape (n, d)
+
+        Returns
+        -------
+        ndarray or Tensor of shape (n, d)
+
+        Examples
+        --------
+        >>> import numpy as np
+        >>> from sklearn.datasets import load_iris
+        >>> from tensorae import LinearTAE
+        >>> X = load_iris().data
+        >>> model = LinearTAE(3, random_state=0).fit(X)
+        >>> model.impute_std([[np.nan, 3.5, 1.4, 0.2]]).round(1)
+        array([[0.3, 0. , 0. , 0. ]])
+        """
+        return self._map(X, _deviations)
+
+    @isolated_torch()
+    def denoise(self, X: Any, noise: float | str, *, fitted_on: str = "noisy") -> Any:
+        """Take noise out of samples by shrinking them towards their clusters.
+
+        Where ``reconstruct`` cuts off every direction but h, this shrinks each direction of a
+        cluster by the share of its variance that is noise, averaged over clusters by their
+        probability: the best estimate under one Gaussian per cluster.
+
+        Parameters
+        ----------
+        X : array-like or Tensor of shape (n, d)
+            Samples with noise that is alike on all features.
+        noise : float or "auto"
+            Standard deviation of the noise. "auto" estimates it from the fitted samples: several
+            equal variances at the lower end of their spectrum are taken for noise, with caution,
+            since too little is safe. It finds none in two or fewer features, or where samples
+            are fewer than features, and then nothing changes. Data whose own spread is alike in
+            many directions looks like noise to it: give a number there.
+        fitted_on : {"noisy", "clean"}, default="noisy"
+            Whether the samples that were fitted had this noise too, or none.
+
+        Returns
+        -------
+        ndarray or Tensor of shape (n, d)
+
+        Examples
+        --------
+        >>> from tensorae import LinearTAE
+        >>> from tensorae.datasets import add_noise, lines_3d
+        >>> X, _ = lines_3d(random_state=0)
+        >>> X_noisy = add_noise(X, 0.1, random_state=0)
+        >>> model = LinearTAE(n_clusters=3, latent_dim=1, random_state=0).fit(X_noisy)
+        >>> clean = model.denoise(X_noisy, noise=0.1)
+        >>> bool(((clean - X) ** 2).mean() < 0.7 * ((X_noisy - X) ** 2).mean())
+        True
+        """
+        check_fitted(self)
+        clean = Options(("noisy", "clean")).check("fitted_on", fitted_on) == "clean"
+        deviation = Interval(float, 0, auto=True).check("noise", noise)
+        if deviation is None and clean:
+            raise InvalidParameterError(
+                'noise must be a number where fitted_on="clean", because "auto" estimates it from '
+                'the fitted samples, got "auto"; give the noise as a number.'
+            )
+        denoiser = self._fitted_denoiser()
+        variance = denoiser.noise_variance() if deviation is None else min(deviation, 1e100) ** 2
+        on_device = functools.cache(denoiser.to)
+
+        def shrink(predictor: Predictor, x: Tensor) -> Tensor:
+            points = on_device(x.device).denoise(x, variance, fitted_on_noisy=not clean)
+            if isinstance(predictor, GapPredictor) and bool(points.isnan().any()):
+                return predictor.filled(points)  # no noise was found, and gaps are still open
+            return points
+
+        return self._map(X, shrink)
+
+    def __sklearn_tags__(self) -> Tags:
+        """Tell scikit-learn that NaN is a missing value."""
+        tags = super().__sklearn_tags__()
+        tags.input_tags.allow_nan = True
+        return tags
+
+    def _check_rows(self, X: Any, *, reset: bool) -> Rows:
+        return check_rows(self, X, reset=reset, device=self.device, allow_nan=True)
+
+    # Checks -----------------------------------------------------------------------------------
+
+    def _check_fit(
+        self, X: Any, sample_weight: Any, labels: Any
+    ) -> tuple[Rows, Wishes, Tensor | None, np.random.RandomState]:
+        """Rows, settings to compare, known labels (n,) and the generator of a fit."""
+        rows = self._check_rows(X, reset=True)
+        space = self._search_space(rows)
+        rng = check_seed(self.random_state, rows.processes)
+        k = space.options.n_clusters
+        if sample_weight is not None:
+            rows = rows.weighted(check_sample_weight(sample_weight, rows, k))
+        if labels is not None and len(space.n_clusters) > 1:
+            raise InvalidParameterError(
+                f"labels requires an integer n_clusters, got {self.n_clusters!r}; give n_clusters "
+                "as a number, or leave labels out."
+            )
+        known = check_known_labels(labels, rows, k, space.options.init)
+        return rows, space if known is None else space.seeded(), known, rng
+
+    def _check_parameters(self) -> None:
+        check_seed(self.random_state)
+        self._search_space(self._fitted_rows())
+
+    def _search_space(self, rows: Rows) -> Wishes:
+        """Check the parameters for rows (n, d); what is "auto" is compared."""
+        checked = check_parameters(self.get_params(deep=False), CONSTRAINTS)
+        h, penalty = checked["latent_dim"], checked["latent_penalty"]
+        sizes = check_n_clusters(self.n_clusters, rows.count, several=True)
+        sizes = sizes or tuple(range(1, min(MOST_CLUSTERS, rows.count) + 1))
+        if len(sizes) > 1 and not isinstance(self.init, str):
+            raise InvalidParameterError(
+                f"init requires an integer n_clusters where it gives centres or labels, got "
+                f"{self.n_clusters!r}; give n_clusters as a number, or the name of a start."
+            )
+        Options(("auto", *RULES)).check("assignment", self.assignment)
+        init = check_init(self.init, INITS, (sizes[-1], rows.d), rows.device)
+        rule = RULES[rule_name(self.assignment, estimated_penalty=penalty is None)]
+        options = SolverOptions(
+            n_clusters=sizes[-1],
+            latent_dim=0 if h is None else check_latent_dim(h, rows.d),
+            latent_penalty=penalty,
+            rule=rule,
+            init=init,
+            n_init=checked["n_init"],
+            max_iter=checked["max_iter"],
+            tol=checked["tol"],
+            chunk_rows=checked["batch_size"],
+        )
+        own = self._own_spread(h, penalty, rows.d)
+        if (options.n_init or 1) > 1 and not isinstance(init, str):
+            warn(
+                f"n_init={options.n_init} has no effect, since init gives one start; leave n_init "
+                "out.",
+                RuntimeWarning,
+                stacklevel=5,
+            )
+        if rows.streamed and not (rule.hard or rule.probabilistic):
+            raise InvalidParameterError(
+                'assignment must be "lloyd" or "em" where X is Batches, since the others keep k '
+                f"numbers for each row, got {self.assignment!r}; give X as an array (no --stream)."
+            )
+        if rows.streamed and rows.d > rows.count:
+            raise InvalidInputError(
+                "X must have at least as many rows as features where it is Batches, got "
+                f"{rows.count} rows of {rows.d} features; give X as an array (no --stream)."
+            )
+        return Wishes(options, sizes, h, own)
+
+    def _own_spread(self, latent_dim: int | None, penalty: float | None, d: int) -> bool | None:
+        """Whether spreads are own; None where the data decides."""
+        assignment = rule_name(self.assignment, estimated_penalty=penalty is None)
+        refusal = None
+        if penalty is not None:
+            refusal = f"latent_penalty is left out, got {penalty:g}; leave latent_penalty out."
+        elif assignment not in OWN_ASSIGNMENTS:
+            refusal = f'assignment is "lloyd" or "em", got {assignment!r}; change one of the two.'
+        elif latent_dim is not None and latent_dim >= d:
+            refusal = (
+                f"latent_dim is at most {d - 1} for n_features={d}, because one direction is left "
+                f"to the noise, got {latent_dim}; lower latent_dim."
+            )
+        if self.spread == "own" and refusal:
+            raise InvalidParameterError(f'spread="own" requires that {refusal}')
+        if latent_dim == 0 and penalty is not None:
+            raise InvalidParameterError(
+                "latent_penalty must be left out where latent_dim=0 leaves no code to penalise, "
+                f"got {penalty:g}; leave it out, or give a latent_dim of at least 1."
+            )
+        if self.spread == "shared" or refusal:
+            return False
+        return True if self.spread == "own" else None
+
+    def _fill_with_means(self, rows: Rows, n_clusters: int) -> Rows:
+        """Fill missing values with the means of their columns, for first steps that need values.
+
+        A column without values is refused. A row without values does not count; where rows are
+        streamed, and none can be left out, it counts by its expectation.
+        """
+        means, weight, n_empty = rows.observed_means()
+        names = getattr(self, "feature_names_in_", None)
+        for column in (weight == 0).nonzero().squeeze(1).tolist():
+            raise no_values_error(names, column)
+        if n_empty:
+            warn(
+                f"{n_empty} of the {rows.count} rows of X have no value at all: they say nothing "
+                "about the clusters, and get the most frequent one; drop them.",
+                RuntimeWarning,
+                stacklevel=4,
+            )
+        if rows.count - n_empty < n_clusters:
+            raise InvalidInputError(
+                f"at least n_clusters={n_clusters} rows of X must have a value, got "
+                f"n_samples={rows.count - n_empty} of them; lower n_clusters."
+            )
+        if n_empty and not rows.streamed:
+            there = ~rows.data.isnan().all(1)
+            rows = rows.weighted(rows.all_weights() * there.to(rows.all_weights().dtype))
+        return rows.filled(torch.where(weight > 0, means, 0))
+
     # Results ----------------------------------------------------------------------------------
 
     def _publish(self, solution: Solution, rows: Rows) -> None:
         """Publish a whole fit."""
         run = solution.run
+        estimated = isinstance(self.latent_penalty, str)
+        self.assignment_ = rule_name(self.assignment, estimated_penalty=estimated)
         self._publish_parameters(run.parameters[0], solution.model, rows)
         self.loss_path_ = np.array(run.course.loss)
         self.objective_path_ = np.array(run.course.objective)
@@ -471,6 +851,56 @@ class LinearTAE(KeepsSums):
             equal_priors=self._equal_priors,
         )
 
+    def _keep_moments(self, solution: Solution, rows: Rows) -> None:
+        """Keep what ``denoise`` needs; its decompositions wait until it is called."""
+        moments, span = solution.run.moments, solution.span
+        kind = self.cluster_centers_.dtype
+        self._denoiser = self._moments = self._frame = None
+        if moments.seconds.numel() > LARGEST_MOMENTS:
+            self._denoiser = Denoiser.from_moments(moments, solution.shift, span=span).to(CPU)
+            return
+        if span is not None:
+            self._frame = as_array(span.origin).astype(kind), as_array(span.axes).astype(kind)
+        # Weights that sum to less than the rows they stand for say nothing about their number.
+        rows_per_weight = max(1.0, rows.n / float(moments.counts.sum()))
+        self._moments = moments.arrays(kind, solution.shift, rows_per_weight)
+
+    def _kept_sums(self, device: torch.device) -> Moments:
+        """Sums of all rows so far, to go on from."""
+        if self._moments is None or self._frame is not None:
+            raise InvalidInputError(
+                f"partial_fit needs the sums of the clusters, which {self.n_features_in_} features "
+                "make too large, or which the first batch had too few rows for; reduce the "
+                "features first, or give a first batch of more rows than features."
+            )
+        centers = torch.as_tensor(self.cluster_centers_, device=device)
+        return in_order_of(centers, Moments.of_arrays(self._moments, device))
+
+    def _fitted_denoiser(self) -> Denoiser:
+        if self._denoiser is None:
+            span = None
+            if self._frame is not None:
+                span = Span(*(torch.as_tensor(part, dtype=ACCURATE) for part in self._frame))
+            assert self._moments is not None  # one of the two is kept
+            moments = Moments.of_arrays(self._moments, CPU)
+            origin = torch.zeros_like(moments.references[0, 0])
+            self._denoiser = Denoiser.from_moments(moments, origin, span=span)
+        return self._denoiser
+
+    def _criterion(self, X: Any, *, bayesian: bool) -> float:
+        densities = self.log_density(X)
+        free = n_parameters(
+            self.latent_dims_,
+            self.n_features_in_,
+            own=self.spread_ == "own",
+            penalty=self.latent_penalty_,
+            given=not isinstance(self.latent_penalty, str),
+            common=self.pooled_,
+        )
+        return information_criterion(
+            float(densities.sum()), free, len(densities), bayesian=bayesian
+        )
+
     @staticmethod
     def _warn_of_starts(known: Tensor | None, options: SolverOptions) -> None:
         if is_start(known, options.n_clusters):
@@ -484,33 +914,28 @@ class LinearTAE(KeepsSums):
                 stacklevel=4,
             )
 
-    @staticmethod
-    def _warn_of_weights(rows: Rows) -> None:
-        """Warn where weights tell no row from another, and yet decide on the number of clusters."""
-        if rows.weights is None:
-            return
-        counting = rows.weights[rows.weights > 0]
-        weight = float(counting.max())
-        if weight > 1 and weight == float(counting.min()):
-            warn(
-                f"all rows have the same sample_weight, {weight:g}, and count as {weight:g} equal "
-                "rows each, which is evidence for more clusters; leave "
-                "sample_weight out if it is only a scale.",
-                RuntimeWarning,
-                stacklevel=4,
-            )
-
-    @staticmethod
-    def _warn_of_doubts(doubts: list[str]) -> None:
+    def _warn_of_fit(self, doubts: list[str], compared: Rows | None) -> None:
+        """Warn of what the user should know; ``compared`` where numbers of clusters were."""
         for doubt in doubts:
             warn(
-                f"X may be no mixture of blobs: {doubt} Look at a plot, or try HDBSCAN or spectral "
-                "clustering for such shapes.",
+                f"the clusters do not look Gaussian: {doubt} Look at a plot, or try HDBSCAN or "
+                "spectral clustering for such shapes.",
                 RuntimeWarning,
                 stacklevel=4,
             )
-
-    def _warn_if_needed(self) -> None:
+        weights = None if compared is None else compared.weights
+        if weights is not None:
+            counting = weights[weights > 0]
+            weight = float(counting.max())
+            if weight > 1 and weight == float(counting.min()):
+                # Such weights tell no row from another, and yet decide on the number of clusters.
+                warn(
+                    f"all rows have the same sample_weight, {weight:g}, and count as {weight:g} "
+                    "equal rows each, which is evidence for more clusters; leave sample_weight "
+                    "out if it is only a scale.",
+                    RuntimeWarning,
+                    stacklevel=4,
+                )
         if not self.converged_:
             warn(
                 f"LinearTAE did not converge within max_iter={self.max_iter} iterations; "
@@ -521,10 +946,10 @@ class LinearTAE(KeepsSums):
         n_alive, k = np.count_nonzero(self.cluster_sizes_), len(self.cluster_sizes_)
         if n_alive < k:
             cause = (
-                "X has too few different rows for more"
+                "X has too few distinct rows for more"
                 if self._equal_priors
                 else "every sample is more probable in another one, as happens where clusters "
-                "lie on top of each other or X has too few different rows"
+                "overlap completely or X has too few distinct rows"
             )
             warn(
                 f"only {n_alive} of n_clusters={k} clusters have members: {cause}; lower "
@@ -532,3 +957,27 @@ class LinearTAE(KeepsSums):
                 ConvergenceWarning,
                 stacklevel=4,
             )
+
+
+def _filled(predictor: Predictor, x: Tensor) -> Tensor:
+    return predictor.filled(x) if isinstance(predictor, GapPredictor) else x
+
+
+def _drawn(predictor: Predictor, x: Tensor, rng: np.random.RandomState) -> Tensor:
+    return predictor.draw(x, rng) if isinstance(predictor, GapPredictor) else x
+
+
+def _deviations(predictor: Predictor, x: Tensor) -> Tensor:
+    return predictor.deviations(x) if isinstance(predictor, GapPredictor) else torch.zeros_like(x)
+
+
+def _log_density(predictor: Any, x: Tensor) -> Tensor:
+    """Ask the predictor of a density; other models' predictors have none."""
+    densities: Tensor = predictor.log_density(x)
+    return densities
+
+
+def as_array(tensor: Tensor) -> np.ndarray:
+    """Return a tensor's numbers as an array on the CPU."""
+    array: np.ndarray = tensor.detach().cpu().numpy()
+    return array

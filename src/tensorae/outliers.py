@@ -15,17 +15,20 @@ import torch
 from sklearn.base import OutlierMixin
 from sklearn.utils import Tags
 
-from tensorae._check_data import (
-    check_device,
-    check_fitted,
-    check_rows,
-    check_sample_weight,
-)
-from tensorae._check_parameters import check_auto, check_integer, check_number, check_seed
-from tensorae._check_values import column_label, nothing_observed
 from tensorae._notebook import ShownAsCard
 from tensorae._outlier_fits import CLUSTERS, Plan, Pool, fit_judges, new_reference
 from tensorae._torch import isolated_torch
+from tensorae._validation import (
+    Constraints,
+    Interval,
+    check_device,
+    check_fitted,
+    check_parameters,
+    check_rows,
+    check_sample_weight,
+    check_seed,
+    no_values_error,
+)
 from tensorae.anomaly.calibration import Calibration, weighted_quantile
 from tensorae.anomaly.ensemble import Ensemble
 from tensorae.data.scaling import Scaling
@@ -38,7 +41,12 @@ __all__ = ["OutlierTAE"]
 
 # Share of ordinary rows that contamination="auto" takes for outliers.
 FALSE_ALARMS = 0.01
-CPU = torch.device("cpu")
+CONSTRAINTS: Constraints = {
+    "contamination": Interval(float, 0, 0.5, closed="right", auto=True),
+    "n_clusters": Interval(int, 1, auto=True),
+    "n_estimators": Interval(int, 1),
+    "max_samples": Interval(int, 2),
+}
 
 
 @register
@@ -141,7 +149,7 @@ class OutlierTAE(OutlierMixin, ShownAsCard):
             Itself.
         """
         rows = self._check_rows(X, reset=True)
-        plan, share = self._check_plan(rows), self._check_contamination()
+        plan, share = self._check_plan(rows)
         rng = check_seed(self.random_state, rows.processes)
         if sample_weight is not None:
             rows = rows.weighted(check_sample_weight(sample_weight, rows, 1))
@@ -304,37 +312,23 @@ class OutlierTAE(OutlierMixin, ShownAsCard):
         return tags
 
     def _check_rows(self, X: Any, *, reset: bool) -> Rows:
-        return check_rows(self, X, reset=reset, device=self.device, gaps=True)
+        return check_rows(self, X, reset=reset, device=self.device, allow_nan=True)
 
-    def _check_plan(self, rows: Rows) -> Plan:
-        n_clusters = None
-        if isinstance(self.n_clusters, str):
-            check_auto("n_clusters", self.n_clusters, "a whole number of at least 1")
-        else:
-            n_clusters = check_integer("n_clusters", self.n_clusters, low=1)
+    def _check_plan(self, rows: Rows) -> tuple[Plan, float | None]:
+        """Check the parameters; the share of outliers is None where calibration decides."""
+        checked = check_parameters(self.get_params(deep=False), CONSTRAINTS)
         if rows.count < 2:
             raise InvalidInputError(
-                "X must have at least 2 rows to tell what is ordinary, got "
-                f"n_samples={rows.count}; add rows."
+                f"X must have at least 2 rows, got n_samples={rows.count}; add rows."
             )
-        return Plan(
-            n_clusters,
-            check_integer("n_estimators", self.n_estimators, low=1),
-            check_integer("max_samples", self.max_samples, low=2),
-        )
-
-    def _check_contamination(self) -> float | None:
-        """Share of the fitted rows that are outliers, or None where calibration decides."""
-        if isinstance(self.contamination, str):
-            check_auto("contamination", self.contamination, "a number in (0, 0.5]")
-            return None
-        return check_number("contamination", self.contamination, low=0, high=0.5, low_allowed=False)
+        share = checked.pop("contamination")
+        return Plan(**checked), share
 
     def _check_pool(self, pool: Pool) -> None:
         """Refuse columns without values, and rows too few for what was asked."""
         names = getattr(self, "feature_names_in_", None)
         for column in np.flatnonzero(np.isnan(pool.x).all(0)).tolist():
-            raise nothing_observed(column_label(names, column))
+            raise no_values_error(names, column)
         if len(pool.x) < 2:
             raise InvalidInputError(
                 "at least 2 rows of X must have values and a weight above zero, got "
@@ -375,10 +369,9 @@ class OutlierTAE(OutlierMixin, ShownAsCard):
     def _check_parameters(self) -> None:
         check_seed(self.random_state)
         self._check_plan(Rows(torch.zeros(1, 1).expand(self.n_samples_, self.n_features_in_)))
-        self._check_contamination()
 
     def _checked_device(self) -> torch.device:
-        return check_device(self.device, CPU)
+        return check_device(self.device)
 
     # What storage asks for -------------------------------------------------------------------
 

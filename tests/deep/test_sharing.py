@@ -9,11 +9,11 @@ from sklearn.metrics import adjusted_rand_score
 from torch import nn
 
 from tensorae import TAE, tensorize
-from tensorae._check_parameters import deep_options
 from tensorae.deep.assign import Members, TrainingData
 from tensorae.deep.cross_fit import Copies
 from tensorae.deep.epoch import Steps
 from tensorae.deep.networks import ConvAutoencoder, MLPAutoencoder, VariationalAutoencoder
+from tensorae.deep_tae import deep_options
 from tensorae.exceptions import InvalidParameterError
 from tensorae.rows import Rows
 

@@ -10,12 +10,12 @@ from sklearn.metrics import adjusted_rand_score
 from torch import nn
 
 from tensorae import TAE, Batches, tensorize
-from tensorae._check_parameters import deep_options
 from tensorae.deep import train
 from tensorae.deep.assign import TrainingData
 from tensorae.deep.epoch import buffers
 from tensorae.deep.loop import DeepLoop, run
 from tensorae.deep.schedule import Schedule
+from tensorae.deep_tae import deep_options
 from tensorae.rows import StreamedRows
 from tensorae.rows.processes import Processes
 

@@ -92,11 +92,11 @@ def test_they_move_with_their_rows(estimator, poor_labels, rng):
 @pytest.mark.parametrize(
     ("change", "message"),
     [
-        (lambda labels: labels[:-1], "each of the 90 rows of X, got 89"),
+        (lambda labels: labels[:-1], "init .*90 rows of X .*got 89"),
         (lambda labels: labels - 1, "between 0 and n_clusters-1=2, got values from -1 to 1"),
         (lambda labels: labels + 1, "between 0 and n_clusters-1=2, got values from 1 to 3"),
         (lambda labels: labels % 2, "must name all of n_clusters=3 clusters, got none for 2"),
-        (lambda labels: labels + 0.5, "a whole number, got fractions"),
+        (lambda labels: labels + 0.5, "labels in init must be integers"),
         (lambda labels: labels[:, None], "in one dimension, got shape"),
     ],
 )

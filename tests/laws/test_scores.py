@@ -11,7 +11,7 @@ from tensorae import TAE, LinearTAE, load
 from tensorae.data import Batches
 
 pytestmark = pytest.mark.filterwarnings(
-    "ignore::sklearn.exceptions.ConvergenceWarning", "ignore:X may be no mixture of blobs"
+    "ignore::sklearn.exceptions.ConvergenceWarning", "ignore:the clusters do not look Gaussian"
 )
 
 NUMBER = {"latent_dim": 1, "latent_penalty": 0.1}

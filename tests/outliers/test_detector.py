@@ -232,18 +232,18 @@ def test_conventions_of_pyod_follow_from_a_few_lines(X):
 
 
 @pytest.mark.parametrize(
-    ("parameters", "sentence"),
+    ("name", "value"),
     [
-        ({"contamination": 0.7}, r"contamination must be a number in \(0, 0.5\], got 0.7"),
-        ({"contamination": "some"}, "contamination must be a number in .* did you mean 'auto'"),
-        ({"n_clusters": 0}, "n_clusters must be a whole number of at least 1, got 0"),
-        ({"n_estimators": 0}, "n_estimators must be a whole number of at least 1"),
-        ({"max_samples": 1}, "max_samples must be a whole number of at least 2"),
+        ("contamination", 0.7),
+        ("contamination", "some"),
+        ("n_clusters", 0),
+        ("n_estimators", 0),
+        ("max_samples", 1),
     ],
 )
-def test_a_wrong_parameter_gets_one_sentence(X, parameters, sentence):
-    with pytest.raises(InvalidParameterError, match=sentence):
-        OutlierTAE(**parameters).fit(X)
+def test_a_wrong_parameter_is_named(X, name, value):
+    with pytest.raises(InvalidParameterError, match=f"{name} must .* got {value!r}"):
+        OutlierTAE(**{name: value}).fit(X)
 
 
 def test_threads_leave_the_filters_of_warnings_alone(tmp_path):
@@ -268,7 +268,7 @@ def test_wrong_data_gets_one_sentence(X, model):
         OutlierTAE().fit(X[:1])
     with pytest.raises(InvalidInputError, match="infinity"):
         OutlierTAE().fit(np.where(X > 5, np.inf, X))
-    with pytest.raises(InvalidInputError, match="has no value"):
+    with pytest.raises(InvalidInputError, match="at least one value in each column"):
         OutlierTAE().fit(np.where(np.arange(5) == 2, np.nan, X))
     with pytest.raises(ValueError, match="features"):
         model.predict(X[:, :3])

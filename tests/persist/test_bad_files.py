@@ -343,7 +343,7 @@ OWN_EDITS = {
     "column too short": (column_set("icl", [1.0]), "one length"),
     "none chosen": (column_set("chosen", [False] * 2), "one row that was chosen"),
     "other numbers": (header_set("parameters", "n_clusters", value=[7, 8]), "does not name"),
-    "numbers of text": (header_set("parameters", "n_clusters", value=[2, "4"]), "whole number"),
+    "numbers of text": (header_set("parameters", "n_clusters", value=[2, "4"]), "n_clusters"),
     "no numbers": (header_set("parameters", "n_clusters", value=[]), "does not name"),
 }  # fmt: skip
 DEEP_EDITS = {
