@@ -41,12 +41,11 @@ from tensorae.core.search import is_start
 from tensorae.deep.cross_fit import chunk_rows, scored_rows
 from tensorae.deep.denoise import Blend
 from tensorae.deep.history import Announcer, all_of, as_columns
-from tensorae.deep.module import TensorizedAutoencoder
+from tensorae.deep.module import DeepPredictor, TensorizedAutoencoder
 from tensorae.deep.networks import NARROW, built_in
-from tensorae.deep.predictor import DeepPredictor
 from tensorae.deep.schedule import WORK, TrainingOptions
-from tensorae.deep.sharing import SHARINGS, shared_names
 from tensorae.deep.train import Trained, train
+from tensorae.deep.user_architecture import SHARINGS, shared_names
 from tensorae.exceptions import InvalidParameterError
 from tensorae.persist import register
 from tensorae.rows import Rows

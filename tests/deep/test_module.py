@@ -8,7 +8,7 @@ import torch
 from torch import nn
 
 from tensorae import tensorize
-from tensorae.deep.module import TensorizedAutoencoder, members
+from tensorae.deep.module import TensorizedAutoencoder
 from tensorae.deep.networks import ConvAutoencoder, MLPAutoencoder
 
 
@@ -144,12 +144,6 @@ def test_labels_may_be_of_any_integer_type(module):
     for dtype in (torch.int32, torch.int16, torch.uint8):
         labels = torch.tensor([0, 1, 2, 0, 1, 2], dtype=dtype)
         torch.testing.assert_close(module.encode(x, labels), wanted)
-
-
-def test_members_partition_the_rows():
-    labels = torch.tensor([3, 0, 3, 1, 0])
-    found = {j: rows.tolist() for j, rows in members(labels, 5)}
-    assert found == {0: [1, 4], 1: [3], 3: [0, 2]}
 
 
 # A module among modules ---------------------------------------------------------------------------

@@ -14,7 +14,6 @@ from tensorae.deep.cross_fit import Copies
 from tensorae.deep.epoch import Steps
 from tensorae.deep.networks import ConvAutoencoder, MLPAutoencoder, VariationalAutoencoder
 from tensorae.deep_tae import deep_options
-from tensorae.exceptions import InvalidParameterError
 from tensorae.rows import Rows
 
 PLACES = np.array([[0.0, 0, 0, 0], [12, 0, 0, 0], [0, 12, 0, 0], [0, 0, 12, 12]])
@@ -225,60 +224,3 @@ def test_a_network_that_starts_again_keeps_the_momentum_of_shared_layers(blobs):
     assert id(module.autoencoders[1].encoder[0].weight) in kept
     assert id(module.autoencoders[0].encoder[2].weight) in kept
     assert id(module.autoencoders[1].encoder[2].weight) not in kept
-
-
-# Errors -------------------------------------------------------------------------------------------
-
-
-class Silent(nn.Module):
-    def __init__(self, parts=None):
-        super().__init__()
-        self.encoder, self.decoder = nn.Linear(4, 2), nn.Linear(2, 4)
-        if parts is not None:
-            self.shared_parts = lambda: parts
-
-    def encode(self, x):
-        return self.encoder(x)
-
-    def decode(self, z):
-        return self.decoder(z)
-
-
-@pytest.mark.parametrize(
-    ("architecture", "parts"),
-    [
-        (Silent, ["a Silent without shared_parts()", "add that method", "leave sharing out"]),
-        (lambda: (nn.Linear(4, 2), nn.Linear(2, 4)), ["a Pair without shared_parts()"]),
-        ("linear", ["LinearAutoencoder has none around its code", "another architecture"]),
-        (lambda: Silent(["enocder"]), ["a Silent", "got 'enocder'", "did you mean 'encoder'?"]),
-        (lambda: Silent("encoder"), ["must return names", "got 'encoder'", "return a list"]),
-        (lambda: Silent(3), ["must return names", "got 3"]),
-        (lambda: Silent([""]), ["that have weights", "got ''"]),
-        (lambda: Silent(["encoder", "decoder"]), ["all that a Silent trains", "of its own"]),
-    ],
-)
-def test_an_architecture_that_cannot_share_is_refused(blobs, architecture, parts):
-    with pytest.raises(InvalidParameterError) as caught:
-        TAE(2, 2, architecture=architecture, sharing="layers").fit(blobs[0])
-    for part in parts:
-        assert part in str(caught.value)
-
-
-def test_autoencoders_of_several_sizes_cannot_share():
-    widths = iter([5, 6])
-
-    def make():
-        width = next(widths)
-        return nn.Linear(4, 2), nn.Sequential(nn.Linear(2, width), nn.Linear(width, 4))
-
-    with pytest.raises(InvalidParameterError, match="one structure"):
-        tensorize(make, 2, shared=["decoder.1"])
-
-
-@pytest.mark.parametrize("value", ["layer", "None", None, True, ["encoder"]])
-def test_another_word_for_sharing_is_refused(blobs, value):
-    with pytest.raises(InvalidParameterError, match="sharing must be one of 'layers', 'none'"):
-        TAE(2, 2, sharing=value).fit(blobs[0])
-    if value == "layer":
-        with pytest.raises(InvalidParameterError, match="did you mean 'layers'"):
-            tensorize(BUILT_IN["mlp"], 2, shared=value)

@@ -13,7 +13,7 @@ from torch import nn
 from tensorae import TAE, tensorize
 from tensorae.datasets import parallel_lines
 from tensorae.deep.networks import VariationalAutoencoder
-from tensorae.deep.vae import around, divergence, drawn, split_code
+from tensorae.deep.vae import divergence, quadrature_codes, sample_codes, split_code
 from tensorae.exceptions import InvalidInputError, InvalidParameterError
 from tensorae.inspect.samples import ClusteredSamples
 
@@ -114,7 +114,7 @@ def test_fixed_points_give_what_drawn_codes_give_in_the_mean():
         nn.init.normal_(parameter, std=0.3)
     u = torch.randn(5, 6)
     mean, log_variance = split_code(network.encode(u))
-    points = around(mean, log_variance)
+    points = quadrature_codes(mean, log_variance)
     torch.testing.assert_close(points.mean(0), mean)
     torch.testing.assert_close(points.var(0, unbiased=False), log_variance.exp())
     module = tensorize(lambda: network, 1)
@@ -136,8 +136,8 @@ def test_the_divergence_is_that_of_gaussians():
 def test_extreme_codes_stay_finite():
     mean, log_variance = split_code((torch.full((2, 3), 1e9), torch.full((2, 3), 1e30)))
     assert torch.isfinite(divergence(mean, log_variance)).all()
-    assert torch.isfinite(around(mean, -1e30 * log_variance.clamp(max=1))).all()
-    assert drawn(mean, log_variance, None).isfinite().all()
+    assert torch.isfinite(quadrature_codes(mean, -1e30 * log_variance.clamp(max=1))).all()
+    assert sample_codes(mean, log_variance, None).isfinite().all()
 
 
 # Fits ---------------------------------------------------------------------------------------------

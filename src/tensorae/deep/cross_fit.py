@@ -19,7 +19,7 @@ from torch import Tensor
 from tensorae._torch import FitRNG
 from tensorae.deep.module import TensorizedAutoencoder, costs_from_parts
 from tensorae.deep.schedule import TrainingOptions
-from tensorae.deep.vae import SMALLEST_NOISE
+from tensorae.deep.vae import MIN_NOISE
 
 __all__ = ["OWN_SUMS", "Copies", "CostParts", "chunk_rows", "scored_rows"]
 
@@ -151,7 +151,7 @@ class Copies:
     def set_noise(self, squares: float, weight: float) -> None:
         """Give variational autoencoders the mean of so many squares as their noise variance."""
         if self.modules[0].variational and weight:
-            self.share("noise_variance", torch.tensor(max(SMALLEST_NOISE, squares / weight)))
+            self.share("noise_variance", torch.tensor(max(MIN_NOISE, squares / weight)))
 
     def noise_or(self, other: Tensor) -> Tensor:
         """Noise variance of variational autoencoders in units of the data; else the other one."""

@@ -1,61 +1,70 @@
-"""Any autoencoder -> k of them in one ``nn.Module``, with their centres.
+"""k autoencoders in one ``nn.Module``, with their centres; and a trained one at work.
 
-Autoencoder j sees u = (x - C_j) / scale and answers with a code z and an output r, so
+Autoencoder j sees u = (x - C_j) / scale and returns a code z and an output r:
 
     reconstruction = C_j + scale * r
     code           = code_scales[j] * z
     cost           = |x - reconstruction|² + λ |code|²      (the bracket of Eq. 3)
 
-``scale`` brings data of any unit to the size that networks start with. ``code_scales`` measures
-codes in units of the data, so that a small encoder with a large decoder cannot escape λ.
+``scale`` brings data of any unit to the size that networks expect. ``code_scales`` measures codes
+in units of the data, so that a small encoder with a large decoder cannot escape λ.
 
-Autoencoders of curves compare by their spreads (``compare_by_spread``). There a code is long
-because the curve is, and a small cluster would take the ends of a large one. So the penalty is on
-what a code decodes to, which is as far out at the ends of a ring as in its middle, in units of the
-mean of that in the cluster, with the term that makes it the logarithm of a density. That is flat
-where outputs are nearer than the mean: curves need not pass their centres, and other clusters may.
+Starts that may be curved penalise outputs in place of codes (``compare_by_spread``): the code of a
+curve is long because the curve is, and a small cluster would take the ends of a large one. The
+penalty is constant where outputs are shorter than average, because curves need not pass through
+their centres while other clusters may, and the logarithm makes it that of a density:
 
     cost = |x - reconstruction|² + λ V (max(|scale * r|² / V_j, 1) + log(V_j / min V))
 
-V_j is the mean of |scale * r|² over the members, V the geometric mean of these: λ V/V_j is the
-cluster's own λ (section 5 of the paper with own variances), and λ what they are about.
+V_j is the mean of |scale * r|² over the members and V the geometric mean of all V_j, so λ V/V_j is
+the cluster's own λ (section 5 of the paper with own variances).
 
-Where ``encode`` gives a pair, mean and log-variance, the autoencoders are variational, and the cost
-is minus the evidence bound in units of squared data (``deep/vae.py``). Where layers are
-shared, the autoencoders hold the same tensors (``deep/sharing.py``); a state has them once.
+Where ``encode`` returns a pair, mean and log-variance, the autoencoders are variational, and the
+cost is minus the evidence bound in units of squared data (``deep/vae.py``).
 
 Shapes: n samples, k clusters, d features, h latent, m rows of a chunk.
 """
 
 from __future__ import annotations
 
+import copy
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import AbstractContextManager, nullcontext
-from typing import Any
+from dataclasses import dataclass
+from typing import Any, Self
 
+import numpy as np
 import torch
 from torch import Tensor, nn
 
 from tensorae._torch import FitRNG
-from tensorae.deep.sharing import TiedAutoencoders
-from tensorae.deep.user_architecture import make_autoencoders
-from tensorae.deep.vae import around, divergence, drawn, evidence, split_code
+from tensorae.assignment import posterior
+from tensorae.deep.user_architecture import make_autoencoders, shared_names
+from tensorae.deep.vae import divergence, evidence, quadrature_codes, sample_codes, split_code
 
-__all__ = ["TensorizedAutoencoder", "costs_from_parts", "members", "tensorize"]
+__all__ = [
+    "DeepPredictor",
+    "TensorizedAutoencoder",
+    "costs_from_parts",
+    "tensorize",
+]
 
-NOTHING = nullcontext()
+NO_CONTEXT = nullcontext()
 
 
-class TensorizedAutoencoder(TiedAutoencoders):
+class TensorizedAutoencoder(nn.Module):
     r"""k autoencoders with a centre each; made by :func:`tensorize`.
+
+    Autoencoders that share layers hold the same tensors, so that gradients of all clusters add up
+    in them; a state has them once, under the first autoencoder.
 
     Parameters
     ----------
     autoencoders : list of Module
         Each with ``encode(x)`` and ``decode(z)``.
     input_shape : tuple of int, optional
-        Shape of one sample, as the autoencoders take it. Rows that come flat are put into it.
-        None takes samples as they come.
+        Shape of one sample, as the autoencoders take it; flat rows are reshaped to it. None takes
+        samples as they come.
     latent_penalty : float, default=0.1
         λ.
     shared : {"none", "layers"}, iterable of str or None, default=None
@@ -65,7 +74,7 @@ class TensorizedAutoencoder(TiedAutoencoders):
     ----------
     autoencoders : ModuleList of length k
     centers : Tensor of shape (k, \*input_shape)
-        Buffer. Where no ``input_shape`` is given it takes its shape at the first call.
+        Buffer. Without ``input_shape`` it takes its shape at the first call.
     scale : Tensor of shape ()
         Buffer: unit in which the autoencoders see the data.
     code_scales : Tensor of shape (k,)
@@ -73,12 +82,12 @@ class TensorizedAutoencoder(TiedAutoencoders):
     latent_penalty : Tensor of shape ()
         Buffer: λ.
     spreads : Tensor of shape (k,)
-        Buffer of autoencoders that compare by spread only: mean of the squared outputs of members.
+        Buffer, only where outputs are penalised: mean squared output of the members.
     noise_variance : Tensor of shape ()
-        Buffer of variational autoencoders only: what their outputs leave of a feature, in units of
+        Buffer of variational autoencoders only: residual variance of a feature, in units of
         ``scale`` squared. The evidence bound depends on it; a fit estimates it.
     shared : tuple of str
-        Tensors of an autoencoder, by name, that are the same in all of them.
+        Names of the tensors of an autoencoder that are the same in all of them.
     """
 
     centers: Tensor
@@ -87,7 +96,7 @@ class TensorizedAutoencoder(TiedAutoencoders):
     latent_penalty: Tensor
     spreads: Tensor
     noise_variance: Tensor
-    # The random numbers of the fit that it is in; None where torch's own are to be drawn.
+    # The random numbers of the current fit; None outside of fits, to draw torch's own.
     fit_rng: FitRNG | None = None
 
     def __init__(
@@ -98,7 +107,10 @@ class TensorizedAutoencoder(TiedAutoencoders):
         latent_penalty: float = 0.1,
         shared: str | Iterable[str] | None = None,
     ) -> None:
-        super().__init__(autoencoders, shared)
+        super().__init__()
+        self.shared = tuple(shared_names(autoencoders, shared))
+        self.autoencoders = nn.ModuleList(autoencoders)
+        self._tie()
         self.input_shape = input_shape
         k = len(autoencoders)
         # One number per cluster fits samples of any shape.
@@ -108,13 +120,18 @@ class TensorizedAutoencoder(TiedAutoencoders):
         self.register_buffer("latent_penalty", torch.tensor(float(latent_penalty)))
 
     @property
+    def n_clusters(self) -> int:
+        """Number of autoencoders, k."""
+        return len(self.autoencoders)
+
+    @property
     def variational(self) -> bool:
-        """Whether codes are distributions; known from the first call on."""
+        """Whether codes are distributions; known after the first call."""
         return "noise_variance" in self._buffers
 
     @property
     def by_spread(self) -> bool:
-        """Whether the penalty is on outputs, in units of the spread of their cluster."""
+        """Whether outputs are penalised, in units of the spread of their cluster."""
         return "spreads" in self._buffers
 
     def forward(self, x: Tensor) -> Tensor:
@@ -131,7 +148,7 @@ class TensorizedAutoencoder(TiedAutoencoders):
         ----------
         x : Tensor of shape (n, ...)
         target : Tensor of shape (n, ...), optional
-            What the output is compared with; ``x`` itself where it is not given.
+            What the output is compared with, by default ``x`` itself.
 
         Returns
         -------
@@ -160,13 +177,13 @@ class TensorizedAutoencoder(TiedAutoencoders):
         costs = self.costs(x)
         if not self.variational:
             raise TypeError(
-                "evidence needs autoencoders whose encode gives mean and log-variance, got plain "
+                "evidence needs autoencoders whose encode returns mean and log-variance, got plain "
                 "codes; use costs."
             )
         return evidence(costs, self.scale.square() * self.noise_variance, x[0].numel())
 
     def penalties(self) -> tuple[Tensor, Tensor]:
-        """What the square of a code counts in costs, or of an output, and what is added: (k,)."""
+        """Weights (k,) of squared codes (or outputs) in the costs, and offsets (k,)."""
         none = torch.zeros_like(self.code_scales)
         if self.variational:
             return self.scale.square() * self.noise_variance + none, none
@@ -179,9 +196,9 @@ class TensorizedAutoencoder(TiedAutoencoders):
     def parts_of(
         self, j: int, x: Tensor, target: Tensor | None = None
     ) -> tuple[Tensor, Tensor, Tensor]:
-        """What costs are made of, as seen by j: ``|r-u|²``, ``|z|²`` and ``|r|²``, each (m,).
+        """Terms of the costs in the units of j: ``|r-u|²``, ``|z|²`` and ``|r|²``, each (m,).
 
-        Of variational ones the first is an expectation, and the second twice the divergence.
+        Variational: the expected first term, and twice the divergence in place of the second.
         """
         self._take_shape(x)
         u = self._seen_by(j, x)
@@ -191,7 +208,7 @@ class TensorizedAutoencoder(TiedAutoencoders):
         with self._drawing():
             codes, log_variance = self._encoded(autoencoder, u)
             if log_variance is not None:
-                outputs = autoencoder.decode(around(codes, log_variance).flatten(0, 1))
+                outputs = autoencoder.decode(quadrature_codes(codes, log_variance).flatten(0, 1))
                 outputs = outputs.unflatten(0, (-1, len(codes)))
                 errors = (outputs - t).flatten(2).square().sum(2).mean(0)
                 return errors, divergence(codes, log_variance), _squares(outputs.mean(0))
@@ -200,13 +217,13 @@ class TensorizedAutoencoder(TiedAutoencoders):
         return errors, _squares(codes), _squares(output)
 
     def objective(self, j: int, u: Tensor, t: Tensor, latent_penalty: float) -> Tensor:
-        """What training minimises (m,): the cost in units of ``scale``, codes measured decoded.
+        """Training loss (m,): the cost in units of ``scale``, with the penalty on the output.
 
-        In the linear model a code is as long as what it decodes to: ``|U(x-C)| = |x̂-C|``. Here
-        the penalty is on ``|x̂-C|²``, which no scaling of encoder and decoder changes. Summed over a
-        cluster it is the penalty of the costs, because that is how ``code_scales`` are set.
-        Inputs u and targets t (m, ...) are as the autoencoder sees them, about C_j. Variational
-        ones minimise minus the evidence bound in those units, at codes that are drawn.
+        In the linear model a code is as long as its decoding: ``|U(x-C)| = |x̂-C|``. So the
+        penalty is on ``|x̂-C|²``, which does not depend on how encoder and decoder are scaled.
+        Summed over a cluster it equals the penalty in the costs, by definition of
+        ``code_scales``. Inputs u and targets t (m, ...) are centred and scaled. Variational ones
+        minimise minus the evidence bound in those units, at random codes.
         """
         errors, output = self._answers(j, u, t, latent_penalty)
         if output is None:
@@ -214,18 +231,17 @@ class TensorizedAutoencoder(TiedAutoencoders):
             return errors
         if errors is not None:
             return errors + latent_penalty * _squares(output)
-        # |r-t|² + λ|r|² as one square, since each is a pass over the outputs and one back.
+        # |r-t|² + λ|r|² as one square saves a pass over the outputs, forward and backward.
         shrunk = 1 / (1 + latent_penalty)
         joint = nn.functional.mse_loss(output, shrunk * t, reduction="none").flatten(1).sum(1)
         return (joint + latent_penalty * shrunk**2 * _squares(t)) / shrunk
 
     def mean_objective(self, j: int, u: Tensor, t: Tensor, latent_penalty: float) -> Tensor:
-        """Mean of the objective over a batch."""
+        """Mean of the objective over a batch, in fewer passes than by ``objective``."""
         errors, output = self._answers(j, u, t, latent_penalty)
         if errors is not None:
             return (errors if output is None else errors + latent_penalty * _squares(output)).mean()
         assert output is not None
-        # As in ``objective``, in fewer passes.
         shrunk, flat = 1 / (1 + latent_penalty), t.reshape(-1)
         joint = nn.functional.mse_loss(output, shrunk * t, reduction="sum")
         return joint / (shrunk * len(t)) + latent_penalty * shrunk / len(t) * flat.dot(flat)
@@ -233,10 +249,7 @@ class TensorizedAutoencoder(TiedAutoencoders):
     def _answers(
         self, j: int, u: Tensor, t: Tensor, latent_penalty: float
     ) -> tuple[Tensor | None, Tensor | None]:
-        """Errors (m,), None where they are the square of output and target, and outputs.
-
-        There are no outputs where all that counts is in the errors.
-        """
+        """Errors (m,), None for the squared error; outputs, None where errors are all."""
         autoencoder: Any = self.autoencoders[j]
         own_loss = getattr(autoencoder, "loss", None)
         with self._drawing():
@@ -244,14 +257,14 @@ class TensorizedAutoencoder(TiedAutoencoders):
                 return own_loss(u, t), None
             codes, log_variance = self._encoded(autoencoder, u)
             if log_variance is not None:
-                output = autoencoder.decode(drawn(codes, log_variance, self.fit_rng))
+                output = autoencoder.decode(sample_codes(codes, log_variance, self.fit_rng))
                 penalty = self.noise_variance * divergence(codes, log_variance)
                 return _squares(output - t) + penalty, None
             output = autoencoder.decode(codes)
             return (own_loss(u, t) if own_loss else None), output
 
     def encode(self, x: Tensor, labels: Tensor) -> Tensor:
-        """Codes (n, h) of samples (n, ...) under the named autoencoders (n,); means of them."""
+        """Codes (n, h) of samples (n, ...) by the autoencoders of their labels (n,)."""
         self._take_shape(x)
 
         def codes(j: int, rows: Tensor) -> Tensor:
@@ -263,7 +276,7 @@ class TensorizedAutoencoder(TiedAutoencoders):
         return self._by_label(x, labels, codes)
 
     def decode(self, z: Tensor, labels: Tensor) -> Tensor:
-        r"""Samples (n, \*input_shape) of codes (n, h) under the named autoencoders (n,)."""
+        r"""Samples (n, \*input_shape) of codes (n, h) by the autoencoders of their labels (n,)."""
 
         def points(j: int, rows: Tensor) -> Tensor:
             autoencoder: Any = self.autoencoders[j]
@@ -274,7 +287,7 @@ class TensorizedAutoencoder(TiedAutoencoders):
         return self._by_label(z, labels, points)
 
     def reconstruct(self, x: Tensor, labels: Tensor | None = None) -> Tensor:
-        """Encode and decode by the cheapest autoencoder, or by the named one.
+        """Encode and decode by the cheapest autoencoder, or by that of the label.
 
         Parameters
         ----------
@@ -295,14 +308,14 @@ class TensorizedAutoencoder(TiedAutoencoders):
         self.centers = centers.detach().reshape(self.n_clusters, *shape).to(self.centers)
 
     def change_unit(self, unit: float, origin: Tensor) -> None:
-        """Go over to data of which this module has seen (x - origin) / unit."""
+        """Convert from data (x - origin) / unit to data x."""
         self.set_centers(origin + unit * self.centers.flatten(1).to(origin.dtype))
         self.scale = self.scale * unit
-        if not self.variational:  # whose codes are measured by their prior
+        if not self.variational:  # their prior sets the unit of codes
             self.code_scales = self.code_scales * unit
 
     def reorder(self, order: list[int]) -> None:
-        """Number the clusters anew: cluster ``order[j]`` becomes j."""
+        """Renumber the clusters: cluster ``order[j]`` becomes j."""
         self.autoencoders = nn.ModuleList(self.autoencoders[j] for j in order)
         self.centers = self.centers[order]
         self.code_scales = self.code_scales[order]
@@ -310,38 +323,38 @@ class TensorizedAutoencoder(TiedAutoencoders):
             self.spreads = self.spreads[order]
 
     def compare_by_spread(self) -> None:
-        """Keep the spreads of clusters, one until they are measured, as units of the penalty."""
+        """Penalise outputs in units of ``spreads``, which are one until measured."""
         if not self.by_spread:
             self.register_buffer("spreads", torch.ones_like(self.code_scales))
 
     def become_variational(self) -> None:
-        """Keep a noise variance, one until it is estimated."""
+        """Register the noise variance, which is one until estimated."""
         if "noise_variance" not in self._buffers:
             self.register_buffer("noise_variance", torch.ones_like(self.scale))
 
     def _encoded(self, autoencoder: Any, u: Tensor) -> tuple[Tensor, Tensor | None]:
-        """Codes (m, h) of what an autoencoder sees, and their log-variances, if it has them."""
+        """Codes (m, h) and their log-variances, if the autoencoder is variational."""
         codes, log_variance = split_code(autoencoder.encode(u))
         if log_variance is not None:
             self.become_variational()
         return codes, log_variance
 
     def _drawing(self) -> AbstractContextManager[None]:
-        """Context of calls to the autoencoders, which may draw random numbers."""
+        """Context of calls to autoencoders that may draw random numbers."""
         fit_rng = self.fit_rng
-        return NOTHING if fit_rng is None or not fit_rng.used_in_forward else fit_rng.activated()
+        return NO_CONTEXT if fit_rng is None or not fit_rng.used_in_forward else fit_rng.activated()
 
     def _seen_by(self, j: int, x: Tensor) -> Tensor:
         return (self.shaped(x) - self.centers[j]) / self.scale
 
     def shaped(self, x: Tensor) -> Tensor:
-        """Rows (n, d) in the shape that the autoencoders take."""
+        """Rows (n, d) in the input shape of the autoencoders."""
         if self.input_shape is None or tuple(x.shape[1:]) == self.input_shape:
             return x
         return x.reshape(-1, *self.input_shape)
 
     def _take_shape(self, x: Tensor) -> None:
-        """Give centres that had no shape yet the one of the samples."""
+        """Set the shape of centres by the first samples."""
         shape = x.shape[1:]
         if self.input_shape is None and self.centers.numel() == self.n_clusters:
             ones = [1] * len(shape)
@@ -351,14 +364,67 @@ class TensorizedAutoencoder(TiedAutoencoders):
         self, values: Tensor, labels: Tensor, step: Callable[[int, Tensor], Tensor]
     ) -> Tensor:
         """Apply ``step(j, rows)`` to the rows of each label and put the results in place."""
-        result: Tensor | None = None
-        for j, rows in members(labels, self.n_clusters):
-            part = step(j, values[rows])
-            if result is None:
-                result = part.new_empty(values.shape[0], *part.shape[1:])
-            result = result.index_copy(0, rows, part)
-        if result is None:  # no rows at all
+        if not len(labels):
             return step(0, values)
+        result: Tensor | None = None
+        order = labels.argsort(stable=True)
+        counts = torch.bincount(labels, minlength=self.n_clusters).tolist()
+        for j, rows in enumerate(order.split(counts)):
+            if rows.numel():
+                part = step(j, values[rows])
+                if result is None:
+                    result = part.new_empty(values.shape[0], *part.shape[1:])
+                result = result.index_copy(0, rows, part)
+        assert result is not None
+        return result
+
+    # Shared tensors, which a state has once ---------------------------------------------------
+
+    def own_parameters(self, j: int) -> list[nn.Parameter]:
+        """Parameters of autoencoder j that no other has."""
+        one = self.autoencoders[j]
+        common = {id(table[leaf]) for table, leaf in self._shared_slots(one)}
+        return [p for p in one.parameters() if id(p) not in common]
+
+    def _shared_slots(self, one: nn.Module) -> Iterator[tuple[dict[str, Any], str]]:
+        """Yield where an autoencoder keeps the shared tensors: dict and key."""
+        for name in self.shared:
+            path, _, leaf = name.rpartition(".")
+            owner = one.get_submodule(path)
+            yield owner._parameters if leaf in owner._parameters else owner._buffers, leaf
+
+    def _tie(self) -> None:
+        """Give all autoencoders the shared tensors of the first one."""
+        for other in self.autoencoders[1:]:
+            slots = zip(
+                self._shared_slots(self.autoencoders[0]), self._shared_slots(other), strict=True
+            )
+            for (first, leaf), (table, _) in slots:
+                table[leaf] = first[leaf]
+
+    def _duplicates(self, prefix: str) -> Iterator[tuple[str, str]]:
+        """Yield the names of shared tensors in a state: in the first autoencoder, in another."""
+        for j in range(1, self.n_clusters):
+            for name in self.shared:
+                yield f"{prefix}autoencoders.0.{name}", f"{prefix}autoencoders.{j}.{name}"
+
+    def _apply(self, *args: Any, **kwargs: Any) -> Self:
+        # Moving to another device or precision makes new buffers.
+        super()._apply(*args, **kwargs)  # type: ignore[no-untyped-call]
+        self._tie()
+        return self
+
+    def state_dict(self, *args: Any, **kwargs: Any) -> Any:
+        """Return parameters and buffers, shared ones once."""
+        state = super().state_dict(*args, **kwargs)
+        for _, duplicate in self._duplicates(kwargs.get("prefix", "")):
+            state.pop(duplicate, None)
+        return state
+
+    def load_state_dict(self, *args: Any, **kwargs: Any) -> Any:
+        """Load a state; shared tensors stay shared, also with ``assign=True``."""
+        result = super().load_state_dict(*args, **kwargs)
+        self._tie()
         return result
 
     def _load_from_state_dict(self, state_dict: Any, prefix: str, *args: Any) -> None:
@@ -369,16 +435,16 @@ class TensorizedAutoencoder(TiedAutoencoders):
             self.become_variational()
         if prefix + "spreads" in state_dict:
             self.compare_by_spread()
+        for first, duplicate in self._duplicates(prefix):
+            if first in state_dict:
+                state_dict[duplicate] = state_dict[first]
         super()._load_from_state_dict(state_dict, prefix, *args)
 
 
 def costs_from_parts(
     errors: Tensor, penalised: Tensor, scale: Tensor, weights: Tensor, offsets: Tensor
 ) -> Tensor:
-    """Costs (Eq. 3) in units of the data from ``|r-u|²`` and ``|z|²`` as autoencoders see them.
-
-    Where they compare by spread, ``|r|²`` is what is penalised, or the spread where it is less.
-    """
+    """Costs (Eq. 3) in units of the data from terms in units of the autoencoders."""
     return scale.square() * errors + weights * penalised + offsets
 
 
@@ -395,20 +461,19 @@ def tensorize(
     Parameters
     ----------
     factory : callable
-        Makes a new autoencoder at each call: a Module with ``encode(x)`` and ``decode(z)``, a
-        Module with ``encoder`` and ``decoder``, or a pair of Modules. If it has
-        ``loss(x, target) -> (n,)``, that takes the place of the squared error. If ``encode``
-        gives a pair, mean and log-variance (n, h), it is a variational one, and costs are made
-        of the evidence bound.
+        Returns a new autoencoder at each call: a Module with ``encode(x)`` and ``decode(z)``, a
+        Module with ``encoder`` and ``decoder``, or a pair of Modules. A method
+        ``loss(x, target) -> (n,)`` replaces the squared error. If ``encode`` returns a pair, mean
+        and log-variance (n, h), the autoencoder is variational, and costs are made of the
+        evidence bound.
     n_clusters : int
     input_shape : tuple of int, optional
-        Shape of one sample; flat rows are put into it.
+        Shape of one sample; flat rows are reshaped to it.
     latent_penalty : float, default=0.1
         λ, the weight of the squared code.
     shared : {"none", "layers"}, iterable of str or None, default=None
-        Parts that are common to all clusters: none; those that the autoencoder names by
-        ``shared_parts()``; or these submodules and parameters, by name. Each cluster keeps all
-        other parts for itself.
+        Parts that are common to all clusters: none; those that the autoencoder names in
+        ``shared_parts()``; or these submodules and parameters, by name.
 
     Returns
     -------
@@ -416,7 +481,7 @@ def tensorize(
 
     Examples
     --------
-    A loop of one's own: the cheapest autoencoder trains on each sample.
+    A training loop in which the cheapest autoencoder trains on each sample:
 
     >>> import torch
     >>> from torch import nn
@@ -445,14 +510,94 @@ def tensorize(
     )
 
 
-def members(labels: Tensor, n_clusters: int) -> Iterator[tuple[int, Tensor]]:
-    """Yield each cluster that has rows, with the indices of its rows in rising order."""
-    order = labels.argsort(stable=True)
-    counts = torch.bincount(labels, minlength=n_clusters).tolist()
-    for j, rows in enumerate(order.split(counts)):
-        if rows.numel():
-            yield j, rows
-
-
 def _squares(values: Tensor) -> Tensor:
     return values.flatten(1).square().sum(1)
+
+
+@dataclass(frozen=True, eq=False)
+class DeepPredictor:
+    """A trained module applied to chunks of rows, in their precision and on their device."""
+
+    module: TensorizedAutoencoder
+    log_weights: Tensor  # (k,) of the model of section 5
+    log_priors: Tensor  # (k,) the same for soft assignments, zeros for hard ones
+    noise_variance: Tensor  # s² of that model
+    chunk_rows: int  # rows to take at a time
+
+    @classmethod
+    def of_published(
+        cls,
+        module: TensorizedAutoencoder,
+        dtype: torch.dtype,
+        device: torch.device,
+        *,
+        centers: Any,
+        weights: Any,
+        noise_variance: float,
+        chunk_rows: int,
+        equal_priors: bool,
+    ) -> DeepPredictor:
+        """Set up from the published module and arrays."""
+        if module.scale.dtype != dtype or module.scale.device != device:
+            module = copy.deepcopy(module).to(device, dtype)
+            # Data far from the origin needs centres in its own precision.
+            module.set_centers(torch.as_tensor(centers))
+        shares = torch.as_tensor(weights, dtype=dtype, device=device)
+        log_weights = shares.clamp(min=torch.finfo(dtype).tiny).log()
+        variance = torch.tensor(noise_variance, dtype=dtype, device=device)
+        log_priors = torch.zeros_like(log_weights) if equal_priors else log_weights
+        return cls(module.eval(), log_weights, log_priors, variance, chunk_rows)
+
+    def costs(self, x: Tensor) -> Tensor:
+        """Costs (m, k) of rows (m, d)."""
+        return self.module.costs(x)
+
+    def posterior(self, costs: Tensor) -> Tensor:
+        """Probabilities (m, k) of the clusters, given the costs (m, k)."""
+        return posterior(costs, self.log_priors, self.noise_variance)
+
+    def assign(self, x: Tensor) -> tuple[Tensor, Tensor]:
+        """Most probable cluster (m,) of rows (m, d), and their costs (m,) there."""
+        costs = self.module.costs(x)
+        labels = self.posterior(costs).argmax(1)
+        return labels, costs.gather(1, labels.unsqueeze(1)).squeeze(1)
+
+    def cheapest(self, x: Tensor, near: Tensor | None) -> tuple[Tensor, Tensor]:
+        """Label and smallest cost (m,) of rows (m, d), among the clusters ``near`` (m, k) or all.
+
+        Unlike ``assign`` it does not need the noise variance, which follows from these costs.
+        """
+        if near is None:
+            best = self.module.costs(x).min(1)
+            return best.indices, best.values
+        costs = x.new_full(near.shape, torch.inf)
+        for j in range(near.shape[1]):
+            for rows in near[:, j].nonzero()[:, 0].split(self.chunk_rows):
+                costs[rows, j] = self.module.costs_of(j, x[rows])
+        best = costs.min(1)
+        return best.indices, best.values
+
+    def encode(self, x: Tensor, labels: Tensor) -> Tensor:
+        """Codes (m, h) of rows (m, d) by the autoencoders of their labels."""
+        return self.module.encode(x, labels.long())
+
+    def decode(self, codes: Tensor, labels: Tensor) -> Tensor:
+        """Points (m, d) of codes (m, h) by the autoencoders of their labels."""
+        with torch.no_grad():
+            return self.module.decode(codes.to(self.module.scale.dtype), labels.long()).flatten(1)
+
+    def log_density_bound(self, x: Tensor) -> Tensor:
+        """Bounds (m,) on the log-density of rows (m, d) under all variational autoencoders."""
+        return (self.module.evidence(x) + self.log_weights).logsumexp(1)
+
+    def draw(
+        self, labels: Tensor, latent_dim: int, rng: np.random.RandomState, *, noise: bool
+    ) -> Tensor:
+        """Draw rows (n, d) from the variational autoencoders of labels (n,)."""
+        codes = torch.as_tensor(rng.standard_normal((len(labels), latent_dim)))
+        chunks = zip(codes.split(self.chunk_rows), labels.split(self.chunk_rows), strict=True)
+        points = torch.cat([self.decode(some, names) for some, names in chunks])
+        if not noise:
+            return points
+        normal = torch.as_tensor(rng.standard_normal(tuple(points.shape))).to(points)
+        return points + self.noise_variance.sqrt() * normal

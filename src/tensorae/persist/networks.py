@@ -22,7 +22,7 @@ from tensorae._schema import SchemaError
 from tensorae._torch import FitRNG
 from tensorae.deep.module import TensorizedAutoencoder, tensorize
 from tensorae.deep.networks import built_in
-from tensorae.deep.sharing import shared_names
+from tensorae.deep.user_architecture import shared_names
 from tensorae.exceptions import InvalidParameterError, ModelFileError
 from tensorae.persist.container import part
 
