@@ -24,13 +24,13 @@ from sklearn.utils import Tags
 from torch import Tensor
 
 from tensorae._notebook import ShownAsCard
+from tensorae._parameters import check_number
 from tensorae._torch import isolated_torch
 from tensorae._validation import (
     check_codes,
     check_device,
     check_fitted,
     check_labels_of,
-    check_number,
     check_rows,
 )
 from tensorae.assignment import RULES

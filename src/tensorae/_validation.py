@@ -1,7 +1,7 @@
 """User input -> checked values, or an error that says what was expected, what came, what to do.
 
-An estimator lists its parameters in a table, name -> :class:`Interval` or :class:`Options`, for
-:func:`check_parameters`; data becomes :class:`Rows` on the device of the computation.
+Data becomes :class:`Rows` on the device of the computation; parameters that are plain numbers and
+names are checked by ``_parameters``.
 
 Shapes: n samples, k clusters, d features, h latent.
 """
@@ -10,9 +10,8 @@ from __future__ import annotations
 
 import math
 import numbers
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -23,6 +22,7 @@ from sklearn.utils import check_random_state
 from sklearn.utils.validation import _check_n_features, check_array, check_is_fitted, validate_data
 from torch import Tensor
 
+from tensorae._parameters import Interval, Options, check_integer
 from tensorae._schema import LARGEST
 from tensorae._torch import callers_threads
 from tensorae.data import Batches
@@ -30,7 +30,6 @@ from tensorae.exceptions import (
     InvalidInputError,
     InvalidParameterError,
     NotFittedError,
-    unknown_choice,
 )
 from tensorae.rows import Rows, StreamedRows
 from tensorae.rows.arrays import (
@@ -45,20 +44,14 @@ from tensorae.rows.rows import ACCURATE, shared_tensor
 
 __all__ = [
     "CPU",
-    "Constraints",
-    "Interval",
-    "Options",
     "check_codes",
     "check_device",
     "check_fitted",
     "check_init",
     "check_input_shape",
-    "check_integer",
     "check_known_labels",
     "check_labels_of",
     "check_n_clusters",
-    "check_number",
-    "check_parameters",
     "check_rows",
     "check_sample_weight",
     "check_seed",
@@ -73,109 +66,6 @@ CPU = torch.device("cpu")
 
 
 # Parameters ---------------------------------------------------------------------------------------
-
-
-@dataclass(frozen=True)
-class Interval:
-    """Numbers that a parameter may take.
-
-    Attributes
-    ----------
-    kind : int or float
-    low, high : float
-        An infinite end is never included.
-    closed : {"both", "left", "right", "neither"}
-        Which ends are included.
-    auto, none : bool
-        Whether "auto" or None may be given instead; both are checked to None.
-    """
-
-    kind: type[int | float]
-    low: float
-    high: float = math.inf
-    closed: str = "both"
-    auto: bool = False
-    none: bool = False
-
-    def check(self, name: str, value: Any) -> Any:
-        """Return the number as an int or a float, or None."""
-        if (value is None and self.none) or (
-            self.auto and isinstance(value, str) and value == "auto"
-        ):
-            return None
-        wanted: Any = numbers.Integral if self.kind is int else numbers.Real
-        if isinstance(value, wanted) and not isinstance(value, bool | np.bool_):
-            try:
-                number = float(value)
-            except OverflowError:  # an integer may be too large for any other type
-                number = math.inf
-            above = self.low < number or (number == self.low and self.closed in ("both", "left"))
-            below = number < self.high or (number == self.high and self.closed in ("both", "right"))
-            if above and below and number != math.inf:
-                return self.kind(value)
-        remedy = f"change {name}."
-        if isinstance(value, str):
-            quoted = value.replace(".", "", 1).isdigit()
-            remedy = "remove the quotes." if quoted else remedy
-            remedy = 'did you mean "auto"?' if self.auto and not quoted else remedy
-        raise InvalidParameterError(f"{name} must be {self}, got {value!r}; {remedy}")
-
-    def __str__(self) -> str:
-        if self.kind is int:
-            found = f"an integer of at least {self.low:g}"
-        else:
-            opening = "[" if self.closed in ("both", "left") else "("
-            closing = "]" if self.closed in ("both", "right") and self.high < math.inf else ")"
-            found = f"a number in {opening}{self.low:g}, {self.high:g}{closing}"
-        return found + ' or "auto"' * self.auto + " or None" * self.none
-
-
-@dataclass(frozen=True)
-class Options:
-    """Names that a parameter may take."""
-
-    names: Iterable[str]
-
-    def check(self, name: str, value: Any) -> str:
-        """Return the name."""
-        if not isinstance(value, str) or value not in self.names:
-            raise unknown_choice(name, value, self.names)
-        return value
-
-
-Constraints = Mapping[str, Interval | Options]
-
-
-def check_parameters(parameters: Mapping[str, Any], constraints: Constraints) -> dict[str, Any]:
-    """Check each parameter against its row in an estimator's table.
-
-    Parameters
-    ----------
-    parameters : mapping
-        As ``get_params`` gives them; those without a constraint are left out of the result.
-    constraints : Constraints
-
-    Returns
-    -------
-    dict
-        Numbers as Python's own, and None for "auto".
-    """
-    return {name: limit.check(name, parameters[name]) for name, limit in constraints.items()}
-
-
-def check_integer(name: str, value: Any, *, low: int) -> int:
-    """Return an integer of at least ``low``."""
-    found: int = Interval(int, low).check(name, value)
-    return found
-
-
-def check_number(
-    name: str, value: Any, *, low: float, high: float = math.inf, low_allowed: bool = True
-) -> float:
-    """Return a real number in [low, high], or in (low, high] if ``low`` is not allowed."""
-    closed = "both" if low_allowed else "right"
-    found: float = Interval(float, low, high, closed).check(name, value)
-    return found
 
 
 def check_n_clusters(n_clusters: Any, n: int, *, several: bool = False) -> tuple[int, ...] | None:

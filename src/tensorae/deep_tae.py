@@ -16,20 +16,22 @@ from sklearn.exceptions import ConvergenceWarning
 from torch import Tensor, nn
 
 from tensorae._base import BaseTAE, Predictor
-from tensorae._torch import isolated_torch, several_threads
-from tensorae._validation import (
+from tensorae._parameters import (
     Constraints,
     Interval,
     Options,
+    check_integer,
+    check_parameters,
+)
+from tensorae._torch import isolated_torch, several_threads
+from tensorae._validation import (
     check_fitted,
     check_init,
     check_input_shape,
-    check_integer,
     check_known_labels,
     check_labels_of,
     check_latent_dim,
     check_n_clusters,
-    check_parameters,
     check_rows,
     check_sample_weight,
     check_seed,

@@ -11,8 +11,12 @@ import numpy as np
 import torch
 from sklearn.base import BaseEstimator
 
+from tensorae._parameters import check_integer
 from tensorae._torch import isolated_torch
-from tensorae._validation import check_integer, check_rows, check_seed
+from tensorae._validation import (
+    check_rows,
+    check_seed,
+)
 from tensorae.deep.neighborhoods import (
     DIMENSIONS,
     NEIGHBORS,

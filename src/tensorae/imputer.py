@@ -16,14 +16,11 @@ from sklearn.utils.validation import _check_feature_names_in
 from torch import Tensor
 
 from tensorae._notebook import ShownAsCard
+from tensorae._parameters import Constraints, Interval, check_integer, check_parameters
 from tensorae._torch import isolated_torch
 from tensorae._validation import (
-    Constraints,
-    Interval,
     check_fitted,
-    check_integer,
     check_n_clusters,
-    check_parameters,
     check_rows,
     check_sample_weight,
     check_seed,

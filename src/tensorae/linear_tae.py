@@ -18,20 +18,22 @@ from sklearn.utils import Tags
 from torch import Tensor
 
 from tensorae._base import BaseTAE, Predictor
-from tensorae._torch import isolated_torch
-from tensorae._validation import (
-    CPU,
+from tensorae._parameters import (
     Constraints,
     Interval,
     Options,
+    check_integer,
+    check_number,
+    check_parameters,
+)
+from tensorae._torch import isolated_torch
+from tensorae._validation import (
+    CPU,
     check_fitted,
     check_init,
-    check_integer,
     check_known_labels,
     check_latent_dim,
     check_n_clusters,
-    check_number,
-    check_parameters,
     check_rows,
     check_sample_weight,
     check_seed,

@@ -17,13 +17,11 @@ from sklearn.utils import Tags
 
 from tensorae._notebook import ShownAsCard
 from tensorae._outlier_fits import CLUSTERS, Plan, Pool, fit_judges, new_reference
+from tensorae._parameters import Constraints, Interval, check_parameters
 from tensorae._torch import isolated_torch
 from tensorae._validation import (
-    Constraints,
-    Interval,
     check_device,
     check_fitted,
-    check_parameters,
     check_rows,
     check_sample_weight,
     check_seed,

@@ -262,10 +262,10 @@ def test_the_fingerprint_of_files_follows_them_to_another_folder(X, tmp_path):
 @pytest.mark.parametrize(
     ("options", "sentence"),
     [
-        ({"batch_rows": 0}, "batch_rows must be a whole number from 1 on, got 0"),
-        ({"batch_rows": 2.5}, "batch_rows must be a whole number"),
-        ({"prefetch": -1}, "prefetch must be a whole number from 0 on, got -1"),
-        ({"prefetch": None}, "prefetch must be a whole number"),
+        ({"batch_rows": 0}, "batch_rows must be an integer of at least 1 or None, got 0"),
+        ({"batch_rows": 2.5}, "batch_rows must be an integer"),
+        ({"prefetch": -1}, "prefetch must be an integer of at least 0, got -1"),
+        ({"prefetch": None}, "prefetch must be an integer"),
         ({"dtype": "int32"}, "dtype must be 'float32' or 'float64', got 'int32'"),
         ({"dtype": "flaot"}, "dtype must be"),
         ({"columns": "mass"}, "put it in square brackets"),

@@ -245,9 +245,9 @@ def test_bad_input_gives_one_clear_sentence(linear, penguins):
         describe(linear, X[:, :3])
     with pytest.raises(InvalidParameterError, match="each of the 4 features, got 2"):
         describe(linear, X, feature_names=["a", "b"])
-    with pytest.raises(InvalidParameterError, match="n_features must be a whole number"):
+    with pytest.raises(InvalidParameterError, match="n_features must be an integer"):
         describe(linear, X, n_features=0)
-    with pytest.raises(InvalidParameterError, match="n_members must be a whole number"):
+    with pytest.raises(InvalidParameterError, match="n_members must be an integer"):
         describe(linear, X, n_members=-1)
 
 

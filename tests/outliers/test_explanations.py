@@ -102,7 +102,7 @@ def test_the_report_shows_odd_features_beside_what_was_expected(model, tmp_path)
 def test_wrong_questions_get_one_sentence(model):
     with pytest.raises(NotFittedError):
         outliers(OutlierTAE(), correlated())
-    with pytest.raises(InvalidParameterError, match="n_rows must be a whole number"):
+    with pytest.raises(InvalidParameterError, match="n_rows must be an integer"):
         outliers(model, correlated(), n_rows=0)
     with pytest.raises(InvalidParameterError, match="feature_names must have one name"):
         outliers(model, correlated(), feature_names=["a"])

@@ -88,7 +88,7 @@ def test_given_axes_are_used(flat):
     [
         ({"shape": (5, 5)}, r"64 numbers in all, got \(5, 5\)"),
         ({"shape": (4, 4, 4)}, "1 or 3 channels"),
-        ({"n": 0}, "n must be a whole number from 1 on"),
+        ({"n": 0}, "n must be an integer"),
         ({"clean": np.zeros((3, 64))}, "clean must have as many samples"),
         ({"axes": [1, 2]}, "axes must be a figure or 16 matplotlib Axes"),
     ],

@@ -220,7 +220,7 @@ def test_other_arguments_are_checked(linear, planar, penguins, names):
         plot.plot_embedding(planar, penguins[0], dims=(0, 2))
     with pytest.raises(InvalidParameterError, match="each of the 4 features, got 3"):
         plot.plot_loadings(linear, feature_names=names[:3])
-    with pytest.raises(InvalidParameterError, match=r"n_features must be a whole number"):
+    with pytest.raises(InvalidParameterError, match=r"n_features must be an integer"):
         plot.plot_loadings(linear, n_features=0)
     with pytest.raises(InvalidInputError, match="X must be given to describe a TAE"):
         plot.plot_loadings(TAE(1, 1, max_epochs=1, random_state=0).fit(penguins[0][:20]))

@@ -64,7 +64,7 @@ def test_colours_are_seen_on_dark_ground():
 
 @pytest.mark.parametrize("k", [-1, 2.5, "three"])
 def test_a_number_of_clusters_is_asked_for(k):
-    with pytest.raises(InvalidParameterError, match="n_clusters must be a whole number"):
+    with pytest.raises(InvalidParameterError, match="n_clusters must be an integer"):
         cluster_colors(k)
 
 

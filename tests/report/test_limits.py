@@ -240,7 +240,7 @@ def test_each_mistake_is_one_clear_error(linear, penguins, tmp_path):
         with pytest.raises(InvalidParameterError, match="identifiers must"):
             linear.report(X, page, identifiers=wrong)
     for wrong in (0, -1, 20_001, 2.5, True, "many"):
-        with pytest.raises(InvalidParameterError, match="max_points must be a whole number"):
+        with pytest.raises(InvalidParameterError, match="max_points must be an integer"):
             linear.report(X, page, max_points=wrong)
     assert list(tmp_path.iterdir()) == []
 

@@ -17,6 +17,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import DTypeLike, NDArray
 
+from tensorae._parameters import Interval, check_integer
 from tensorae.data.files import ReadOptions
 from tensorae.data.parts import (
     Array,
@@ -33,7 +34,6 @@ from tensorae.data.scaling import Scaling
 from tensorae.data.sources import (
     ask_all,
     check_columns,
-    check_count,
     check_dtype,
     compare_layouts,
     find_parts,
@@ -110,8 +110,8 @@ class Batches:
         read_options: ReadOptions | None = None,
     ) -> None:
         self._columns = check_columns(columns)
-        self._batch_rows = check_count("batch_rows", batch_rows, 1)
-        self._prefetch = check_count("prefetch", prefetch, 0) or 0
+        self._batch_rows: int | None = Interval(int, 1, none=True).check("batch_rows", batch_rows)
+        self._prefetch = check_integer("prefetch", prefetch, low=0)
         self._dtype = check_dtype(dtype)
         self._parts = find_parts(source, read_options)
         self._start, self._stop = 0, None  # type: tuple[int, int | None]
@@ -208,8 +208,8 @@ class Batches:
         >>> [len(batches.shard(rank, 4)) for rank in range(4)]
         [2, 3, 2, 3]
         """
-        size = check_count("size", size, 1) or 1
-        rank = check_count("rank", rank, 0) or 0
+        size = check_integer("size", size, low=1)
+        rank = check_integer("rank", rank, low=0)
         if rank >= size:
             raise InvalidParameterError(
                 f"rank must be below size={size}, got {rank}; ranks count from 0."

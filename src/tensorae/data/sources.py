@@ -39,7 +39,6 @@ from tensorae.exceptions import InvalidInputError, InvalidParameterError
 __all__ = [
     "ask_all",
     "check_columns",
-    "check_count",
     "check_dtype",
     "compare_layouts",
     "compare_names",
@@ -316,17 +315,6 @@ def ask_all(parts: Sequence[Part], question: Callable[[Part], T]) -> list[T]:
 
 
 # Parameters of Batches -------------------------------------------------------------------------
-
-
-def check_count(name: str, value: object, least: int) -> int | None:
-    """A whole number that is large enough; None only for ``batch_rows``."""
-    if value is None and name == "batch_rows":
-        return None
-    if isinstance(value, bool) or not isinstance(value, numbers.Integral) or value < least:
-        raise InvalidParameterError(
-            f"{name} must be a whole number from {least} on, got {value!r}; give such a number."
-        )
-    return int(value)
 
 
 def check_dtype(dtype: DTypeLike | None) -> np.dtype[Any] | None:

@@ -10,13 +10,14 @@ and serves for any other data as well.
 from __future__ import annotations
 
 import math
-from numbers import Integral, Real
+from numbers import Real
 from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from sklearn.utils import check_random_state
 
+from tensorae._parameters import check_integer
 from tensorae.exceptions import InvalidInputError, InvalidParameterError
 
 __all__ = ["add_noise", "lines_3d", "orthogonal_lines", "parallel_lines", "triangle"]
@@ -236,8 +237,8 @@ def _draw(
     random_state: Seed,
 ) -> Labelled:
     """Sample the Gaussian mixture, append the noise columns and shuffle the rows."""
-    _check_count("n_samples", n_samples, at_least=len(means))
-    _check_count("noise_dims", noise_dims, at_least=0)
+    check_integer("n_samples", n_samples, low=len(means))
+    check_integer("noise_dims", noise_dims, low=0)
     _check_noise_scale("noise_scale", noise_scale)
     rng = check_random_state(random_state)
     y = rng.permutation(np.arange(n_samples) % len(means))
@@ -247,13 +248,6 @@ def _draw(
         planted[members] = rng.multivariate_normal(mean, covariance, size=members.sum())
     padding = add_noise(np.zeros((n_samples, noise_dims)), noise_scale, rng)
     return np.hstack([planted, padding]), y
-
-
-def _check_count(name: str, value: int, *, at_least: int) -> None:
-    if not isinstance(value, Integral) or isinstance(value, bool) or value < at_least:
-        raise InvalidParameterError(
-            f"{name} must be an integer of at least {at_least}, got {value!r}."
-        )
 
 
 def _check_noise_scale(name: str, scale: float) -> None:

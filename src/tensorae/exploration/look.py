@@ -15,6 +15,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from tensorae._parameters import Interval, check_integer
 from tensorae._warnings import collected_warnings
 from tensorae.data import (
     Preparation,
@@ -25,7 +26,7 @@ from tensorae.data import (
     note_on_header,
 )
 from tensorae.data.selection import ColumnSelection, select_columns
-from tensorae.exceptions import InvalidInputError, InvalidParameterError
+from tensorae.exceptions import InvalidInputError
 from tensorae.exploration.again import Source
 from tensorae.exploration.outcome import Exploration
 from tensorae.linear_tae import LinearTAE
@@ -132,15 +133,9 @@ def explore(
 
 
 def _check(n_clusters: Any, max_rows: Any, random_state: Any) -> None:
-    if n_clusters != "auto" and (not isinstance(n_clusters, int) or n_clusters < 1):
-        raise InvalidParameterError(
-            f'n_clusters must be a number of groups or "auto", got {n_clusters!r}; 3, say.'
-        )
-    for name, value, low in (("max_rows", max_rows, 100), ("random_state", random_state, 0)):
-        if not isinstance(value, int | np.integer) or value < low:
-            raise InvalidParameterError(
-                f"{name} must be a whole number from {low} on, got {value!r}; leave it out."
-            )
+    Interval(int, 1, auto=True).check("n_clusters", n_clusters)
+    check_integer("max_rows", max_rows, low=100)
+    check_integer("random_state", random_state, low=0)
 
 
 def _name(table: Table, source: Source) -> str:

@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from tensorae._parameters import check_integer
 from tensorae.data.scaling import Scaling
 from tensorae.exceptions import InvalidInputError
 from tensorae.inspect.results import ClusterSummary, Component, Description, Loading, Missing
@@ -19,7 +20,6 @@ from tensorae.inspect.samples import (
     ClusteredSamples,
     FittedModel,
     check_fitted,
-    check_whole,
     has_components,
     in_units,
     model_names,
@@ -100,8 +100,8 @@ def describe(
       typical rows     90, 65, 128
       worst rows       9, 75, 14
     """
-    check_whole("n_features", n_features, 1, remedy="5 is usual.")
-    check_whole("n_members", n_members, 0, remedy="5 is usual.")
+    check_integer("n_features", n_features, low=1)
+    check_integer("n_members", n_members, low=0)
     if X is not None:
         samples = ClusteredSamples.of(model, X, feature_names, scaler)
         return describe_samples(samples, n_features=n_features, n_members=n_members)

@@ -12,13 +12,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tensorae._optional import import_optional
+from tensorae._parameters import check_integer
 from tensorae.exceptions import InvalidInputError
 from tensorae.inspect import html
 from tensorae.inspect.arrays import as_array, check_groups
 from tensorae.inspect.base import Result
 from tensorae.inspect.categories import MISSING, as_categories
 from tensorae.inspect.cross_counts import Cells, Excess
-from tensorae.inspect.samples import check_whole
 
 __all__ = ["CrossTable", "cross_table"]
 
@@ -252,7 +252,7 @@ def cross_table(
     Gentoo       0  119   0  119
     Chinstrap    0    0  68   68
     """
-    check_whole("max_categories", max_categories, 2, remedy="12 is usual.")
+    check_integer("max_categories", max_categories, low=2)
     names, codes = as_categories(column)
     weights = _check_weights(sample_weight, len(codes))
     groups, own = check_groups(labels, len(codes))

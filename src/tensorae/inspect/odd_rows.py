@@ -12,12 +12,12 @@ from typing import Any, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
+from tensorae._parameters import check_integer
 from tensorae.data.scaling import Scaling
 from tensorae.inspect import html
 from tensorae.inspect.samples import (
     as_floats,
     check_fitted,
-    check_whole,
     model_names,
     unwrapped,
 )
@@ -165,8 +165,8 @@ def outliers(
 
     check_fitted(model)  # type: ignore[arg-type]
     if n_rows is not None:
-        check_whole("n_rows", n_rows, 1, remedy="give None for all rows.")
-    check_whole("n_features", n_features, 1, remedy="3 is usual.")
+        check_integer("n_rows", n_rows, low=1)
+    check_integer("n_features", n_features, low=1)
     estimator, feature_names, scaling = unwrapped(model, feature_names, None)
     if estimator is not model:
         table_model: Any = model

@@ -36,7 +36,6 @@ __all__ = [
     "as_rows",
     "check_fitted",
     "check_names",
-    "check_whole",
     "estimator_of",
     "evenly_spaced",
     "find_feature",
@@ -399,16 +398,6 @@ def find_feature(feature: int | str, names: Sequence[str]) -> int:
             f"give a number from 0 to {len(names) - 1}."
         )
     return int(feature) % len(names)
-
-
-def check_whole(name: str, value: Any, low: int, high: int | None = None, *, remedy: str) -> None:
-    """Refuse what is no whole number in this range."""
-    whole = isinstance(value, int | np.integer) and not isinstance(value, bool)
-    if not whole or value < low or (high is not None and value > high):
-        span = f"from {low} to {high}" if high is not None else f"from {low} on"
-        raise InvalidParameterError(
-            f"{name} must be a whole number {span}, got {value!r}; {remedy}"
-        )
 
 
 def _is_table(X: Any) -> bool:

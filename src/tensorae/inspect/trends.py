@@ -13,6 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import special
 
+from tensorae._parameters import Interval
 from tensorae.exceptions import InvalidInputError, InvalidParameterError, unknown_choice
 from tensorae.inspect.arrays import as_array, check_groups, in_chunks, moments, rounding
 from tensorae.inspect.samples import ClusteredSamples, check_names
@@ -100,11 +101,7 @@ def trend_reversals(
         )
     if correction not in CORRECTIONS:
         raise unknown_choice("correction", correction, CORRECTIONS)
-    if max_pairs is not None and (not isinstance(max_pairs, int) or max_pairs < 1):
-        raise InvalidParameterError(
-            f"max_pairs must be a whole number above zero or None, got {max_pairs!r}; "
-            "None keeps all pairs."
-        )
+    Interval(int, 1, none=True).check("max_pairs", max_pairs)
     values, features = _check_table(X, feature_names)
     if len(features) > MOST_FEATURES:
         raise InvalidInputError(

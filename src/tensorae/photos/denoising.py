@@ -11,8 +11,8 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from tensorae._parameters import check_integer
 from tensorae._torch import isolated_torch
-from tensorae._validation import check_integer
 from tensorae.assignment import RULES
 from tensorae.core.em import Alternation
 from tensorae.core.known_noise import Cleaner, KnownNoise

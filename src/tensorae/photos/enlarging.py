@@ -20,8 +20,8 @@ from scipy import ndimage, sparse
 from scipy.linalg import cho_solve_banded, cholesky_banded
 from torch import Tensor
 
+from tensorae._parameters import check_number
 from tensorae._torch import isolated_torch
-from tensorae._validation import check_number
 from tensorae.exceptions import InvalidParameterError
 from tensorae.photos.images import (
     Image,

@@ -17,8 +17,8 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
+from tensorae._parameters import check_integer, check_number
 from tensorae._torch import callers_threads, several_threads
-from tensorae._validation import check_integer, check_number
 from tensorae.exceptions import InvalidInputError, InvalidParameterError
 
 __all__ = [

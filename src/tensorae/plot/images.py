@@ -12,13 +12,13 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from tensorae._parameters import check_integer
 from tensorae.exceptions import InvalidParameterError
 from tensorae.inspect.samples import (
     ClusteredSamples,
     FittedModel,
     as_array,
     as_rows,
-    check_whole,
     has_components,
 )
 from tensorae.plot.canvas import grid_of, without_frame
@@ -81,7 +81,7 @@ def plot_reconstructions(
     """
     samples = ClusteredSamples.of(model, X)
     size = _shape_of(samples, shape)
-    check_whole("n", n, 1, remedy="8 is usual.")
+    check_integer("n", n, low=1)
     chosen = _from_each_cluster(samples.labels, int(n))
     pictures = {"sample": samples.values[chosen]}
     if clean is not None:

@@ -16,7 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tensorae._optional import import_optional
-from tensorae.inspect.samples import check_whole
+from tensorae._parameters import check_integer
 
 __all__ = [
     "INK",
@@ -106,7 +106,7 @@ def cluster_colors(n_clusters: int) -> list[str]:
     >>> cluster_colors(3)
     ['#0072B2', '#E69F00', '#009E73']
     """
-    check_whole("n_clusters", n_clusters, 0, remedy="give the number of clusters.")
+    check_integer("n_clusters", n_clusters, low=0)
     if n_clusters <= len(OKABE_ITO):
         return list(OKABE_ITO[:n_clusters])
     return list(_extended(int(n_clusters)))

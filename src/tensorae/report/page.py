@@ -17,9 +17,10 @@ import numpy as np
 
 from tensorae._files import open_atomically
 from tensorae._optional import import_optional
+from tensorae._parameters import check_integer
 from tensorae.exceptions import InvalidParameterError
 from tensorae.inspect import CrossTable, Outliers
-from tensorae.inspect.samples import check_fitted, check_whole, has_own_spreads
+from tensorae.inspect.samples import check_fitted, has_own_spreads
 from tensorae.plot.style import cluster_styles
 from tensorae.report import sections
 from tensorae.report.map import Painter, map_context
@@ -110,7 +111,7 @@ def write_report(
     True
     """
     check_fitted(model)
-    check_whole("max_points", max_points, 1, MAX_POINTS, remedy="5000 is usual.")
+    check_integer("max_points", max_points, low=1, high=MAX_POINTS)
     try:
         target = Path(path)
     except TypeError:
