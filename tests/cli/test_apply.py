@@ -256,8 +256,8 @@ def test_text_without_a_header_goes_in_and_comes_out_with_names(ran, birds, tmp_
     numbers = tmp_path / "numbers.csv"
     birds[COLUMNS].head(50).to_csv(numbers, index=False, header=False)
     said = ran("fit", numbers, "-k", 2, "-l", 1, "-o", model)
-    assert "and was taken for the names of the columns" in said.err
-    assert "--no-header takes it for a row" in ran("predict", model, numbers).err
+    assert "and was read as the names of the columns" in said.err
+    assert "--no-header reads it as a row" in ran("predict", model, numbers).err
 
 
 @pytest.mark.parametrize("flags", [(), ("--delimiter", ";"), ("--encoding", "utf-16")], ids=str)

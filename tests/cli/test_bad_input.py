@@ -36,7 +36,7 @@ BAD_TABLES = {
     "header only": ("t.csv", b"a,b\n", "no rows in"),
     "binary junk": ("t.csv", bytes(range(256)) * 20, "binary data"),
     "ragged": ("t.csv", b"a,b\n1,2\n3,4,5\n6,7\n8\n", "line 3", "has 3 values", "1 more line"),
-    "all text": ("t.csv", b"a,b\nx,y\nz,w\n", "must have a column of numbers", "texts), b ("),
+    "all text": ("t.csv", b"a,b\nx,y\nz,w\n", "must have a column of numbers", "text values), b ("),
     "one row": ("t.csv", b"a,b\n1,2\n", "at least n_clusters=2 rows, got n_samples=1"),
     "duplicate names": ("t.csv", b"a,b,a\n1,2,3\n3,4,5\n5,7,8\n", "called 'a'"),
     "repeated values": ("t.csv", b"1,0,0\n1,2,3\n3,4,5\n5,7,8\n", "called '0'", "--no-header"),
@@ -115,7 +115,7 @@ def test_files_of_different_make_are_not_joined(run, tmp_path):
     )
     check_sentence(
         run("fit", tmp_path / "a.csv", tmp_path / "c.csv", *fit),
-        "columns must be of one kind in all files",
+        "columns must have the same type in all files",
         "a has incompatible types: int64 vs string",
     )
 
@@ -164,7 +164,7 @@ def test_an_entry_on_columns_that_does_not_fit_is_refused(
     content.header["preprocessing"] |= entry
     path = tmp_path / "odd.tae"
     write_container(path, KIND, content)
-    check_sentence(run("predict", path, birds_csv), "does not fit")
+    check_sentence(run("predict", path, birds_csv), "invalid entry on columns")
 
 
 @pytest.mark.parametrize("name", ["n_samples", "loss", "latent_dims", "cluster_sizes"])

@@ -115,5 +115,5 @@ def test_a_first_line_of_values_is_not_lost_without_a_note(ran, here, birds):
     """As in iris.data: numbers and a name."""
     birds.drop(columns="name")[::6].to_csv("headless.csv", index=False, header=False)
     outcome = ran("explore", "headless.csv", "-k", 2)
-    assert "--no-header takes it for a row" in outcome.err
-    assert "--no-header takes it for a row" in (here / "headless.html").read_text()
+    assert "--no-header reads it as a row" in outcome.err
+    assert "--no-header reads it as a row" in (here / "headless.html").read_text()

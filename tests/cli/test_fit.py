@@ -31,7 +31,7 @@ def fitted(ran, tmp_path):
 def test_columns_of_text_are_left_out_and_counted(fitted, birds_csv):
     _, header, said = fitted(birds_csv)
     assert header["preprocessing"]["columns"] == COLUMNS
-    assert "left out of the fit: name (333 texts), species (333 texts)" in said.err
+    assert "left out of the fit: name (333 text values), species (333 text values)" in said.err
     assert "--ignore name,species" in said.err
 
 
@@ -82,7 +82,7 @@ def test_a_name_that_no_column_has_is_an_error_with_a_guess(run, birds_csv, tmp_
     for option in ("--columns", "--ignore", "--labels"):
         outcome = run("fit", birds_csv, "-k", 3, "-o", tmp_path / "m.tae", option, "body_mas_g")
         assert outcome.code == 1
-        assert f"{option} names what is not in" in outcome.err
+        assert f"{option} must name columns of" in outcome.err
         assert "did you mean 'body_mass_g'?" in outcome.err
 
 
@@ -211,7 +211,7 @@ def test_clusters_that_no_label_names_have_a_name_of_their_own(fitted, ran, bird
 def test_more_names_than_clusters_is_an_error(run, birds_csv, tmp_path):
     outcome = run("fit", birds_csv, "-k", 2, "-o", tmp_path / "m.tae", "--labels", "species")
     assert outcome.code == 1
-    assert "got 3 ('Adelie', 'Chinstrap', 'Gentoo') for 2; raise -k" in outcome.err
+    assert "got 3 ('Adelie', 'Chinstrap', 'Gentoo'); raise -k" in outcome.err
 
 
 # The model ------------------------------------------------------------------------------------
@@ -327,7 +327,7 @@ def test_json_is_one_object_with_the_same_facts(fitted, birds_csv):
     assert facts["loss"] == model.loss_
     assert facts["columns"] == COLUMNS
     assert [cluster["size"] for cluster in facts["clusters"]] == np.bincount(model.labels_).tolist()
-    assert any("name (333 texts)" in note for note in facts["notes"])
+    assert any("name (333 text values)" in note for note in facts["notes"])
     assert said.err == ""
 
 

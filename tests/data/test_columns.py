@@ -8,12 +8,12 @@ import pyarrow as pa
 import pytest
 
 from tensorae.data import (
+    Preparation,
     Table,
     as_matrix,
     check_numbers,
     choose_columns,
     cluster_names,
-    complete_rows,
     known_labels,
 )
 from tensorae.exceptions import InvalidInputError
@@ -64,7 +64,12 @@ def test_what_is_no_number_is_left_out_with_its_count():
     )
     choice = choose_columns(table)
     assert choice.columns == ("x",)
-    for part in ("text (1 texts)", "day (2 dates)", "empty (2 empty cells)", "list (2 values)"):
+    for part in (
+        "text (1 text value)",
+        "day (2 dates)",
+        "empty (2 empty cells)",
+        "list (2 other values)",
+    ):
         assert part in choice.note
     assert "and 1 more" in choice.note
     assert "--ignore text,day,empty,list,word,blank" in choice.note
@@ -82,7 +87,7 @@ def test_numbers_with_some_text_are_refused_with_a_remedy_that_fits_the_file():
         choose_columns(data(a=["1", "2"]))
     with pytest.raises(InvalidInputError, match="decimal comma, such as '1,5'; add --decimal ','"):
         choose_columns(data(a=["1,5", "2,5"], from_text=True))
-    assert "a (4 texts)" in choose_columns(data(a=["1", "b", "c", "d"], x=[1, 5, 2, 3])).note
+    assert "a (4 text values)" in choose_columns(data(a=["1", "b", "c", "d"], x=[1, 5, 2, 3])).note
 
 
 def test_a_counter_is_a_long_run_from_zero_or_one():
@@ -97,24 +102,23 @@ def test_a_counter_is_a_long_run_from_zero_or_one():
 
 
 def test_columns_that_are_named_must_be_numbers():
-    with pytest.raises(InvalidInputError, match=r"must hold numbers, got a \(2 texts\)"):
+    with pytest.raises(InvalidInputError, match=r"must hold numbers, got a \(2 text values\)"):
         check_numbers(data(a=["x", "y"], b=[1, 2]), ["a", "b"])
 
 
-def test_gaps_and_infinities_are_counted_by_column_and_rows_marked():
+def test_missing_and_infinite_values_are_counted_by_column_and_rows_dropped():
     table = data(a=[1.0, None, 3.0], b=[np.inf, 2.0, 3.0])
-    matrix = as_matrix(table, ["a", "b"])
     words = r"missing, infinite or too large in 2 of 3 rows of 't.csv': a \(1\), b \(1\)"
     with pytest.raises(InvalidInputError, match=words):
-        complete_rows(table, matrix, ["a", "b"], drop=False)
-    whole = complete_rows(table, matrix, ["a", "b"], drop=True)
-    assert whole.tolist() == [False, False, True]
-    assert table.take(whole).frame["b"].to_pylist() == [3.0]
-    small = table.take(np.array([True, True, False]))
-    with pytest.raises(InvalidInputError, match="leave out the columns that lack most"):
-        complete_rows(small, matrix[:2], ["a", "b"], drop=True)
+        Preparation.learn(table, 1)
+    _, rows = Preparation.learn(table, 1, drop_missing=True)
+    assert rows.numbers.tolist() == [2]
+    assert rows.values.tolist() == [[3.0, 3.0]]
+    assert rows.notes[-1].endswith("because of missing, infinite or too large values: 2 rows.")
+    with pytest.raises(InvalidInputError, match="leave out the columns with the most missing"):
+        Preparation.learn(table.take(np.array([True, True, False])), 1, drop_missing=True)
     with pytest.raises(InvalidInputError, match=r"are infinite or too large in 1 of 3 .*b \(1\)"):
-        complete_rows(table, matrix[:, 1:], ["b"], drop=False)
+        Preparation.learn(table, 1, gaps=True)
 
 
 # Labels ---------------------------------------------------------------------------------------

@@ -8,7 +8,7 @@ from hypothesis.extra.numpy import array_shapes, arrays
 from sklearn.datasets import load_breast_cancer, load_digits, load_iris, load_wine
 from sklearn.preprocessing import MaxAbsScaler, StandardScaler
 
-from tensorae.data import Extent, Scaling
+from tensorae.data import ColumnStats, Scaling
 from tensorae.exceptions import InvalidParameterError
 
 NUMBERS = arrays(
@@ -112,7 +112,7 @@ def test_what_is_seen_in_blocks_is_what_is_seen_at_once(X, Y, name):
     d = min(X.shape[1], Y.shape[1])
     X, Y = X[:, :d], Y[:, :d]
     at_once = Scaling.of(np.vstack([X, Y]), name)
-    in_blocks = Scaling.of(Extent.of(X) + Extent.of(Y), name)
+    in_blocks = Scaling.of(ColumnStats.of(X) + ColumnStats.of(Y), name)
     assert at_once.name == in_blocks.name
     np.testing.assert_allclose(in_blocks.shift, at_once.shift, atol=1e-9)
     np.testing.assert_allclose(in_blocks.unit, at_once.unit, rtol=1e-6)

@@ -115,7 +115,7 @@ def test_people_may_decide_after_all(frame):
     assert select_columns(as_table(frame), columns=["flag,mass"]).columns == ("flag", "mass")
     found = select_columns(as_table(frame), ignore=["size"])
     assert found.columns == ("mass", "flag")
-    assert str(found.left_out[0]) == "size (ignored, as asked for)"
+    assert str(found.left_out[0]) == "size (ignored, as requested)"
 
 
 def test_nothing_to_go_by_is_an_error(frame):

@@ -76,7 +76,7 @@ def test_a_file_without_rows_may_come_first(tmp_path):
     (tmp_path / "1.csv").write_text("name,a,b\nx,1,2\ny,3,5\nz,4,9\n")
     stream = prepare_stream([tmp_path])
     assert stream.preparation.columns == ("a", "b")
-    assert "name (texts)" in stream.notes[0]
+    assert "name (text values)" in stream.notes[0]
     (tmp_path / "1.csv").unlink()
     with pytest.raises(InvalidInputError, match="no rows in"):
         prepare_stream([tmp_path])

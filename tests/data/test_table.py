@@ -153,7 +153,7 @@ def test_an_array_of_objects_runs_no_code(tmp_path):
 def test_arrays_of_different_width_or_kind_do_not_join(tmp_path):
     np.save(tmp_path / "a.npy", np.eye(2))
     np.save(tmp_path / "b.npy", np.eye(3))
-    with pytest.raises(InvalidInputError, match="samples of one shape"):
+    with pytest.raises(InvalidInputError, match="samples of the same shape"):
         read(tmp_path)
     (tmp_path / "c.csv").write_text("a,b\n1,2\n")
     with pytest.raises(InvalidInputError, match="files must be of one kind, got csv, npy"):

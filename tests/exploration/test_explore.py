@@ -280,7 +280,7 @@ def test_what_makes_no_sense_is_refused(groups):
         explore(groups, max_rows=0)
     with pytest.raises(InvalidInputError, match="rows at least"):
         explore(groups[:2])
-    with pytest.raises(InvalidInputError, match="no table"):
+    with pytest.raises(InvalidInputError, match="not a table"):
         explore(5)
     with pytest.raises(InvalidInputError, match="rows and columns"):
         explore(pd.DataFrame())

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from tensorae import TAE, LinearTAE
-from tensorae.data import Extent, Scaling
+from tensorae.data import ColumnStats, Scaling
 from tensorae.datasets import load_penguins
 from tensorae.exceptions import InvalidInputError
 from tensorae.inspect import describe
@@ -81,7 +81,7 @@ def test_scales_go_by_what_is_there_in_one_block_or_two(gappy, name):
     scaling = Scaling.of(gappy, name)
     unit = np.nanstd(gappy, 0) if name == "standard" else np.nanmax(np.abs(gappy), 0)
     np.testing.assert_allclose(scaling.unit, unit, rtol=1e-12)
-    in_blocks = Scaling.of(Extent.of(gappy[:50]) + Extent.of(gappy[50:]), name)
+    in_blocks = Scaling.of(ColumnStats.of(gappy[:50]) + ColumnStats.of(gappy[50:]), name)
     np.testing.assert_allclose(in_blocks.unit, unit, rtol=1e-12)
     np.testing.assert_allclose(in_blocks.shift, scaling.shift, rtol=1e-12)
     nothing = Scaling.of(np.full((3, 1), np.nan), name)

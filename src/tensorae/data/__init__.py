@@ -10,32 +10,27 @@ images.py         image files <-> arrays
 sources.py        what the user hands over -> parts
 read_ahead.py     a thread that reads ahead
 batches.py        Batches: what a solver goes through, larger than memory
-table.py          all rows of files in memory
-as_table.py       whatever a user has in hand, as such a table
-kinds.py          what a column holds: numbers, text, dates; how numbers are written
-columns.py        columns of a table -> numbers and known labels
-scaling.py        columns on one scale, and back
-preparation.py    what was done to a table before the fit, remembered in the model file
-survey.py         a stream made ready for a fit, as a table is
+table.py          all rows in memory, from files, data frames, dicts or arrays
+profile.py        what a column holds: numbers, text, dates; number formats
+columns.py        columns of a table to fit, and known labels
+selection.py      columns that can tell groups apart, for `explore`
+scaling.py        statistics of columns; scaling and back
+preparation.py    tables and streams made ready for a fit, and the same again for a fitted model
 writing.py        results -> file, batch by batch
 """
 
 from tensorae._text import counted, listed, shown
-from tensorae.data.as_table import as_table
 from tensorae.data.batches import Batches
 from tensorae.data.columns import (
     ColumnChoice,
-    as_matrix,
     check_numbers,
     choose_columns,
     cluster_names,
-    complete_rows,
     count_missing,
     find_columns,
     known_labels,
     note_on_header,
     number_columns,
-    refuse_none,
     split_names,
     text_columns,
 )
@@ -49,10 +44,14 @@ from tensorae.data.files import (
     output_format,
 )
 from tensorae.data.images import image_paths, read_images, write_images
-from tensorae.data.preparation import Preparation, PreparedTable
-from tensorae.data.scaling import SCALES, Extent, Scaling
-from tensorae.data.survey import PreparedStream, prepare_stream
-from tensorae.data.table import Table, read_table
+from tensorae.data.preparation import (
+    Preparation,
+    PreparedStream,
+    PreparedTable,
+    prepare_stream,
+)
+from tensorae.data.scaling import SCALES, ColumnStats, Scaling
+from tensorae.data.table import Table, as_matrix, as_table, read_table
 from tensorae.data.writing import (
     safe_text,
     stream_to_file,
@@ -66,7 +65,7 @@ __all__ = [
     "SCALES",
     "Batches",
     "ColumnChoice",
-    "Extent",
+    "ColumnStats",
     "File",
     "Preparation",
     "PreparedStream",
@@ -80,7 +79,6 @@ __all__ = [
     "check_numbers",
     "choose_columns",
     "cluster_names",
-    "complete_rows",
     "count_missing",
     "counted",
     "find_columns",
@@ -95,7 +93,6 @@ __all__ = [
     "prepare_stream",
     "read_images",
     "read_table",
-    "refuse_none",
     "safe_text",
     "shown",
     "split_names",

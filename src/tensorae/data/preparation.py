@@ -1,51 +1,61 @@
-"""What was done to a table before the fit, remembered and done again.
+"""A table or a stream of files made ready for a fit; the same again for new tables.
 
-Shapes: n rows, d features, k clusters.
+Shapes: n rows, d features, m rows of a batch, k clusters.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
-from typing import Any
+import os
+import shlex
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import asdict, dataclass, field, replace
+from typing import Any, NoReturn
 
 import numpy as np
 from numpy.typing import NDArray
 
-from tensorae._text import listed, shown
+from tensorae._text import counted, listed, shown
+from tensorae.data.batches import Batches
 from tensorae.data.columns import (
-    as_matrix,
     check_numbers,
     choose_columns,
     cluster_names,
-    complete_rows,
     known_labels,
     missing_column,
     note_on_header,
     number_columns,
+    split_names,
 )
-from tensorae.data.files import arrow
-from tensorae.data.kinds import (
+from tensorae.data.files import TEXT, FilePart, ReadOptions, arrow
+from tensorae.data.frames import layout_of
+from tensorae.data.parts import Array, CompletePart, Part, float_type, named_errors
+from tensorae.data.profile import (
     TEXTS,
-    Gaps,
-    Marks,
+    ColumnProfile,
     NumberFormat,
     as_numbers,
     decoded,
     is_number,
 )
-from tensorae.data.parts import Array
-from tensorae.data.scaling import SCALES, Extent, Scaling
-from tensorae.data.table import Table
+from tensorae.data.scaling import SCALES, ColumnStats, Scaling
+from tensorae.data.sources import (
+    ask_all,
+    compare_names,
+    find_parts,
+    refuse_repeated,
+    wanted_columns,
+)
+from tensorae.data.table import Table, as_matrix
 from tensorae.exceptions import InvalidInputError, ModelFileError
 
-__all__ = ["KEPT_FITTED", "Preparation", "PreparedTable", "formats_of"]
+__all__ = ["Preparation", "PreparedStream", "PreparedTable", "prepare_stream"]
 
 VERSION = 1
-# What becomes of rows with gaps.
-KEPT_FITTED = "the fit goes by what is there and no row is left out (--drop-missing would)"
-KEPT_APPLIED = "rows with gaps get results by what is there"
+# What happens to rows with missing values that are kept.
+KEPT_IN_FIT = "the fit uses the values that are there and drops no row (--drop-missing would)"
+KEPT_IN_RESULT = "their results are based on the values that are there"
+MOST_NAMED = 8  # columns in a note
 
 
 @dataclass(frozen=True, eq=False)
@@ -55,20 +65,20 @@ class PreparedTable:
     Attributes
     ----------
     X : ndarray of shape (m, d)
-        On the scale of the model; images are flat. Of the n rows of the table, those that lack
-        nothing, or for models that take gaps those that have nothing infinite.
+        On the scale of the model; images are flat. Of the n rows of the table, the complete ones,
+        or for models that take missing values those without infinite ones.
     values : ndarray of shape (m, d)
         The same in the units of the table.
     table : Table
         All rows as they were read.
     unused : tuple of str
-        Columns that the model does not look at.
+        Columns that the model does not use.
     numbers : ndarray of shape (m,)
         Which rows of the table they are, from 0.
     known : ndarray of shape (m,) or None
         Known labels, -1 for unknown.
     notes : tuple of str
-        What people should know about it.
+        What the user should know about it.
     """
 
     X: Array
@@ -86,29 +96,29 @@ class PreparedTable:
         return replace(self, X=X, values=values, numbers=numbers, known=known)
 
     def column(self, values: Array) -> Any:
-        """Of m values one for each row of the table, empty where it lacks something: pyarrow's."""
+        """Spread m values over all rows of the table, as pyarrow's array: null for other rows."""
         place = np.full(self.table.n_rows, -1)
         place[self.numbers] = np.arange(len(self.numbers))
         return arrow().array(values).take(arrow().array(place, mask=place < 0))
 
     def filled(self, values: Array) -> Array:
-        """The same as an array (n, ...): NaN where a row lacks something, or -1 for a cluster."""
+        """The same as an array (n, ...): NaN for other rows, or -1 for whole numbers."""
         empty = -1 if values.dtype.kind in "iu" else np.nan
         whole = np.full((self.table.n_rows, *values.shape[1:]), empty, values.dtype)
         whole[self.numbers] = values
         return whole
 
     def identifiers(self) -> Any:
-        """What tells the m rows apart, if anything: columns that the model does not look at."""
+        """Columns that identify the m rows, if any: those that the model does not use."""
         columns = {name: self.table.frame[name].take(self.numbers) for name in self.unused}
-        if len(self.numbers) < self.table.n_rows:  # else they are what one would count anyway
+        if len(self.numbers) < self.table.n_rows:  # otherwise they are obvious
             columns = {"row of the table": arrow().array(self.numbers), **columns}
         return arrow().table(columns) if columns else None
 
 
 @dataclass(frozen=True, eq=False)
 class Preparation:
-    """From a table to the samples of a model.
+    """Steps from a table to the samples of a model.
 
     Attributes
     ----------
@@ -120,13 +130,13 @@ class Preparation:
     names : tuple of str
         Of the clusters; empty where they have numbers only.
     labels : str or None
-        The column that the names are from.
+        The column that the names come from.
     formats : mapping of str to NumberFormat
-        Of columns that may be text: how numbers are written there, and what means "missing".
+        Number formats, and texts that mean "missing", of columns that may be text.
     infinite_as_missing : bool
         Whether infinite values count as missing; else they are refused.
     foreign : bool
-        Whether the file has notes on a preparation of another make, which are not understood.
+        Whether the file has notes of the user on a preparation of their own.
     """
 
     columns: tuple[str, ...] | None
@@ -156,22 +166,22 @@ class Preparation:
         drop_missing: bool = False,
         gaps: bool = False,
     ) -> tuple[Preparation, PreparedTable]:
-        """Choose columns, leave out gaps, learn the scaling and read the known labels.
+        """Choose columns, handle missing values, learn the scaling and read the known labels.
 
         Parameters
         ----------
         table : Table
         n_clusters : int
         columns, ignore : sequence of str
-            Just these, or all but these; of arrays and images all is taken.
+            Just these, or all but these; arrays and images are used whole.
         labels : str, optional
             Column of the few known labels.
         scale : {"none", "standard", "max", "auto"}, default="none"
-            "auto" leaves arrays and images as they are: their numbers are of one kind.
+            "auto" leaves arrays and images unchanged: their numbers have one unit.
         drop_missing : bool, default=False
-            Leave out rows in which something is missing; otherwise that is an error.
+            Drop rows with missing or infinite values; otherwise they are an error.
         gaps : bool, default=False
-            Let missing values stay, as NaN, for models that take them.
+            Keep missing values, as NaN, for models that take them.
 
         Returns
         -------
@@ -183,38 +193,38 @@ class Preparation:
             choice = choose_columns(table, columns=columns, ignore=ignore, labels=labels)
             chosen, notes = choice.columns, [note_on_header(table), choice.note]
         matrix = as_matrix(table, chosen)
-        whole = complete_rows(table, matrix, chosen, drop=drop_missing, gaps=gaps)
+        used = _usable_rows(table, matrix, chosen, drop=drop_missing, gaps=gaps)
+        stats = ColumnStats.of(matrix if used.all() else matrix[used])
         if gaps:
-            Gaps.of(matrix).refuse_columns_without_values(table, chosen, len(matrix))
+            _refuse_empty_columns(table.name, stats, chosen)
         known, names = None, ()  # type: Array | None, tuple[str, ...]
         if labels is not None:
-            known, names = known_labels(table.take(whole), labels, n_clusters)
-        seen = Extent.of(matrix[whole])
+            known, names = known_labels(table.take(used), labels, n_clusters)
         if scale == "auto" and chosen is not None:
-            notes.append(seen.note([shown(name) for name in chosen]))
+            notes.append(stats.scaling_note([shown(name) for name in chosen]))
         elif scale == "auto":
             scale = "none"
         preparation = cls(
             columns=chosen,
-            scaling=Scaling.of(seen, scale),
+            scaling=Scaling.of(stats, scale),
             shape=table.shape,
             names=cluster_names(names, n_clusters) if names else (),
             labels=labels,
-            formats=formats_of(table, chosen),
+            formats=_formats_of(table, chosen),
         )
-        rows = preparation._scaled(table, matrix, chosen, whole)
+        rows = preparation._scaled(table, matrix, chosen, used)
         notes += rows.notes
         return preparation, replace(rows, known=known, notes=tuple(filter(None, notes)))
 
     @staticmethod
     def is_in(header: Mapping[str, Any]) -> bool:
-        """Whether a model file remembers a preparation, and not only what a user wrote down."""
+        """Whether a model file has a preparation, rather than notes of the user."""
         stored = header["preprocessing"]
         return isinstance(stored, dict) and "tables" in stored
 
     @classmethod
     def of_header(cls, header: Mapping[str, Any], name: str) -> Preparation:
-        """Read what a model file remembers.
+        """Read the preparation of a model file.
 
         Parameters
         ----------
@@ -236,7 +246,7 @@ class Preparation:
             return cls(columns, Scaling.none(d), foreign=bool(stored))
         if stored["tables"] != VERSION:
             raise ModelFileError(
-                f"{name!r} was prepared by another version of tensorae ({stored['tables']!r:.20}); "
+                f"{name!r} was written by another version of tensorae ({stored['tables']!r:.20}); "
                 "update tensorae."
             )
         try:
@@ -247,12 +257,12 @@ class Preparation:
             return preparation
         except (KeyError, TypeError, ValueError, OverflowError) as error:
             raise ModelFileError(
-                f"{name!r} has an entry on columns and scales that does not fit ({error!r:.60}); "
-                "fit the model again."
+                f"{name!r} has an invalid entry on columns and scales ({error!r:.60}); fit the "
+                "model again."
             ) from None
 
     def as_header(self) -> dict[str, Any]:
-        """What a model file keeps, in JSON's own kinds."""
+        """The entries of a model file, in JSON's own types."""
         plain = self.scaling.name == "none"
         return {
             "tables": VERSION,
@@ -265,7 +275,7 @@ class Preparation:
             "names": list(self.names),
             "labels": self.labels,
             "formats": {
-                name: {**form.marks._asdict(), "missing": list(form.missing)}
+                name: {**asdict(form), "missing": list(form.missing)}
                 for name, form in self.formats.items()
             },
             "infinite_as_missing": self.infinite_as_missing,
@@ -280,10 +290,10 @@ class Preparation:
         ----------
         table : Table
         drop_missing : bool, default=False
-            Leave out rows in which something is missing; otherwise that is an error.
+            Drop rows with missing or infinite values; otherwise they are an error.
         gaps : bool, default=False
-            Let missing values stay, as NaN, for models that take them; what is said above is then
-            said of infinite values.
+            Keep missing values, as NaN, for models that take them; only infinite ones are then
+            dropped or an error.
 
         Returns
         -------
@@ -302,8 +312,8 @@ class Preparation:
                 f"{table.name!r}; give data like that of the fit."
             )
         self._check_shape(table)
-        whole = complete_rows(table, matrix, columns, drop=drop_missing, fitting=False, gaps=gaps)
-        rows = self._scaled(table, matrix, columns, whole, "left without a result", KEPT_APPLIED)
+        used = _usable_rows(table, matrix, columns, drop=drop_missing, gaps=gaps, fitting=False)
+        rows = self._scaled(table, matrix, columns, used, "left without a result", KEPT_IN_RESULT)
         return replace(rows, notes=tuple(filter(None, [note_on_header(table), *rows.notes])))
 
     def _scaled(
@@ -311,21 +321,23 @@ class Preparation:
         table: Table,
         matrix: Array,
         columns: Sequence[str] | None,
-        whole: NDArray[np.bool_],
-        what: str = "left out",
-        kept: str = KEPT_FITTED,
+        used: NDArray[np.bool_],
+        dropped: str = "left out",
+        kept: str = KEPT_IN_FIT,
     ) -> PreparedTable:
-        """Scale numbers (n, d) that were taken from a table, but for the rows left out."""
+        """Scale numbers (n, d) that were taken from a table, without the rows that are not used."""
         notes = []
-        if not whole.all():
-            # Where rows with gaps stay, what is infinite is the only reason.
-            infinite = bool(np.isnan(matrix[whole]).any())
-            notes.append(Gaps.of(matrix, known=infinite).note(what))
-            matrix = matrix[whole]
-        notes += Gaps.of(matrix).notes_on_kept(columns, len(matrix), kept)
-        numbers = np.flatnonzero(whole)
+        if not used.all():
+            rest = matrix[~used]
+            matrix = matrix[used]
+            # Where rows with missing values stay, infinite ones are the only reason.
+            notes.append(
+                _dropped_note(ColumnStats.of(rest), dropped, gaps=bool(np.isnan(matrix).any()))
+            )
+        if np.isnan(matrix).any():
+            notes += _missing_notes(ColumnStats.of(matrix), columns, kept)
         unused = tuple(name for name in table.columns if name not in set(columns or ()))
-        X = self.scaling.apply(matrix)
+        X, numbers = self.scaling.apply(matrix), np.flatnonzero(used)
         return PreparedTable(X, matrix, table, unused, numbers, notes=tuple(notes))
 
     def undo(self, X: Array) -> Array:
@@ -333,68 +345,63 @@ class Preparation:
         return self.scaling.undo(X)
 
     def _with_numbers(self, table: Table) -> Table:
-        """The same table, with numbers in columns that write them as text like those of the fit."""
-        frame = table.frame
-        for place, name in enumerate(frame.column_names):
-            if name not in self.formats:
+        """Read columns of text as numbers, where they were text in the fit."""
+        for name in table.columns:
+            column = decoded(table.frame[name])
+            if name not in self.formats or str(column.type) not in TEXTS:
                 continue
-            form, column = self.formats[name], decoded(frame[name])
-            if str(column.type) not in TEXTS:
-                continue
-            missing = table.missing.union(form.missing)
-            numbers = as_numbers(column, missing, form.marks)
+            format = self.formats[name]
+            missing = table.missing.union(format.missing)
+            numbers = as_numbers(column, missing, format)
             if str(numbers.type) in TEXTS:
-                raise _no_numbers(table, name, column, missing, form.marks)
-            frame = frame.set_column(place, name, numbers)
-        return table if frame is table.frame else replace(table, frame=frame)
+                texts = (text for text in column.to_pylist() if text is not None)
+                unread = next(
+                    text
+                    for text in texts
+                    if text.strip() not in missing and not is_number(text, format)
+                )
+                raise InvalidInputError(
+                    f"column {shown(name)} must hold numbers in the format of the fit, got "
+                    f"{unread!r:.40} in {table.name!r}; correct it, or leave the cell empty."
+                )
+            table = table.with_column(name, numbers)
+        return table
 
     def _columns_of(self, table: Table, *, gaps: bool) -> tuple[str, ...]:
         if self.columns is None:
             found = number_columns(table)
             if len(found) != self.n_features:
                 raise InvalidInputError(
-                    f"the model knows no names and takes {self.n_features} columns of numbers, got "
-                    f"{len(found)} in {table.name!r}; leave out all other columns."
+                    f"the model was fitted without column names and takes {self.n_features} "
+                    f"columns of numbers, got {len(found)} in {table.name!r}; leave out all other "
+                    "columns."
                 )
             return found
-        missing = [name for name in self.columns if name not in table.columns]
+        missing = [missing_column(n, table.columns) for n in self.columns if n not in table.columns]
         if missing:
-            details = [missing_column(name, table.columns) for name in missing]
             raise InvalidInputError(
-                f"the model needs columns that {table.name!r} does not have: {listed(details)}; "
+                f"{table.name!r} must have the columns of the model, but lacks {listed(missing)}; "
                 "add or rename them."
             )
-        check_numbers(table, self.columns, empty=gaps)
+        check_numbers(table, self.columns, allow_empty=gaps)
         return self.columns
 
     def _check_shape(self, table: Table) -> None:
         if self.shape is not None and table.shape is not None and table.shape != self.shape:
             raise InvalidInputError(
                 f"the model takes images of shape {self.shape}, got {table.shape} in "
-                f"{table.name!r}; --resize {self.shape[-1]}x{self.shape[-2]} brings them to it."
+                f"{table.name!r}; --resize {self.shape[-1]}x{self.shape[-2]} converts them."
             )
 
 
-def formats_of(table: Table, columns: Sequence[str] | None) -> dict[str, NumberFormat]:
-    """How the numbers of some columns are written, where that is not usual."""
-    form = table.number_format
-    return {} if form == NumberFormat() else dict.fromkeys(columns or (), form)
-
-
-def _no_numbers(
-    table: Table, name: str, column: Any, missing: frozenset[str], marks: Marks
-) -> InvalidInputError:
-    """Say which text of a column is neither a number nor known to mean "missing"."""
-    texts = (text for text in column.to_pylist() if text is not None)
-    odd = next(text for text in texts if text.strip() not in missing and not is_number(text, marks))
-    return InvalidInputError(
-        f"column {shown(name)} must hold numbers written as in the fit, got {odd!r:.40} in "
-        f"{table.name!r}; correct it, or leave the cell empty."
-    )
+def _formats_of(table: Table, columns: Sequence[str] | None) -> dict[str, NumberFormat]:
+    """How the numbers of some columns are written, unless it is the usual format."""
+    format = table.number_format
+    return {} if format == NumberFormat() else dict.fromkeys(columns or (), format)
 
 
 def _checked(stored: Mapping[str, Any], d: Any) -> Preparation:
-    """Entries of a header, of which nothing is taken for granted."""
+    """Read the entries of a header, none of which can be trusted."""
     columns, shape, names = stored["columns"], stored["shape"], stored["names"]
     count = stored["n_features"]
     if type(count) is not int or count != d:
@@ -420,7 +427,7 @@ def _checked(stored: Mapping[str, Any], d: Any) -> Preparation:
         shape=None if shape is None else tuple(shape),
         names=tuple(names),
         labels=stored["labels"],
-        formats=_formats(stored.get("formats", {})),  # older files have none
+        formats=_formats(stored.get("formats", {})),
         infinite_as_missing=stored.get("infinite_as_missing") is True,
     )
 
@@ -428,11 +435,11 @@ def _checked(stored: Mapping[str, Any], d: Any) -> Preparation:
 def _formats(stored: Any) -> dict[str, NumberFormat]:
     formats = {}
     for name, entry in stored.items():
-        marks = Marks(entry["decimal"], entry["thousands"])
-        plain = isinstance(marks.decimal, str) and isinstance(marks.thousands, str | None)
-        if not plain or not marks.decimal or marks.thousands == "" or not _texts(entry["missing"]):
+        decimal, thousands, missing = entry["decimal"], entry["thousands"], entry["missing"]
+        known = isinstance(decimal, str) and isinstance(thousands, str | None) and _texts(missing)
+        if not known or not decimal or thousands == "":
             raise ValueError("formats")
-        formats[name] = NumberFormat(marks, tuple(entry["missing"]))
+        formats[name] = NumberFormat(decimal, thousands, tuple(missing))
     return formats
 
 
@@ -444,3 +451,276 @@ def _whole(values: Any) -> list[int]:
     if not isinstance(values, list) or not all(type(v) is int and v > 0 for v in values):
         raise ValueError("shape")
     return values
+
+
+# Missing values ---------------------------------------------------------------------------------
+
+
+def _usable_rows(
+    table: Table,
+    matrix: Array,
+    columns: Sequence[str] | None,
+    *,
+    drop: bool,
+    gaps: bool,
+    fitting: bool = True,
+) -> NDArray[np.bool_]:
+    """Mark complete rows, with ``gaps`` finite ones; refuse others unless they may be dropped."""
+    usable = ~np.isinf(matrix) if gaps else np.isfinite(matrix)
+    used = np.asarray(usable.all(1))
+    if not used.all() and not (drop and used.any()):
+        _refuse_missing(table.name, ColumnStats.of(matrix), columns, gaps=gaps, fitting=fitting)
+    return used
+
+
+def _refuse_missing(
+    name: str,
+    stats: ColumnStats,
+    columns: Sequence[str] | None,
+    *,
+    gaps: bool,
+    fitting: bool = True,
+) -> NoReturn:
+    """Say where values are missing or infinite, with ``gaps`` only infinite, and what to do."""
+    counts = stats.infinite if gaps else stats.missing + stats.infinite
+    n_rows = stats.n_infinite if gaps else stats.n_incomplete
+    remedy = "fill them first"
+    if n_rows < stats.n_rows:
+        remedy = "--drop-missing drops these rows" + ", --ignore a column" * fitting
+    elif fitting:
+        remedy = "leave out the columns with the most missing values, with --ignore"
+    raise InvalidInputError(
+        f"values are {_faults(stats, gaps=gaps)} in {n_rows} of {stats.n_rows} rows of {name!r}: "
+        f"{listed(_counts_by_name(counts, columns))}; {remedy}."
+    )
+
+
+def _refuse_empty_columns(name: str, stats: ColumnStats, columns: Sequence[str] | None) -> None:
+    empty = np.where(stats.missing == stats.n_rows, stats.missing, 0)
+    if empty.any():
+        remedy = "remove them"
+        if columns is not None:
+            names = ",".join(columns[place] for place in np.flatnonzero(empty).tolist())
+            remedy = f"--ignore {shlex.quote(names)} leaves them out"
+        raise InvalidInputError(
+            f"columns to fit must have at least one value, got none in "
+            f"{listed(_counts_by_name(empty, columns))} of {name!r}; {remedy}."
+        )
+
+
+def _dropped_note(stats: ColumnStats, dropped: str, *, gaps: bool = False) -> str:
+    n_rows = stats.n_infinite if gaps else stats.n_incomplete
+    return f"{dropped}, because of {_faults(stats, gaps=gaps)} values: {counted(n_rows, 'row')}."
+
+
+def _missing_notes(stats: ColumnStats, columns: Sequence[str] | None, kept: str) -> list[str]:
+    """Say how much is missing in rows that are kept."""
+    total = int(stats.missing.sum())
+    if not total:
+        return []
+    verb = "values are" if total > 1 else "value is"
+    notes = [
+        f"{total} {verb} missing, in {stats.n_incomplete} of {counted(stats.n_rows, 'row')}: "
+        f"{listed(_counts_by_name(stats.missing, columns), MOST_NAMED)}; {kept}."
+    ]
+    if stats.n_empty:
+        verb = "rows have" if stats.n_empty > 1 else "row has"
+        notes.append(
+            f"{stats.n_empty} {verb} no value at all in the columns of the model and can only be "
+            "assigned to the most frequent cluster."
+        )
+    return notes
+
+
+def _faults(stats: ColumnStats, *, gaps: bool) -> str:
+    """What is wrong with values, for a sentence."""
+    if not stats.infinite.any():
+        return "missing"
+    missing = stats.missing.any() and not gaps
+    return "missing, infinite or too large" if missing else "infinite or too large"
+
+
+def _counts_by_name(counts: NDArray[Any], columns: Sequence[str] | None) -> list[str]:
+    """Columns with a count above zero, as in ``mass (3)``."""
+    names = [f"column {j}" for j in range(len(counts))] if columns is None else columns
+    pairs = zip(names, counts.tolist(), strict=True)
+    return [f"{shown(name)} ({count})" for name, count in pairs if count]
+
+
+# Streams ----------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, eq=False)
+class PreparedStream:
+    """Files that are ready for a model, and the steps that made them so.
+
+    Attributes
+    ----------
+    batches : Batches
+        On the scale of the model; images are flat.
+    preparation : Preparation
+    notes : tuple of str
+        What the user should know about it.
+    """
+
+    batches: Batches
+    preparation: Preparation
+    notes: tuple[str, ...]
+
+
+def prepare_stream(
+    paths: Iterable[str | os.PathLike[str]],
+    options: ReadOptions | None = None,
+    *,
+    columns: Sequence[str] = (),
+    ignore: Sequence[str] = (),
+    scale: str = "none",
+    drop_missing: bool = False,
+    gaps: bool = False,
+) -> PreparedStream:
+    r"""Choose columns, handle missing values and learn the scaling; rows stay in their files.
+
+    Parameters
+    ----------
+    paths : iterable of str or path-like
+        As of ``read_table``, but for standard input.
+    options : ReadOptions, optional
+    columns, ignore : sequence of str
+        Just these, or all but these; arrays and images are used whole.
+    scale : {"none", "standard", "max", "auto"}, default="none"
+    drop_missing : bool, default=False
+        Drop rows with missing or infinite values; otherwise they are an error.
+    gaps : bool, default=False
+        Keep missing values, as NaN, for models that take them.
+
+    Returns
+    -------
+    PreparedStream
+
+    Examples
+    --------
+    >>> import tempfile
+    >>> from pathlib import Path
+    >>> from tensorae.data import prepare_stream
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     _ = Path(folder, "birds.csv").write_text("name,mass\nAda,3700\nBob,\nCy,4500\n")
+    ...     birds = prepare_stream([folder], drop_missing=True)
+    ...     [batch.tolist() for batch in birds.batches]
+    [[[3700.0], [4500.0]]]
+    >>> birds.preparation.columns
+    ('mass',)
+    """
+    options = options or ReadOptions()
+    parts = find_parts(list(paths), options)
+    head = _head(parts, options)
+    chosen, stats, notes = _choose(parts, head, columns, ignore)
+    gaps = gaps and not drop_missing
+    if gaps:
+        if stats.n_infinite:
+            _refuse_missing(_name(parts), stats, chosen, gaps=True)
+        _refuse_empty_columns(_name(parts), stats, chosen)
+        about_missing = _missing_notes(stats, chosen, KEPT_IN_FIT)
+    elif stats.complete:
+        about_missing = []
+    else:
+        n_rows, dtype = stats.n_rows, _batches(parts, chosen).dtype
+        complete: list[Part] = [CompletePart(part, chosen, dtype) for part in parts]
+        n_left = sum(ask_all(complete, lambda part: part.count()))
+        if not drop_missing or not n_left:
+            _refuse_missing(_name(parts), stats, chosen, gaps=False)
+        about_missing = [_dropped_note(replace(stats, n_incomplete=n_rows - n_left), "left out")]
+        parts, stats = complete, _stats_of(_batches(complete, chosen))
+    if scale == "auto" and chosen is not None:
+        notes.append(stats.scaling_note([shown(name) for name in chosen]))
+    scaling = Scaling.of(stats, "none" if scale == "auto" and chosen is None else scale)
+    batches = _batches(parts, chosen)
+    batches = batches.with_gaps() if gaps else batches
+    batches = batches if scaling.name == "none" else batches.scaled(scaling)
+    formats = {} if head is None else _formats_of(head, chosen)
+    preparation = Preparation(chosen, scaling, shape=batches.sample_shape, formats=formats)
+    return PreparedStream(batches, preparation, tuple(filter(None, [*notes, *about_missing])))
+
+
+def _choose(
+    parts: Sequence[Part], head: Table | None, columns: Sequence[str], ignore: Sequence[str]
+) -> tuple[tuple[str, ...] | None, ColumnStats, list[str]]:
+    """Columns to fit, their statistics, and notes."""
+    if head is None:
+        return None, _stats_of(_batches(parts, None)), []
+    with named_errors(parts[0].name):
+        refuse_repeated(split_names(columns, head.columns) or head.columns, head.columns)
+    if not columns:
+        reference = f"the first file, {parts[0].name},"
+        remedy = "pass files with the same columns, or choose common ones with --columns."
+
+        def compare(part: Part) -> None:
+            names = part.layout().names
+            if names is not None:
+                compare_names(head.columns, names, reference, remedy)
+
+        ask_all(parts, compare)
+    # First by the first rows, then by all of them: a column may count rows, or be empty.
+    profiles = {name: _head_profile(head, name) for name in head.columns}
+    chosen = choose_columns(head, columns=columns, ignore=ignore, profiles=profiles).columns
+    stats = _stats_of(_batches(parts, chosen))
+    if columns:
+        return chosen, stats, [note_on_header(head)]
+    for name, missing, counts in zip(chosen, stats.missing, stats.counts_rows, strict=True):
+        whole = arrow().types.is_integer(head.frame[name].type)
+        kind = "row number" if whole and counts else "number"
+        kind = "empty" if missing == stats.n_rows else kind
+        profiles[name] = ColumnProfile(name, kind, stats.n_rows)
+    for name, profile in profiles.items():
+        if profile.kind == "row number":
+            profiles[name] = replace(profile, count=stats.n_rows)
+    choice = choose_columns(head, ignore=ignore, profiles=profiles)
+    if len(choice.columns) == len(chosen):
+        return chosen, stats, [note_on_header(head), choice.note]
+    stats = stats.select([chosen.index(name) for name in choice.columns])
+    if not stats.complete:  # by row, fewer values are missing than in all columns
+        stats = _stats_of(_batches(parts, choice.columns))
+    return choice.columns, stats, [note_on_header(head), choice.note]
+
+
+def _head_profile(head: Table, name: str) -> ColumnProfile:
+    """What a column may hold, by the first rows; all rows of numbers will be read."""
+    profile = head.profile(name)
+    if profile.kind == "empty":
+        numbers = layout_of(head.frame.schema).numbers
+        numeric = arrow().types.is_null(head.frame[name].type) or name in numbers
+        return ColumnProfile(name, "number" if numeric else "text", None)
+    if profile.kind == "row number" and name not in head.index:
+        return ColumnProfile(name, "number", None)
+    return profile if profile.kind in ("mixed", "formatted") else replace(profile, count=None)
+
+
+def _head(parts: Sequence[Part], options: ReadOptions) -> Table | None:
+    """The first rows of the first file that has some; None where columns have no names."""
+    ask_all(parts, lambda part: part.layout())  # one error names all files that cannot be read
+    files = [part for part in parts if isinstance(part, FilePart)]
+    if not files or files[0].layout().names is None:
+        return None
+    heads = (part.head() for part in files)
+    frame = next((head for head in heads if head.num_rows), None) or files[0].head()
+    text = files[0].file.format in TEXT
+    return Table.of_rows(_name(parts), frame, text=text, options=options, is_head=True)
+
+
+def _batches(parts: Sequence[Part], columns: Sequence[str] | None) -> Batches:
+    """Those columns of all parts, in a type that holds the numbers of each."""
+    layouts = ask_all(parts, lambda part: wanted_columns(part.layout(), columns))
+    dtype = float_type(np.dtype(name) for layout in layouts for name in layout.types)
+    return Batches(list(parts), columns=columns, dtype=dtype)
+
+
+def _stats_of(batches: Batches) -> ColumnStats:
+    stats: ColumnStats | None = None
+    for batch in batches.unchecked():
+        stats = ColumnStats.of(batch) if stats is None else stats + ColumnStats.of(batch)
+    batches.check()  # at least one row
+    assert stats is not None
+    return stats
+
+
+def _name(parts: Sequence[Part]) -> str:
+    return parts[0].name if len(parts) == 1 else f"{parts[0].name} … {parts[-1].name}"

@@ -1,5 +1,7 @@
-"""Columns brought to one scale, and back to their own units.
+"""Statistics of columns of numbers, and their scaling to a common scale and back.
 
+scikit-learn's scalers do not serve here: their sums overflow for large numbers, do not add up over
+files and processes, and have no ranges, which tell whether columns have different units.
 Shapes: n rows, d features.
 """
 
@@ -8,22 +10,23 @@ from __future__ import annotations
 import functools
 import operator
 from collections.abc import Sequence
-from dataclasses import dataclass
+from contextlib import suppress
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 
 from tensorae.data.parts import Array
+from tensorae.data.profile import MIN_ROWS_TO_COUNT
 from tensorae.exceptions import InvalidParameterError, unknown_choice
 
-__all__ = ["SCALES", "Extent", "Scaling"]
+__all__ = ["SCALES", "ColumnStats", "Scaling"]
 
 SCALES = ("none", "standard", "max")
-# Ranges that differ by more than this factor are of different units, as a rule; but one column in
-# ten may be narrow for another reason, as pixels at the edge of images are.
+# Ranges that differ by more than this factor suggest different units; but one column in ten may be
+# narrow for another reason, as pixels at the edge of images are.
 UNEVEN, NARROW = 10.0, 0.1
 BLOCK_ROWS = 1 << 16
-# What scikit-learn calls them.
 SCALERS = {
     "standard": "sklearn.preprocessing.StandardScaler()",
     "max": "sklearn.preprocessing.MaxAbsScaler()",
@@ -31,19 +34,33 @@ SCALERS = {
 
 
 @dataclass(frozen=True, eq=False)
-class Extent:
-    """Where columns lie and how far they reach; those of two blocks of rows add up.
+class ColumnStats:
+    """Statistics of columns of numbers; those of consecutive blocks of rows add up.
 
     Attributes
     ----------
-    n : ndarray of shape (d,)
-        Values seen of each column; what is missing (NaN) is passed over.
+    n_rows, n_incomplete, n_infinite, n_empty : int
+        Rows; those with a missing or infinite value, with an infinite one, with no value at all.
+    missing, infinite : ndarray of shape (d,)
+        Cells of each column that are NaN, and infinite ones.
+    first : ndarray of shape (d,)
+        The first row.
+    steps_by_one : ndarray of shape (d,)
+        Whether each value is the one before it plus one.
     mean, deviation, low, high : ndarray of shape (d,)
+        Of the finite values.
     rounding : float
         Of the numbers, as a share of the largest.
     """
 
-    n: Array
+    n_rows: int
+    n_incomplete: int
+    n_infinite: int
+    n_empty: int
+    missing: Array
+    infinite: Array
+    first: Array
+    steps_by_one: Array
     mean: Array
     deviation: Array
     low: Array
@@ -51,15 +68,16 @@ class Extent:
     rounding: float
 
     @classmethod
-    def of(cls, X: Array) -> Extent:
+    def of(cls, X: Array) -> ColumnStats:
         """Of rows (n, d), a block at a time, so that it takes little memory."""
         starts = range(0, len(X), BLOCK_ROWS)
         blocks = (cls._of_block(X[start : start + BLOCK_ROWS]) for start in starts)
         return functools.reduce(operator.add, blocks)
 
     @classmethod
-    def _of_block(cls, X: Array) -> Extent:
-        there = ~np.isnan(X)
+    def _of_block(cls, X: Array) -> ColumnStats:
+        missing, infinite = np.isnan(X), np.isinf(X)
+        there = ~(missing | infinite)
         n = there.sum(0)
         low = X.min(0, where=there, initial=np.inf).astype(np.float64)
         high = X.max(0, where=there, initial=-np.inf).astype(np.float64)
@@ -70,32 +88,64 @@ class Extent:
         mean = parts.sum(0) / np.maximum(n, 1)
         squares = np.where(there, (parts - mean) ** 2, 0.0).sum(0)
         deviation = np.sqrt(squares / np.maximum(n, 1))
-        rounding = 10 * float(np.finfo(X.dtype).eps)
-        return cls(n, mean * unit, deviation * unit, low, high, rounding)
-
-    def __add__(self, other: Extent) -> Extent:
-        n = self.n + other.n
-        own, others = self.n / np.maximum(n, 1), other.n / np.maximum(n, 1)
-        inside = np.hypot(own**0.5 * self.deviation, others**0.5 * other.deviation)
-        return Extent(
-            n,
-            own * self.mean + others * other.mean,
-            np.hypot(inside, (own * others) ** 0.5 * (self.mean - other.mean)),
-            np.minimum(self.low, other.low),
-            np.maximum(self.high, other.high),
-            max(self.rounding, other.rounding),
+        return cls(
+            n_rows=len(X),
+            n_incomplete=int((~there).any(1).sum()),
+            n_infinite=int(infinite.any(1).sum()),
+            n_empty=int(missing.all(1).sum()),
+            missing=missing.sum(0),
+            infinite=infinite.sum(0),
+            first=X[0].astype(np.float64),
+            steps_by_one=(X[0] + np.arange(len(X))[:, None] == X).all(0),
+            mean=mean * unit,
+            deviation=deviation * unit,
+            low=low,
+            high=high,
+            rounding=10 * float(np.finfo(X.dtype).eps),
         )
 
-    def select(self, places: Sequence[int]) -> Extent:
-        """Of some of the columns."""
-        own = list(places)
-        mean, deviation = self.mean[own], self.deviation[own]
-        low, high = self.low[own], self.high[own]
-        return Extent(self.n[own], mean, deviation, low, high, self.rounding)
+    def __add__(self, other: ColumnStats) -> ColumnStats:
+        n, m = self.n, other.n
+        own, others = n / np.maximum(n + m, 1), m / np.maximum(n + m, 1)
+        inside = np.hypot(own**0.5 * self.deviation, others**0.5 * other.deviation)
+        return ColumnStats(
+            n_rows=self.n_rows + other.n_rows,
+            n_incomplete=self.n_incomplete + other.n_incomplete,
+            n_infinite=self.n_infinite + other.n_infinite,
+            n_empty=self.n_empty + other.n_empty,
+            missing=self.missing + other.missing,
+            infinite=self.infinite + other.infinite,
+            first=self.first,
+            steps_by_one=self.steps_by_one
+            & other.steps_by_one
+            & (other.first == self.first + self.n_rows),
+            mean=own * self.mean + others * other.mean,
+            deviation=np.hypot(inside, (own * others) ** 0.5 * (self.mean - other.mean)),
+            low=np.minimum(self.low, other.low),
+            high=np.maximum(self.high, other.high),
+            rounding=max(self.rounding, other.rounding),
+        )
+
+    @property
+    def n(self) -> Array:
+        """Finite values of each column."""
+        n: Array = self.n_rows - self.missing - self.infinite
+        return n
+
+    @property
+    def complete(self) -> bool:
+        """Whether no value is missing or infinite."""
+        return not self.n_incomplete
+
+    @property
+    def counts_rows(self) -> Array:
+        """Which columns go 0, 1, 2 … or 1, 2, 3 … and are no measurement."""
+        counts: Array = self.steps_by_one & np.isin(self.first, (0, 1))
+        return counts & (self.n_rows >= MIN_ROWS_TO_COUNT)
 
     @property
     def uneven(self) -> tuple[int, int] | None:
-        """A wide and a narrow column that tell of different units; None where nothing does."""
+        """A wide and a narrow column whose ranges suggest different units, or None."""
         ranges = self._ranges
         varying = np.flatnonzero(ranges > 0)
         order = varying[np.argsort(ranges[varying], kind="stable")]
@@ -104,15 +154,19 @@ class Extent:
         wide, narrow = int(order[-1]), int(order[int(NARROW * (len(order) - 1))])
         return (wide, narrow) if ranges[wide] > UNEVEN * ranges[narrow] else None
 
-    def note(self, columns: Sequence[str]) -> str:
-        """Say that columns were standardised, and why; nothing where they were not."""
+    def select(self, columns: Sequence[int]) -> ColumnStats:
+        """Of some of the columns; what is counted by row stays that of all."""
+        arrays = {name: value for name, value in vars(self).items() if np.ndim(value)}
+        return replace(self, **{name: value[list(columns)] for name, value in arrays.items()})
+
+    def scaling_note(self, columns: Sequence[str]) -> str:
+        """Say that columns are standardised, and why; empty where they are not."""
         if self.uneven is None:
             return ""
         (wide, far), (narrow, near) = ((columns[i], _size(self._ranges[i])) for i in self.uneven)
         return (
-            f"{wide} spans {far} and {narrow} {near}, so that the first would count for more: "
-            "columns are standardised, to mean 0 and variance 1; --scale none leaves them as "
-            "they are."
+            f"{wide} spans {far} and {narrow} {near}, so the first would dominate: columns are "
+            "standardised to mean 0 and variance 1; --scale none leaves them unchanged."
         )
 
     @property
@@ -153,38 +207,37 @@ class Scaling:
     unit: Array
 
     @classmethod
-    def of(cls, X: Array | Extent, name: str) -> Scaling:
-        """Learn a scaling from rows (n, d), or from what was seen of them.
+    def of(cls, X: Array | ColumnStats, name: str) -> Scaling:
+        """Learn a scaling from rows (n, d) or their statistics.
 
         "standard" gives every column mean 0 and variance 1, "max" divides it by its largest
-        absolute value, both by the values that are there (not NaN). A column that never changes,
-        or is zero, keeps its unit. "auto" is "standard" where columns seem to be of different
-        units, and otherwise "none".
+        absolute value, both ignoring missing values. A constant column keeps its unit. "auto" is
+        "standard" where columns seem to have different units, and otherwise "none".
         """
         if name not in ("auto", *SCALES):
             raise unknown_choice("scale", name, ("auto", *SCALES))
-        seen = X if isinstance(X, Extent) else Extent.of(X)
-        d = len(seen.mean)
+        stats = X if isinstance(X, ColumnStats) else ColumnStats.of(X)
+        d = len(stats.mean)
         if name == "auto":
-            name = "none" if seen.uneven is None else "standard"
+            name = "none" if stats.uneven is None else "standard"
         if name == "none":
             return cls.none(d)
         if name == "max":
-            largest = np.maximum(np.abs(seen.low), np.abs(seen.high))
-            largest = np.where(seen.n > 0, largest, 0.0)
+            largest = np.maximum(np.abs(stats.low), np.abs(stats.high))
+            largest = np.where(stats.n > 0, largest, 0.0)
             return cls(name, np.zeros(d), np.where(largest > 0, largest, 1.0))
-        # What rounding makes of a column that never changes is no spread.
-        varies = seen.deviation > seen.rounding * np.abs(seen.mean)
-        return cls(name, seen.mean, np.where(varies, seen.deviation, 1.0))
+        # A constant column varies by rounding only.
+        varies = stats.deviation > stats.rounding * np.abs(stats.mean)
+        return cls(name, stats.mean, np.where(varies, stats.deviation, 1.0))
 
     @classmethod
     def none(cls, d: int) -> Scaling:
-        """Columns stay as they are."""
+        """Leave d columns unchanged."""
         return cls("none", np.zeros(d), np.ones(d))
 
     @classmethod
     def like(cls, scaler: Any, d: int) -> Scaling:
-        """What a fitted scaler does to d columns: one of scikit-learn's, a Scaling, or None.
+        """Return what a fitted scaler does to d columns: one of scikit-learn's, a Scaling, or None.
 
         Examples
         --------
@@ -196,18 +249,21 @@ class Scaling:
         """
         if scaler is None:
             return cls.none(d)
-        known = isinstance(scaler, cls)
-        scaling = scaler if known else cls(_call_of(scaler), *_shift_and_unit(scaler, d))
+        scaling: Scaling = scaler
+        if not isinstance(scaler, cls):
+            module = type(scaler).__module__.split("._")[0]  # the public part
+            call = f"{module}.{' '.join(repr(scaler).split())}"
+            scaling = cls(call, *_shift_and_unit(scaler, d))
         if len(scaling.unit) != d:
             raise InvalidParameterError(
-                f"scaler must be that of the {d} columns of the model, got one of "
-                f"{len(scaling.unit)}; give the one that made the rows of the fit."
+                f"scaler must be fitted to the {d} columns of the model, got one fitted to "
+                f"{len(scaling.unit)}; pass the scaler that was used before the fit."
             )
         return scaling
 
     @property
     def call(self) -> str:
-        """Python that makes a scaler like it, not yet fitted: a class with its module."""
+        """Python code for an unfitted scaler of this kind, with its module."""
         return SCALERS.get(self.name, self.name)
 
     def apply(self, X: Array) -> Array:
@@ -230,29 +286,20 @@ def _size(value: float) -> str:
     return f"{value:,.0f}" if 100 <= value < 1e9 else f"{value:.3g}"
 
 
-def _call_of(scaler: Any) -> str:
-    """Python that makes it, with the public part of its module."""
-    module = type(scaler).__module__.split("._")[0]
-    return f"{module}.{' '.join(repr(scaler).split())}"
-
-
 def _shift_and_unit(scaler: Any, d: int) -> tuple[Array, Array]:
-    """What a scaler adds to and multiplies each of d columns with, found by three rows."""
+    """The scaler's shift and unit of each of d columns, as its inverse shows them."""
     if not hasattr(scaler, "transform") or not hasattr(scaler, "inverse_transform"):
         raise InvalidParameterError(
             "scaler must be fitted and have transform and inverse_transform, got "
-            f"{type(scaler).__name__}; give one such as StandardScaler().fit(X)."
+            f"{type(scaler).__name__}; pass one such as StandardScaler().fit(X)."
         )
     probes = np.stack([np.zeros(d), np.ones(d), np.linspace(-2, 3, d)])
-    try:
+    with suppress(ValueError):  # it was fitted to other columns
         shift, one, third = np.asarray(scaler.inverse_transform(probes), np.float64)
         unit = one - shift
-        by_columns = np.allclose(third, shift + unit * probes[2]) and bool((unit > 0).all())
-    except ValueError:
-        by_columns = False
-    if not by_columns:
-        raise InvalidParameterError(
-            f"scaler must shift and scale each of the {d} columns for itself, got "
-            f"{type(scaler).__name__}; give X as the model takes it, without a scaler."
-        )
-    return shift, unit
+        if np.allclose(third, shift + unit * probes[2]) and (unit > 0).all():
+            return shift, unit
+    raise InvalidParameterError(
+        f"scaler must shift and scale each of the {d} columns by itself, got "
+        f"{type(scaler).__name__}; pass X as the model takes it, without a scaler."
+    )

@@ -1,4 +1,4 @@
-"""Which columns of a table can tell groups apart, and what is left out and why.
+"""Columns that can tell groups apart, for a table without instructions; why others cannot.
 
 Shapes: n rows, d columns.
 """
@@ -6,62 +6,59 @@ Shapes: n rows, d columns.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from tensorae._text import counted, listed, shown
-from tensorae.data.columns import as_matrix, check_numbers, refuse_none, split_names
-from tensorae.data.columns import find_columns as check_names
+from tensorae._text import counted, listed, quoted, shown
+from tensorae.data.columns import check_numbers, find_columns, split_names
 from tensorae.data.files import arrow
-from tensorae.data.kinds import (
-    SHORTEST_COUNTER,
-    Kind,
-    Marks,
+from tensorae.data.profile import (
+    MIN_ROWS_TO_COUNT,
+    ColumnProfile,
     NumberFormat,
     as_numbers,
     decoded,
-    kind_of,
 )
-from tensorae.data.table import Table
+from tensorae.data.table import Table, as_matrix
 from tensorae.exceptions import InvalidInputError
 
 __all__ = ["LeftOut", "ColumnSelection", "named_with_reasons", "select_columns"]
 
 Array = NDArray[Any]
 
-# Texts among numbers are taken for gaps where they are so few; otherwise the column is one of text.
+# Up to this share of texts among numbers count as missing; with more, the column is text.
 FEW_TEXTS = 0.2
-# A column with less than this share of its values says next to nothing.
+# A column with a smaller share of its values is left out.
 ALMOST_EMPTY = 0.1
-# From this correlation on (either sign), one column is the other one again.
+# From this correlation on (either sign), one column is a copy of the other.
 COPY = 0.999
-# More rows than this are not needed to see a copy.
+# Rows to look for copies in, and the most columns to compare.
 ROWS_FOR_COPIES = 20_000
 MOST_FOR_COPIES = 3000
-# Columns without numbers that a line names, and columns left out for one and the same reason.
+# Columns that one line names, of text or for each reason.
 MOST_NAMED = 6
-# Columns of so few values lie on so few planes: a fit would find these and nothing else.
+# Rows lie on few planes where a column has few values: a fit would only find these.
 FEWEST_VALUES, FEW = 5, "only"
 # Of 739 columns of 2,477 public tables whose values repeat less often than even uniform draws
 # would, by so many standard deviations, all are indices, ranks, years or designs.
 TOO_EVEN = 3
-# Share of equal steps from row to row in a column that counts rows, with some new beginnings; its
-# values then occur about equally often: as often by chance as this much more than even counts.
+# Share of equal steps from row to row in a column that counts rows, with some restarts; its values
+# then occur about equally often: pairs of equal values at most this factor above even counts.
 COUNTING, ABOUT_EVEN = 0.8, 1.1
-# Share of the rows that numbers tell apart which are identifiers by their name.
+# Different values per row from which on a "number" or "index" identifies rows.
 OWN_NUMBERS = 0.5
-# Numbers that stand for classes are few; a column of them is known by its name.
+# The most values of a column of class numbers, which its name tells.
 MOST_CLASSES = 30
 # Neighbouring codes differ as much as any two of them do (1), values of a quantity less (0). From
-# CODES on, 38 columns of 2,846 public tables are left out, of which 31 are codes or designs. Below
-# BESIDE standard deviations of a relation, or with fewer rows for each value than OFTEN, there is
-# nothing to see: the same thing may just be there twice.
+# CODES on, 38 columns of 2,846 public tables are left out, of which 31 are codes or designs. A
+# relation of less than BESIDE standard deviations, or fewer than OFTEN rows per value, is no
+# evidence: rows may just be repeated.
 CODES, BESIDE, OFTEN = 0.5, 20, 5
-# In that, columns to compare with, and the columns of a table that it is worthwhile for.
+# Columns to compare codes with, and the most columns of a table to look for codes in.
 MOST_BESIDE, MOST_FOR_CODES = 12, 200
 
 CLASS_WORDS = {"class", "target", "label", "labels", "cluster", "category", "species", "y"}
@@ -77,7 +74,7 @@ CALENDAR = {
 
 @dataclass(frozen=True)
 class LeftOut:
-    """A column that the fit does not see.
+    """A column that is not part of the fit.
 
     Attributes
     ----------
@@ -85,9 +82,9 @@ class LeftOut:
     reason : str
         Why, in a few words.
     categories : int or None
-        How many different values it has, where it may be compared with the groups.
+        Number of different values, where the column may be compared with the groups.
     numeric : bool
-        Whether it holds numbers, which might have been part of the fit.
+        Whether it holds numbers, so that it could have been part of the fit.
     """
 
     name: str
@@ -101,7 +98,7 @@ class LeftOut:
 
 
 def named_with_reasons(left_out: Sequence[LeftOut]) -> str:
-    """Name columns for one line; where they are many, no column of numbers lacks its reason."""
+    """Name columns in one line; where they are many, text is shortened but no numeric column."""
     if len(left_out) <= MOST_NAMED:
         return ", ".join(map(str, left_out))
     alike: dict[str, list[str]] = {}
@@ -123,12 +120,12 @@ class ColumnSelection:
     Attributes
     ----------
     table : Table
-        With numbers where some cells, or the way they were written, had hidden them.
+        With numbers in place of numbers that were written as text.
     columns : tuple of str or None
         To fit; None where an array or images have no names.
     left_out : tuple of LeftOut
     notes : tuple of str
-        What was made numbers of.
+        What was converted to numbers.
     formats : mapping of str to NumberFormat
         How numbers are written in columns of text, and which texts count as missing there.
     """
@@ -143,7 +140,7 @@ class ColumnSelection:
 def select_columns(
     table: Table, *, columns: Sequence[str] = (), ignore: Sequence[str] = ()
 ) -> ColumnSelection:
-    """Choose the columns that a first look should go by.
+    """Choose the columns of a fit, converting numbers that are written as text.
 
     Parameters
     ----------
@@ -172,52 +169,43 @@ def select_columns(
                 "arrays and images have no named columns; leave out columns and ignore."
             )
         return ColumnSelection(table, None)
-    chosen = split_names(columns, table.columns)
-    if columns:
-        refuse_none(chosen)
-    columns, ignore = chosen, split_names(ignore, table.columns)
-    check_names(table, columns, "columns")
-    check_names(table, ignore, "ignore")
-    if columns:
-        check_numbers(table, columns)
-        rest = [name for name in table.columns if name not in columns]
-        table, notes = _without_infinite(table, columns)
-        return ColumnSelection(
-            table, tuple(columns), tuple(_not_asked_for(table, rest)), tuple(notes)
-        )
-    return _chosen(table, set(ignore))
+    chosen, ignore = (split_names(names, table.columns) for names in (columns, ignore))
+    find_columns(table, chosen, "columns")
+    find_columns(table, ignore, "ignore")
+    if not columns:
+        return _informative(table, set(ignore))
+    check_numbers(table, chosen)
+    left_out = []
+    for name in table.columns:
+        if name not in chosen:
+            kind = table.profile(name).kind
+            distinct = _n_distinct(table, name) if kind in ("text", "number") else None
+            left_out.append(LeftOut(name, "not requested", distinct, kind == "number"))
+    table, notes = _without_infinite(table, chosen)
+    return ColumnSelection(table, tuple(chosen), tuple(left_out), tuple(notes))
 
 
-def _not_asked_for(table: Table, names: Sequence[str]) -> Iterator[LeftOut]:
-    for name in names:
-        kind = kind_of(table, name)
-        categories = _distinct(table, name) if kind.name in ("text", "number") else None
-        yield LeftOut(name, "not asked for", categories, kind.name == "number")
-
-
-def _chosen(table: Table, ignore: set[str]) -> ColumnSelection:
-    kinds = {name: kind_of(table, name) for name in table.columns}
-    table, kinds, notes, formats = _as_numbers(table, kinds)
-    out = {name: LeftOut(name, "ignored, as asked for") for name in ignore}
-    for name, kind in kinds.items():
-        if name not in out and kind.name != "number":
-            out[name] = _no_number(table, name, kind)
+def _informative(table: Table, ignore: set[str]) -> ColumnSelection:
+    profiles = {name: table.profile(name) for name in table.columns}
+    table, profiles, notes, formats = _with_numbers(table, profiles)
+    out = {name: LeftOut(name, "ignored, as requested") for name in ignore}
+    for name, profile in profiles.items():
+        if name not in out and profile.kind != "number":
+            out[name] = _not_numeric(table, profile)
     numbers = [name for name in table.columns if name not in out]
     few: dict[str, LeftOut] = {}
     for name in numbers:
-        found = _useless_number(table, name)
+        found = _uninformative(table, name)
         if found is not None:
             (few if found.reason.startswith(FEW) else out)[name] = found
-    left = [name for name in numbers if name not in out and name not in few]
-    codes = _codes(table, left, numbers)
-    out |= codes
-    left = [name for name in left if name not in codes]
-    if len(left) > 1:
-        out |= few  # otherwise these are what there is to go by
+    out |= _codes(table, [one for one in numbers if one not in out and one not in few], numbers)
+    kept = [name for name in numbers if name not in out and name not in few]
+    if len(kept) > 1:
+        out |= few  # otherwise these are needed
     else:
-        left = [name for name in numbers if name not in out]
-    out |= {one.name: one for one in _copies(table, left)}
-    kept = tuple(name for name in left if name not in out)
+        kept = [name for name in numbers if name not in out]
+    out |= {one.name: one for one in _copies(table, kept)}
+    kept = [name for name in kept if name not in out]
     if not kept:
         reasons = [str(out[name]) for name in table.columns if name in out]
         raise InvalidInputError(
@@ -228,87 +216,82 @@ def _chosen(table: Table, ignore: set[str]) -> ColumnSelection:
     notes = {name: note for name, note in notes.items() if name in kept}
     formats = {name: form for name, form in formats.items() if name in kept}
     table, infinite = _without_infinite(table, kept)
-    return ColumnSelection(table, kept, left_out, (*notes.values(), *infinite), formats)
+    return ColumnSelection(table, tuple(kept), left_out, (*notes.values(), *infinite), formats)
 
 
-# Numbers in disguise ----------------------------------------------------------------------------
+# Numbers as text --------------------------------------------------------------------------------
 
 
-def _as_numbers(
-    table: Table, kinds: dict[str, Kind]
-) -> tuple[Table, dict[str, Kind], dict[str, str], dict[str, NumberFormat]]:
-    """Make numbers of columns in which few cells, or a decimal comma, hide them."""
-    notes, formats, found = {}, {}, dict(kinds)
-    for name, kind in kinds.items():
-        if kind.name not in ("mixed", "marked"):
+def _with_numbers(
+    table: Table, profiles: dict[str, ColumnProfile]
+) -> tuple[Table, dict[str, ColumnProfile], dict[str, str], dict[str, NumberFormat]]:
+    """Convert columns of text that are numbers but for a few cells or their format."""
+    notes, formats, found = {}, {}, dict(profiles)
+    for name, profile in profiles.items():
+        if profile.kind not in ("mixed", "formatted"):
             continue
         column = decoded(table.frame[name])
         there = len(column) - column.null_count
-        odd = frozenset(kind.odd) if kind.name == "mixed" else frozenset()
-        if odd and (kind.count or 0) > FEW_TEXTS * there:
-            found[name] = Kind("text", there)
+        found[name] = ColumnProfile(name, "text", there)
+        words = profile.texts if profile.kind == "mixed" else ()
+        if words and (profile.count or 0) > FEW_TEXTS * there:
             continue
-        marks = _likeliest(kind.marks) or Marks(table.decimal)
-        stripped = frozenset(text.strip() for text in odd)
-        numbers = as_numbers(column, table.missing | stripped, marks)
+        options = profile.formats
+        usual = NumberFormat(table.number_format.decimal)
+        format = max(options, key=lambda one: options[one]) if options else usual
+        stripped = {text.strip() for text in words}
+        numbers = as_numbers(column, table.missing | stripped, format)
         if str(numbers.type) != "double":
-            found[name] = Kind("text", there)
             continue
-        place = table.columns.index(name)
-        table = replace(table, frame=table.frame.set_column(place, name, numbers))
-        found[name] = Kind("number", there)
-        notes[name] = _said(name, kind, marks, sorted(stripped))
+        table = table.with_column(name, numbers)
+        found[name] = ColumnProfile(name, "number", there)
         missing = stripped.union(table.number_format.missing)
-        formats[name] = NumberFormat(marks, tuple(sorted(missing)))
+        formats[name] = replace(format, missing=tuple(sorted(missing)))
+        if words:
+            cells = counted(profile.count or 0, "cell")
+            examples = quoted(sorted(stripped), 3)
+            notes[name] = f"in {shown(name)}, {cells} of text ({examples}) count as missing."
+        elif profile.kind == "formatted":
+            notes[name] = f"{shown(name)} is read with {format.as_flags().replace('--', '')}."
+        else:
+            notes[name] = f"{shown(name)} is text that holds numbers, and is read as numbers."
     return table, found, notes, formats
 
 
 def _without_infinite(table: Table, names: Sequence[str]) -> tuple[Table, list[str]]:
-    """The same with what is infinite missing, so that its rows can stay; and notes on it."""
+    """Make infinite values missing, so that their rows can stay; and notes on it."""
     notes = []
     for name in names:
         values = as_matrix(table, [name])[:, 0]
         infinite = np.isinf(values)
         if infinite.any():
-            pa, place = arrow(), table.columns.index(name)
-            finite = pa.array(values, mask=~np.isfinite(values))
-            table = replace(table, frame=table.frame.set_column(place, name, finite))
+            table = table.with_column(name, arrow().array(values, mask=~np.isfinite(values)))
             cells = counted(int(infinite.sum()), "infinite value")
             notes.append(f"in {shown(name)}, {cells} count as missing.")
     return table, notes
 
 
-def _likeliest(marks: Mapping[Marks, int]) -> Marks | None:
-    return max(marks, key=lambda one: marks[one]) if marks else None
+# Columns without information --------------------------------------------------------------------
 
 
-def _said(name: str, kind: Kind, marks: Marks, odd: Sequence[str]) -> str:
-    if odd:
-        texts = listed([repr(text) for text in odd], 3)
-        cells = counted(kind.count or 0, "cell")
-        return f"in {shown(name)}, {cells} of text ({texts}) count as missing."
-    if kind.name == "marked":
-        return f"{shown(name)} is read with {marks.as_flags().replace('--', '')}."
-    return f"{shown(name)} is text that holds numbers, and is read as numbers."
-
-
-# What tells nothing -----------------------------------------------------------------------------
-
-
-def _no_number(table: Table, name: str, kind: Kind) -> LeftOut:
+def _not_numeric(table: Table, profile: ColumnProfile) -> LeftOut:
     reasons = {
         "text": "text",
         "date": "dates",
         "empty": "empty",
-        "counter": "row numbers",
-        "other": f"{table.frame[name].type} values",
+        "row number": "row numbers",
+        "other": f"{table.frame[profile.name].type} values",
     }
-    categories = _distinct(table, name) if kind.name == "text" else None
-    return LeftOut(name, reasons[kind.name], categories)
+    distinct = _n_distinct(table, profile.name) if profile.kind == "text" else None
+    return LeftOut(profile.name, reasons[profile.kind], distinct)
+
+
+def _n_distinct(table: Table, name: str) -> int:
+    return int(arrow("compute").count_distinct(decoded(table.frame[name])).as_py())
 
 
 @np.errstate(over="ignore", invalid="ignore")
-def _useless_number(table: Table, name: str) -> LeftOut | None:
+def _uninformative(table: Table, name: str) -> LeftOut | None:
     """Why a column of numbers should not be part of a fit, if so."""
     values = as_matrix(table, [name])[:, 0].astype(np.float64)
     there = values[np.isfinite(values)]
@@ -323,21 +306,20 @@ def _useless_number(table: Table, name: str) -> LeftOut | None:
         which = listed([f"{value:g}" for value in distinct], FEWEST_VALUES)
         return LeftOut(name, f"{FEW} {m} values: {which}", m, numeric=True)
     whole = bool((there == np.round(there)).all())
-    reason = ""
+    last_word, reason = _words(name)[-1], ""
     if _is_time(name, there, whole=whole):
         reason = "points in time, by its name and values"
     elif _counts(there, counts):
         reason = f"an index: it goes by steps of {_usual_step(there):g} from row to row"
     elif whole and _too_even(distinct, counts):
-        once = m == len(there)
-        reason = (
-            "an index or a ranking: each number occurs once"
-            if once
-            else "an index: its values occur more evenly than those of a measurement"
-        )
-    elif whole and _is_identifier(name, m / len(there)):
+        reason = "an index: its values occur more evenly than those of a measurement"
+        if m == len(there):
+            reason = "an index or a ranking: each number occurs once"
+    elif whole and (
+        last_word in ID_WORDS or (last_word in NUMBER_WORDS and m > OWN_NUMBERS * len(there))
+    ):
         reason = "identifiers, by its name and whole numbers"
-    elif whole and m <= MOST_CLASSES and _words(name)[-1] in CLASS_WORDS:
+    elif whole and m <= MOST_CLASSES and last_word in CLASS_WORDS:
         reason = "numbers of classes, by its name"
     return LeftOut(name, reason, m, numeric=True) if reason else None
 
@@ -376,19 +358,13 @@ def _too_even(distinct: Array, counts: Array) -> bool:
     1 / cells, and their number has about that variance.
     """
     n, span = int(counts.sum()), distinct[-1] - distinct[0]
-    if n < SHORTEST_COUNTER or span > 2**53:
+    if n < MIN_ROWS_TO_COUNT or span > 2**53:
         return False
     cells = span / np.gcd.reduce(np.diff(distinct).astype(np.int64)) + 1
     expected = n * (n - 1) / 2 / cells
     return bool(
         cells == n == len(counts) or expected - _repeats(counts) > TOO_EVEN * np.sqrt(expected)
     )
-
-
-def _is_identifier(name: str, share: float) -> bool:
-    """Whether whole numbers name things, by the column's name and the share that is different."""
-    word = _words(name)[-1]
-    return word in ID_WORDS or (word in NUMBER_WORDS and share > OWN_NUMBERS)
 
 
 def _is_time(name: str, values: Array, *, whole: bool) -> bool:
@@ -483,10 +459,6 @@ def _disorder(values: Array, beside: Array) -> float:
     far /= (w.sum() ** 2 - (w**2).sum()) / 2
     strong = far >= far.max() / 2
     return float((near.sum(0) / pairs.sum() / far)[strong].min())
-
-
-def _distinct(table: Table, name: str) -> int:
-    return int(arrow("compute").count_distinct(decoded(table.frame[name])).as_py())
 
 
 def _copies(table: Table, names: Sequence[str]) -> list[LeftOut]:

@@ -25,7 +25,6 @@ from tensorae.data.files import (
 from tensorae.data.frames import arrow_part, dataset_parts, pandas_part, polars_part
 from tensorae.data.images import ImagePart
 from tensorae.data.iterables import FunctionPart, torch_parts
-from tensorae.data.kinds import is_row
 from tensorae.data.parts import (
     ArrayPart,
     Layout,
@@ -33,6 +32,7 @@ from tensorae.data.parts import (
     Selection,
     number_type,
 )
+from tensorae.data.profile import is_row
 from tensorae.data.text_files import TextPart
 from tensorae.exceptions import InvalidInputError, InvalidParameterError
 

@@ -1,15 +1,16 @@
-"""Reading into memory: all rows of some files, as named columns or as samples that are arrays.
+"""All rows in memory, from files, data frames, dicts or arrays: named columns, or samples.
 
-Shapes: n rows.
+Shapes: n rows, d columns.
 """
 
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from typing import Any
 
+import narwhals as nw
 import numpy as np
 from numpy.typing import NDArray
 
@@ -21,26 +22,32 @@ from tensorae.data.files import (
     arrow,
     find_files,
 )
-from tensorae.data.frames import index_columns, layout_of
+from tensorae.data.frames import index_columns, layout_of, to_matrix
 from tensorae.data.images import read_images
-from tensorae.data.kinds import Marks, NumberFormat
-from tensorae.data.parts import named_errors
+from tensorae.data.parts import float_type, named_errors
+from tensorae.data.profile import PLAIN, TEXTS, ColumnProfile, NumberFormat, profile_column
 from tensorae.data.sources import (
     common_format,
     compare_names,
     file_part,
+    is_from,
     no_rows,
     refuse_repeated,
 )
 from tensorae.data.text_files import MISSING, TextPart
 from tensorae.exceptions import InvalidInputError
 
-__all__ = ["Table", "read_table"]
+__all__ = ["Table", "as_matrix", "as_table", "read_table"]
+
+EXPECTED = (
+    "pass the path of a file, a pandas, polars or pyarrow table, a dict of columns, or an array "
+    "with one row for each sample"
+)
 
 
 @dataclass(frozen=True, eq=False)
 class Table:
-    """Rows that were read from one or more files.
+    """Rows in memory.
 
     Attributes
     ----------
@@ -50,17 +57,15 @@ class Table:
     frame : pyarrow.Table
         Named columns; for images the names of their files.
     samples : ndarray of shape (n, ...) or None
-        Where the samples have no named columns: arrays and images.
+        Of arrays and images, whose samples have no named columns.
     index : frozenset of str
-        Columns that say which row it is, and nothing else.
+        Columns that name the rows and are no features.
     missing : frozenset of str
         Texts that mean "missing".
     from_text : bool
-        Whether numbers were told from text by how they look.
-    decimal : str
-        What stood before decimals there.
-    thousands : str or None
-        What stood between thousands there.
+        Whether types were inferred from text.
+    number_format : NumberFormat
+        How numbers were written there, and what means "missing" beside the usual words.
     is_head : bool
         Whether these are the first rows only.
     parts : tuple of TextPart
@@ -74,16 +79,47 @@ class Table:
     index: frozenset[str] = frozenset()
     missing: frozenset[str] = frozenset()
     from_text: bool = False
-    decimal: str = "."
-    thousands: str | None = None
+    number_format: NumberFormat = PLAIN
     is_head: bool = False
     parts: tuple[TextPart, ...] = ()
+    _profiles: dict[str, ColumnProfile] = field(default_factory=dict, init=False, repr=False)
 
-    @property
-    def number_format(self) -> NumberFormat:
-        """How numbers were written, and what means "missing" beside the usual words."""
-        marks = Marks(self.decimal, self.thousands)
-        return NumberFormat(marks, tuple(sorted(self.missing - set(MISSING))))
+    @classmethod
+    def of_rows(
+        cls, name: str, frame: Any, *, text: bool, options: ReadOptions, **more: Any
+    ) -> Table:
+        """Rows that were read from files, as a pyarrow Table."""
+        return cls(
+            name,
+            frame.num_rows,
+            frame,
+            index=index_columns(frame.schema, text=text),
+            missing=frozenset([*MISSING, *options.missing]),
+            from_text=text,
+            number_format=NumberFormat(
+                options.decimal,
+                options.thousands,
+                tuple(sorted(set(options.missing) - set(MISSING))),
+            ),
+            **more,
+        )
+
+    def profile(self, name: str) -> ColumnProfile:
+        """What a column holds; found out once."""
+        if name not in self._profiles:
+            self._profiles[name] = profile_column(
+                name,
+                self.frame[name],
+                self.missing,
+                NumberFormat(self.number_format.decimal),
+                is_index=name in self.index,
+            )
+        return self._profiles[name]
+
+    def with_column(self, name: str, column: Any) -> Table:
+        """The same with another column of that name."""
+        place = self.columns.index(name)
+        return replace(self, frame=self.frame.set_column(place, name, column))
 
     @property
     def columns(self) -> list[str]:
@@ -111,9 +147,9 @@ class Table:
         return self.frame.select(list(columns))
 
     def as_written(self, columns: Sequence[str]) -> Any:
-        """The same, of text letter for letter: 007 stays 007, and 1.50 is not 1.5.
+        """The same, of text files unchanged: 007 stays 007, and 1.50 is not 1.5.
 
-        Numbers with marks of their own are given as numbers, since such marks are not usual.
+        Numbers with a decimal comma or thousands separators are given as numbers.
         """
         frame = self.select(columns)
         if not self.parts or not columns:
@@ -127,7 +163,7 @@ class Table:
 def read_table(
     paths: Iterable[str | os.PathLike[str]], options: ReadOptions | None = None
 ) -> Table:
-    r"""Read all rows of some files of one make, one file after the other.
+    r"""Read all rows of files with the same columns, one file after the other.
 
     Parameters
     ----------
@@ -164,16 +200,11 @@ def read_table(
     parts = [file_part(file, options) for file in files]
     frame = _joined(parts)
     texts = tuple(part for part in parts if isinstance(part, TextPart))
-    text = files[0].format in TEXT
-    return Table(
+    return Table.of_rows(
         name,
-        frame.num_rows,
         frame,
-        index=index_columns(frame.schema, text=text),
-        missing=frozenset([*MISSING, *options.missing]),
-        from_text=text,
-        decimal=options.decimal,
-        thousands=options.thousands,
+        text=files[0].format in TEXT,
+        options=options,
         parts=texts if len(texts) == len(parts) else (),
     )
 
@@ -194,8 +225,8 @@ def _joined(parts: Sequence[FilePart]) -> Any:
         joined = pa.concat_tables(frames, promote_options="permissive")
     except (pa.ArrowException, ValueError) as error:
         raise InvalidInputError(
-            f"columns must be of one kind in all files ({error}); mend the files, or read them "
-            "one by one."
+            f"columns must have the same type in all files ({error}); correct the files, or read "
+            "them one by one."
         ) from error
     if not joined.num_rows or not joined.num_columns:
         raise no_rows(parts)
@@ -209,8 +240,131 @@ def _stacked(parts: Sequence[NpyPart]) -> NDArray[Any]:
             array = part.samples()
             if arrays and array.shape[1:] != arrays[0].shape[1:]:
                 raise InvalidInputError(
-                    f"all arrays must have samples of one shape, got {array.shape[1:]} and "
+                    f"all arrays must have samples of the same shape, got {array.shape[1:]} and "
                     f"{arrays[0].shape[1:]} in {parts[0].name}; read them one by one."
                 )
         arrays.append(array)
     return arrays[0] if len(arrays) == 1 else np.concatenate(arrays)
+
+
+# Other sources ----------------------------------------------------------------------------------
+
+
+def as_table(source: Any, options: ReadOptions | None = None) -> Table:
+    """Read a table from any supported source; files are read into memory.
+
+    Parameters
+    ----------
+    source : object
+        Path or list of paths, data frame of pandas or polars, pyarrow Table, dict of columns, array
+        or Tensor of shape (n, …). Paths are those of ``read_table``; an array has no names of
+        columns.
+    options : ReadOptions, optional
+        For files.
+
+    Returns
+    -------
+    Table
+
+    Examples
+    --------
+    >>> from tensorae.data import as_table
+    >>> birds = as_table({"name": ["Ada", "Bob"], "mass": [3700, 4500]})
+    >>> birds.n_rows, birds.columns
+    (2, ['name', 'mass'])
+    """
+    if isinstance(source, Table):
+        return source
+    entries = source if isinstance(source, list | tuple) else [source]
+    if entries and all(isinstance(entry, str | os.PathLike) for entry in entries):
+        return read_table(entries, options)
+    frame = _frame_of(source)
+    return _of_array(source) if frame is None else _of_frame(frame)
+
+
+def _frame_of(source: Any) -> Any:
+    """A pyarrow Table of a source with named columns; None of any other."""
+    pa = arrow()
+    if isinstance(source, Mapping):
+        return pa.table({str(name): _arrow_column(column) for name, column in source.items()})
+    if is_from(source, "pandas", "DataFrame"):
+        names = [str(name) for name in source.columns]
+        refuse_repeated(names, names)
+        source = source.set_axis(names, axis=1)
+        try:
+            return pa.Table.from_pandas(source)  # with an index that is more than row numbers
+        except (pa.ArrowException, TypeError, ValueError):
+            objects = [name for name in names if source[name].dtype == object]
+            return pa.Table.from_pandas(
+                source.assign(**{name: _as_texts(source[name]) for name in objects})
+            )
+    if is_from(source, "pyarrow", "RecordBatch"):
+        return pa.Table.from_batches([source])
+    if is_from(source, "pyarrow", "Table"):
+        return source
+    frame = nw.from_native(source, pass_through=True)
+    if isinstance(frame, nw.LazyFrame):
+        raise InvalidInputError("a LazyFrame has no rows yet; collect() it or pass the path.")
+    return frame.to_arrow() if isinstance(frame, nw.DataFrame) else None
+
+
+def _of_frame(frame: Any) -> Table:
+    if not frame.num_rows or not frame.num_columns:
+        raise InvalidInputError(
+            "a table must have rows and columns, got shape "
+            f"({frame.num_rows}, {frame.num_columns}); pass one that has some."
+        )
+    refuse_repeated(frame.column_names, frame.column_names)
+    return Table.of_rows("the table", frame, text=False, options=ReadOptions())
+
+
+def _of_array(source: Any) -> Table:
+    detach = getattr(source, "detach", None)  # a Tensor may need gradients or be on a GPU
+    values = np.asarray(detach().cpu() if callable(detach) else source)
+    if values.ndim < 2 or values.dtype.kind not in "biuf" or not values.size:
+        what = f"shape {values.shape}, {values.dtype}" if values.ndim else type(source).__name__
+        raise InvalidInputError(f"this is not a table, got {what}; {EXPECTED}.")
+    return Table("the array", len(values), arrow().table({}), values)
+
+
+def _arrow_column(column: Any) -> Any:
+    pa = arrow()
+    try:
+        return pa.array(column, from_pandas=True)
+    except (pa.ArrowException, TypeError, ValueError):
+        return pa.array(_as_texts(column))
+
+
+def _as_texts(cells: Iterable[Any]) -> list[str | None]:
+    """Cells of several types as texts."""
+
+    def missing(cell: Any) -> bool:
+        return cell is None or type(cell).__name__ in ("NAType", "NaTType") or cell != cell
+
+    return [None if missing(cell) else str(cell) for cell in cells]
+
+
+def as_matrix(table: Table, columns: Sequence[str] | None) -> NDArray[Any]:
+    """Numbers of some columns, or of samples without names, as rows.
+
+    Parameters
+    ----------
+    table : Table
+    columns : sequence of str or None
+        Numeric or empty columns; None for the samples of arrays and images.
+
+    Returns
+    -------
+    ndarray of shape (n, d)
+        float32 where that holds all numbers, else float64; NaN where missing.
+    """
+    if columns is None:
+        assert table.samples is not None
+        rows = table.samples.reshape(table.n_rows, -1)
+        return rows.astype(float_type([rows.dtype]), copy=False)
+    frame = table.select(columns)
+    for place, column in enumerate(frame.schema):
+        if str(column.type) in TEXTS:  # empty cells, or words for missing values
+            nothing = arrow().nulls(table.n_rows, arrow().float64())
+            frame = frame.set_column(place, column.name, nothing)
+    return to_matrix(frame, columns)

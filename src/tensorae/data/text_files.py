@@ -13,8 +13,8 @@ from typing import Any
 
 from tensorae.data.files import File, FilePart, ReadOptions, arrow
 from tensorae.data.frames import RecordBatchPart, clip, layout_of
-from tensorae.data.kinds import PLAIN, TEXTS, Marks, as_numbers, is_number
 from tensorae.data.parts import Layout, number_type, reason
+from tensorae.data.profile import PLAIN, TEXTS, NumberFormat, as_numbers, is_number
 from tensorae.exceptions import InvalidInputError, InvalidParameterError
 
 __all__ = ["MISSING", "TextPart"]
@@ -41,7 +41,7 @@ class TextPart(FilePart, RecordBatchPart):
         self._utf8 = _is_utf8(options.encoding)
         super().__init__(file)
         self._options = options
-        self._marks = Marks(options.decimal, options.thousands)
+        self._marks = NumberFormat(options.decimal, options.thousands)
         self._missing = [*MISSING, *options.missing]
         self._count: int | None = None
 

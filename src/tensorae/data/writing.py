@@ -20,7 +20,7 @@ from numpy.typing import NDArray
 
 from tensorae._files import open_atomically
 from tensorae.data.files import arrow, output_format
-from tensorae.data.kinds import PLAIN, TEXTS, is_number, numbers_pattern
+from tensorae.data.profile import TEXTS, is_number, numbers_pattern
 from tensorae.exceptions import InvalidInputError, InvalidParameterError
 
 __all__ = ["safe_text", "stream_to_file", "write_array", "write_csv", "write_table"]
@@ -278,7 +278,7 @@ def _without_formulas(frame: Any) -> Any:
     for place, field in enumerate(frame.schema):
         if str(field.type) in TEXTS:
             column = frame.column(place)
-            numbers = compute.match_substring_regex(column, f"^(?:{numbers_pattern(PLAIN)})$")
+            numbers = compute.match_substring_regex(column, f"^(?:{numbers_pattern()})$")
             formulas = compute.match_substring_regex(column, FORMULA)
             found = compute.and_(formulas, compute.invert(numbers))
             if compute.any(found).as_py():
