@@ -1,7 +1,4 @@
-"""``tensorae info``: what a model file says about itself; and how clusters are described.
-
-Shapes: k clusters.
-"""
+"""``tensorae info``: the contents of a model file; and how clusters are described."""
 
 from __future__ import annotations
 
@@ -14,25 +11,18 @@ from tensorae.cli.options import MODEL_FILE, with_options
 
 if TYPE_CHECKING:
     from tensorae.data import Preparation
-    from tensorae.inspect import ClusterSummary, Description
+    from tensorae.inspect import Description
 
-__all__ = [
-    "N_FEATURES",
-    "cluster_entries",
-    "cluster_lines",
-    "clusters_without_rows",
-    "info",
-    "size_entries",
-]
+__all__ = ["describe_clusters", "describe_stored_clusters", "info", "size_entries"]
 
-WIDTH = 14
-MOST_CLUSTERS, MOST_COLUMNS = 12, 20
+WIDTH = 14  # of the names of facts
+MAX_CLUSTERS, MAX_COLUMNS = 12, 20
 N_FEATURES = 3
 
 
 @with_options
 def info(model_file: MODEL_FILE, messages: Messages) -> None:
-    """Show what is in a model file."""
+    """Show the contents of a model file."""
     from tensorae import load
     from tensorae.data import Preparation
     from tensorae.persist import read_header
@@ -44,7 +34,7 @@ def info(model_file: MODEL_FILE, messages: Messages) -> None:
     linear = header["class"] == "LinearTAE"
     model = load(model_file) if linear else None
     sizes = None if linear else header["training"]["cluster_sizes"]
-    lines, entries = clusters_without_rows(model, sizes, preparation)
+    lines, entries = describe_stored_clusters(model, sizes, preparation)
     messages.say("", *lines)
     messages.give({**header, "clusters": entries})
 
@@ -52,18 +42,22 @@ def info(model_file: MODEL_FILE, messages: Messages) -> None:
 def _facts(header: dict[str, Any], preparation: Preparation) -> dict[str, str]:
     from tensorae.data import listed
 
-    training, versions = header["training"], header["versions"]
-    parameters = ", ".join(f"{name}={value!r}" for name, value in header["parameters"].items())
-    columns = preparation.columns
+    training, columns = header["training"], preparation.columns
     facts = {
         "model": header["class"],
         "fitted on": f"{training['n_samples']} rows by {training['n_features']} columns",
-        "columns": "no names" if columns is None else listed(columns, MOST_COLUMNS),
+        "columns": "no names" if columns is None else listed(columns, MAX_COLUMNS),
         "scale": preparation.scaling.name,
-        **_settings(training),
+    }
+    if training.get("spread") is not None:  # of a linear model
+        names = {"own": "own: each cluster has its own", "shared": "shared by all clusters"}
+        dims = training.get("latent_dims", [])
+        facts["spread"] = names.get(training["spread"], training["spread"])
+        facts["latent dims"] = ", ".join(map(str, dims if len(set(dims)) > 1 else dims[:1]))
+    facts |= {
         "loss": f"{training['loss']:.6g}" if training.get("loss") is not None else "unknown",
-        "parameters": parameters,
-        "created": f"{header['created']} by tensorae {versions.get('tensorae', '?')}",
+        "parameters": ", ".join(f"{name}={v!r}" for name, v in header["parameters"].items()),
+        "created": f"{header['created']} by tensorae {header['versions'].get('tensorae', '?')}",
         "file format": f"version {header['format_version']}",
     }
     reason = header["details"].get("reason")
@@ -76,25 +70,17 @@ def _facts(header: dict[str, Any], preparation: Preparation) -> dict[str, str]:
     return facts
 
 
-def _settings(training: dict[str, Any]) -> dict[str, str]:
-    """Spread and latent dimensions that were used; files of 0.1.0 do not tell."""
-    if training.get("spread") is None:
-        return {}
-    names = {"own": "own: each cluster has its own", "shared": "shared by all clusters"}
-    dims = sorted(set(training.get("latent_dims", [])))
-    span = str(dims[0]) if len(dims) == 1 else f"{', '.join(map(str, training['latent_dims']))}"
-    return {"spread": names.get(training["spread"], training["spread"]), "latent dims": span}
+# Clusters ---------------------------------------------------------------------------------------
 
 
-def clusters_without_rows(
+def describe_stored_clusters(
     model: Any, sizes: Sequence[int] | None, preparation: Preparation
 ) -> tuple[list[str], list[dict[str, Any]]]:
-    """Lines for people and facts for scripts, by what a model knows itself, and sizes."""
+    """Lines for people and entries for scripts, from a model and the cluster sizes alone."""
     from tensorae.inspect import describe
 
-    if not hasattr(
-        getattr(model, "estimator", model), "components_"
-    ):  # a network needs samples to say more
+    if not hasattr(getattr(model, "estimator", model), "components_"):
+        # A network needs rows to say more.
         entries, total = size_entries(sizes or (), preparation), max(sum(sizes or ()), 1)
         lines = [
             f"{_title(entry['label'], preparation)}: {entry['size']} rows "
@@ -103,49 +89,43 @@ def clusters_without_rows(
         ]
         return lines, entries
     found = describe(model, n_features=N_FEATURES)
-    if sizes is not None:  # where several processes have the rows, a model has the labels of one
+    if sizes is not None:  # the labels in the model are those of one process of several
         pairs = zip(found, sizes, strict=True)
         clusters = tuple(replace(cluster, size=size) for cluster, size in pairs)
         found = replace(found, clusters=clusters)
-    return cluster_lines(found, preparation), cluster_entries(found, preparation)
+    return describe_clusters(found, preparation)
 
 
-def cluster_lines(description: Description, preparation: Preparation) -> list[str]:
-    """A few lines for each cluster: how large, what sets it apart, along what it varies."""
+def describe_clusters(
+    description: Description, preparation: Preparation
+) -> tuple[list[str], list[dict[str, Any]]]:
+    """Lines for people and entries for scripts; centers are in the units of the table."""
     from tensorae.data import counted
 
-    named = preparation.columns is not None
-    lines = []
-    for cluster in list(description)[:MOST_CLUSTERS]:
+    columns, lines, entries = preparation.columns, list[str](), list[dict[str, Any]]()
+    for label, cluster in enumerate(description):
+        entry = cluster.to_dict()
+        entry["name"] = preparation.names[label] if preparation.names else None
+        del entry["typical"], entry["worst"]  # rows are for the report
+        entries.append(entry)
+        if label >= MAX_CLUSTERS:
+            continue
         kept = "round" if cluster.round else f"{100 * cluster.explained:.0f} % of its variance kept"
         lines.append(
             f"{_title(cluster.label, preparation)}: {counted(cluster.size, 'row')} "
             f"({100 * cluster.share:.1f} %), {kept}"
         )
-        if named and cluster.defining:
+        if columns is not None and cluster.defining:
+            names = [loading.feature for loading in cluster.defining]
+            center = (f"{name} {cluster.center[columns.index(name)]:.4g}" for name in names)
             lines.append(f"  unlike the rest   {', '.join(map(str, cluster.defining))}")
-            lines.append(f"  its centre is at  {_centre(cluster, preparation)}")
-        if named and cluster.components:
+            lines.append(f"  center            {', '.join(center)}")
+        if columns is not None and cluster.components:
             loadings = ", ".join(map(str, cluster.components[0].loadings))
             lines.append(f"  varies most along {loadings}")
-    rest = len(description) - MOST_CLUSTERS
-    return [*lines, f"and {rest} more clusters"] if rest > 0 else lines
-
-
-def _centre(cluster: ClusterSummary, preparation: Preparation) -> str:
-    """The centre in the features that set it apart, in the units of the table."""
-    places = {name: place for place, name in enumerate(preparation.columns or ())}
-    names = [loading.feature for loading in cluster.defining]
-    return ", ".join(f"{name} {cluster.center[places[name]]:.4g}" for name in names)
-
-
-def cluster_entries(description: Description, preparation: Preparation) -> list[dict[str, Any]]:
-    """The same for scripts, and more; centres are in the units of the table."""
-    entries = [cluster.to_dict() for cluster in description]
-    for label, entry in enumerate(entries):
-        entry["name"] = preparation.names[label] if preparation.names else None
-        del entry["typical"], entry["worst"]  # rows are for the report
-    return entries
+    if len(entries) > MAX_CLUSTERS:
+        lines.append(f"and {len(entries) - MAX_CLUSTERS} more clusters")
+    return lines, entries
 
 
 def size_entries(sizes: Sequence[int], preparation: Preparation) -> list[dict[str, Any]]:

@@ -1,4 +1,4 @@
-"""What is said where: results on standard output, notes and progress on standard error."""
+"""Output: results on standard output, notes and progress on standard error."""
 
 from __future__ import annotations
 
@@ -17,37 +17,37 @@ from tensorae.exceptions import InvalidParameterError
 
 __all__ = ["Messages", "one_line", "refuse_closed_output"]
 
-# The columns were put in the order of the fit already, so that their names need no check.
+# Columns are already in the order of the fit, so their names need no check.
 NAMES_CHECKED = "X does not have valid feature names"
 
 
 @dataclass
 class Messages:
-    """Speaks to people, or in JSON to scripts, or not at all; also the options that say which."""
+    """Output for people, for scripts (JSON), or none; with the options that choose it."""
 
-    quiet: Annotated[bool, typer.Option("--quiet", "-q", help="Say nothing but errors.")] = False
-    json: Annotated[bool, typer.Option("--json", help="One JSON object for scripts.")] = False
+    quiet: Annotated[bool, typer.Option("--quiet", "-q", help="Print errors only.")] = False
+    json: Annotated[bool, typer.Option("--json", help="Print one JSON object.")] = False
     notes: list[str] = field(default_factory=list, init=False)
 
     def mute(self) -> None:
-        """Say nothing from now on, since another process speaks."""
+        """Print nothing from now on, since another process does."""
         self.quiet, self.json = True, False
 
     def note(self, text: str) -> None:
-        """Tell people something they should know, beside the result."""
+        """Print a note on standard error; scripts get it with the result."""
         text = one_line(text)
         self.notes.append(text)
         if not self.quiet:
             typer.echo(f"tensorae: note: {text}", err=True)
 
     def say(self, *lines: str) -> None:
-        """Tell people about a result."""
+        """Print lines for people."""
         if not self.quiet and not self.json:
             for line in lines:
                 typer.echo(_printable(line))
 
     def give(self, result: dict[str, Any]) -> None:
-        """Give scripts the result, with all notes."""
+        """Print the result with all notes as JSON, if that was asked for."""
         if self.json:
             refuse_closed_output()
             content = _plain({**result, "notes": self.notes})
@@ -55,7 +55,7 @@ class Messages:
 
     @contextmanager
     def warnings_as_notes(self) -> Iterator[list[warnings.WarningMessage]]:
-        """Turn warnings of the library into notes; those of others are not for the user."""
+        """Turn warnings of the library into notes, and silence those of other libraries."""
         with warnings.catch_warnings(record=True) as caught:
             warnings.simplefilter("ignore")
             warnings.simplefilter("always", UserWarning)
@@ -66,10 +66,7 @@ class Messages:
 
     @contextmanager
     def progress(self, what: str) -> Iterator[Callable[[int, int], None]]:
-        """Show a bar while people wait at a terminal.
-
-        The function takes how much is done, and of how much; until then the bar only moves.
-        """
+        """Show a progress bar at a terminal; the function takes what is done and the total."""
         if self.quiet or sys.stderr is None or not sys.stderr.isatty():
             yield lambda done, total: None  # noqa: ARG005
             return
@@ -92,25 +89,25 @@ class Messages:
 
 
 def refuse_closed_output() -> None:
-    """Refuse to give results to a standard output that is not there."""
+    """Refuse to print results if standard output is closed."""
     if sys.stdout is None:
         raise InvalidParameterError(
-            "standard output is closed, so that results would be lost; name a file (--output)."
+            "standard output is closed and results would be lost; name a file (--output)."
         )
 
 
 def one_line(text: str) -> str:
-    """One line of text, whatever names and values of a table are in it."""
+    """Text on one line, whatever names and values of a table it contains."""
     return _printable(" ".join(text.split()))
 
 
 def _printable(line: str) -> str:
-    """The same with characters that would steer a terminal written out, as in names in quotes."""
+    """Escape characters that would control a terminal."""
     return "".join(letter if letter.isprintable() else repr(letter)[1:-1] for letter in line)
 
 
 def _plain(value: Any) -> Any:
-    """The same without what JSON does not know: NaN and infinity are null."""
+    """Convert arrays to lists, and NaN and infinity to None, which JSON can hold."""
     if hasattr(value, "tolist"):
         value = value.tolist()
     if isinstance(value, dict):

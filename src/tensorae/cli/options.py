@@ -1,7 +1,4 @@
-"""Options that belong together, as dataclasses; and how a command takes them.
-
-Shapes: d features.
-"""
+"""Options that several commands share, as dataclasses; and how a command takes them."""
 
 from __future__ import annotations
 
@@ -15,49 +12,90 @@ from typing import TYPE_CHECKING, Annotated, Any, get_type_hints
 
 import typer
 
+from tensorae.cli.messages import refuse_closed_output
+
 if TYPE_CHECKING:
     from tensorae.data import ReadOptions
 
 __all__ = [
     "DATA",
     "MODEL_FILE",
+    "SCALE",
+    "SEED",
     "ColumnOptions",
     "FileOptions",
     "Keep",
     "OutputOptions",
     "ReadingOptions",
-    "StreamOptions",
+    "Scale",
+    "arguments_of",
+    "check_target",
+    "image_shape",
     "in_columns",
     "number_or_auto",
-    "parsed_shape",
-    "refuse_replacing",
     "with_options",
 ]
+
+in_columns = functools.partial(typer.Option, rich_help_panel="Columns")
+in_reading = functools.partial(typer.Option, rich_help_panel="Reading")
+
+Format = StrEnum("Format", ["csv", "tsv", "parquet", "arrow", "npy", "image"])  # data.FORMATS
+Scale = StrEnum("Scale", ["auto", "none", "standard", "max"])  # data.SCALES
+# Input columns that are copied to the output; "unused" are those that the model does not use.
+Keep = StrEnum("Keep", ["all", "text", "unused", "none"])
+
+
+# Parsers: typer names the option where they refuse a value ----------------------------------------
+
+
+def number_or_auto(text: str) -> float | str:
+    """Read a number or "auto"."""
+    if text == "auto":
+        return text
+    try:
+        return float(text)
+    except ValueError:
+        raise typer.BadParameter(f"must be a number or auto, got {text!r}.") from None
+
+
+def image_shape(text: str) -> tuple[int, ...]:
+    """Read the shape of an image, such as 28x28 or 3x32x32."""
+    parts = text.lower().split("x")
+    if len(parts) not in (2, 3) or not all(part.isdecimal() and int(part) for part in parts):
+        raise typer.BadParameter(f"must have the form 28x28, got {text!r}.")
+    return tuple(int(part) for part in parts)
+
+
+def image_size(text: str) -> tuple[int, ...]:
+    """Read width and height, such as 28x28."""
+    size = image_shape(text)
+    if len(size) != 2:
+        raise typer.BadParameter(f"must be width x height, such as 28x28, got {text!r}.")
+    return size
+
+
+# Options ----------------------------------------------------------------------------------------
 
 DATA = Annotated[
     list[str],
     typer.Argument(
         metavar="DATA",
-        help="CSV, TSV, Parquet, Arrow or .npy files, folders of them or of images, or - for "
+        help="CSV, TSV, Parquet, Arrow or .npy files, folders of these or of images, or - for "
         "standard input.",
         show_default=False,
     ),
 ]
 MODEL_FILE = Annotated[
-    Path, typer.Argument(metavar="MODEL", help="File written by fit.", show_default=False)
+    Path,
+    typer.Argument(metavar="MODEL", help="Model file written by fit.", show_default=False),
 ]
-in_columns = functools.partial(typer.Option, rich_help_panel="Columns")
-in_reading = functools.partial(typer.Option, rich_help_panel="Reading")
-in_large_data = functools.partial(typer.Option, rich_help_panel="Large data")
-
-
-Format = StrEnum("Format", ["csv", "tsv", "parquet", "arrow", "npy", "image"])  # data.FORMATS
-Scale = StrEnum("Scale", ["auto", "none", "standard", "max"])  # data.SCALES
-# Which columns of the input come along; the unused ones are those that the model does not take.
-Keep = StrEnum("Keep", ["all", "text", "unused", "none"])
-
-
-# What to read and what to write -----------------------------------------------------------------
+SEED = Annotated[
+    int, typer.Option("--seed", min=0, help="Random seed; the same seed gives the same model.")
+]
+SCALE = Annotated[
+    Scale,
+    in_columns("--scale", help="How to scale columns; auto: standardise if their units differ."),
+]
 
 
 @dataclass(frozen=True)
@@ -65,39 +103,47 @@ class ReadingOptions:
     """How to read the data."""
 
     na: Annotated[
-        list[str] | None, in_reading("--na", help="Text that means a gap, such as ?.")
+        list[str] | None, in_reading("--na", help="Text that means a missing value, such as ?.")
     ] = None
-    format: Annotated[Format | None, in_reading("--format", help="In place of the ending.")] = None
-    delimiter: Annotated[str | None, in_reading("--delimiter", help="Stands between values.")] = (
-        None
-    )
+    format: Annotated[
+        Format | None, in_reading("--format", help="Format, if the file extension does not tell.")
+    ] = None
+    delimiter: Annotated[
+        str | None, in_reading("--delimiter", help="Character between values.")
+    ] = None
     decimal: Annotated[str, in_reading("--decimal", help="Decimal point.")] = "."
     thousands: Annotated[
-        str | None, in_reading("--thousands", help="Stands between thousands, as in 1,000.")
+        str | None, in_reading("--thousands", help="Thousands separator, as in 1,000.")
     ] = None
-    encoding: Annotated[str, in_reading("--encoding", help="Of text files.")] = "utf-8"
+    encoding: Annotated[str, in_reading("--encoding", help="Encoding of text files.")] = "utf-8"
     no_header: Annotated[
-        bool, in_reading("--no-header", help="The first line of text is a row: names are x0, x1 …")
+        bool,
+        in_reading("--no-header", help="The first line is data; columns are named x0, x1, …"),
     ] = False
     resize: Annotated[
-        str | None, in_reading("--resize", help="Bring images to width x height, as in 28x28.")
+        Any,
+        in_reading(
+            "--resize",
+            help="Resize images to width x height, such as 28x28.",
+            parser=image_size,
+            metavar="<str>",
+        ),
     ] = None
 
-    def __post_init__(self) -> None:
-        self.as_read_options()  # before any work
-
     def as_flags(self) -> list[str]:
-        """What was said on the command line, to be said again."""
+        """The same options as they were given on the command line."""
         flags = ["--no-header"] if self.no_header else []
         flags += [flag for text in self.na or () for flag in ("--na", text)]
-        for name in ("format", "delimiter", "decimal", "thousands", "encoding", "resize"):
+        for name in ("format", "delimiter", "decimal", "thousands", "encoding"):
             value = getattr(self, name)
             if value != getattr(ReadingOptions, name):
                 flags += [f"--{name}", str(value)]
-        return flags
+        return (
+            flags if self.resize is None else [*flags, "--resize", "x".join(map(str, self.resize))]
+        )
 
     def as_read_options(self) -> ReadOptions:
-        """The same as ``tensorae.data`` takes it."""
+        """The same options as ``tensorae.data`` takes them."""
         from tensorae.data import ReadOptions
 
         missing = tuple(text for entry in self.na or () for text in (entry, *entry.split(",")))
@@ -109,8 +155,26 @@ class ReadingOptions:
             missing=missing,
             header=not self.no_header,
             thousands=self.thousands,
-            resize=_parsed_size(self.resize),
+            resize=self.resize,
         )
+
+
+@dataclass(frozen=True)
+class ColumnOptions:
+    """Which columns to use."""
+
+    columns: Annotated[
+        list[str] | None, in_columns("--columns", help="Use only these columns: a,b,c.")
+    ] = None
+    ignore: Annotated[
+        list[str] | None, in_columns("--ignore", help="Use all columns but these: id,name.")
+    ] = None
+
+    def __post_init__(self) -> None:
+        if self.columns and self.ignore:
+            raise typer.BadParameter(
+                "give --columns or --ignore, not both.", param_hint="--columns"
+            )
 
 
 @dataclass(frozen=True)
@@ -122,14 +186,15 @@ class FileOptions:
         typer.Option(
             "--output",
             "-o",
-            help="File .csv, .tsv, .parquet, .arrow or .npy; CSV on standard output without it.",
+            help="File to write: .csv, .tsv, .parquet, .arrow or .npy; without it, CSV goes to "
+            "standard output.",
         ),
     ] = None
     safe: Annotated[
         bool,
         typer.Option(
             "--safe-text/--raw-text",
-            help="In CSV, put ' before text that a spreadsheet would take for a formula.",
+            help="In CSV, put ' before text that a spreadsheet would run as a formula.",
         ),
     ] = True
 
@@ -140,136 +205,67 @@ class FileOptions:
 
     @property
     def is_text(self) -> bool:
-        """Whether it is CSV, as spreadsheets read it."""
+        """Whether CSV or TSV is written."""
         from tensorae.data import format_of
 
         return self.path is None or format_of(self.path) in ("csv", "tsv")
 
     @property
     def is_folder(self) -> bool:
-        """Whether it is a folder, or to become one."""
+        """Whether a folder is named."""
         return self.path is not None and (str(self.output).endswith("/") or self.path.is_dir())
+
+    def check(
+        self, data: Sequence[str], reading: ReadingOptions, *others: Path, folders: bool = False
+    ) -> None:
+        """Refuse, before any work, what cannot or must not be written."""
+        from tensorae.data import output_format
+
+        if self.path is None:
+            refuse_closed_output()
+            return
+        folder = folders and self.is_folder
+        check_target(self.path, data, reading, *others, folder=folder)
+        if not folder:
+            output_format(self.path)
 
 
 @dataclass(frozen=True)
 class OutputOptions(FileOptions):
-    """Where results go, and what goes with them."""
+    """Where results go, and which input columns are copied."""
 
-    keep: Annotated[Keep, typer.Option("--keep", help="Columns of the input that come along.")] = (
+    keep: Annotated[Keep, typer.Option("--keep", help="Input columns to copy to the output.")] = (
         Keep.all
     )
 
 
-def refuse_replacing(
-    output: Path,
+def check_target(
+    target: Path,
     data: Sequence[str],
     reading: ReadingOptions,
     *others: Path,
     option: str = "--output",
     folder: bool = False,
 ) -> None:
-    """Refuse to write over what is read: files that are named, in folders or behind patterns.
+    """Refuse, before any work, to write to a place that is read or that is not writable.
 
-    A folder is one that gets an image for each image that is read.
+    A folder gets one image for each image that is read.
     """
-    from tensorae._files import find_same
+    from tensorae._files import check_writable, find_same
     from tensorae.data import find_files, image_paths
 
     named = [entry for entry in data if entry != "-"]
     files = find_files(named, reading.as_read_options())
     inputs = [*others, *map(Path, named), *(file.path for file in files if file.path is not None)]
-    written = image_paths(output, [file.label for file in files]) if folder else []
-    same = find_same([output, *written], inputs)
+    written = image_paths(target, [file.label for file in files]) if folder else []
+    same = find_same([target, *written], inputs)
     if same is not None:
         raise typer.BadParameter(
-            f"it must not replace what is read, got {str(same)!r}; give another name.",
+            f"must not replace an input file, got {str(same)!r}; choose another name.",
             param_hint=option,
         )
-
-
-# What to fit ------------------------------------------------------------------------------------
-
-
-@dataclass(frozen=True)
-class ColumnOptions:
-    """What to take from the table."""
-
-    drop_missing: Annotated[
-        bool,
-        in_columns(
-            "--drop-missing",
-            help="Leave out rows with gaps; linear-tae can do with them, networks cannot.",
-        ),
-    ] = False
-    columns: Annotated[list[str] | None, in_columns("--columns", help="Fit just these: a,b,c.")] = (
-        None
-    )
-    ignore: Annotated[
-        list[str] | None, in_columns("--ignore", help="Fit all but these: id,name.")
-    ] = None
-    labels: Annotated[
-        str | None, in_columns("--labels", help="Column of the few known labels, else empty.")
-    ] = None
-    scale: Annotated[
-        Scale,
-        in_columns("--scale", help="Bring columns to one scale; auto: where their units differ."),
-    ] = Scale.auto
-
-    def __post_init__(self) -> None:
-        if self.columns and self.ignore:
-            raise typer.BadParameter(
-                "give --columns or --ignore, not both.", param_hint="--columns"
-            )
-
-
-@dataclass(frozen=True)
-class StreamOptions:
-    """How to go about data that does not fit in memory."""
-
-    stream: Annotated[
-        bool,
-        in_large_data(
-            "--stream", help="Read pass by pass, not into memory; always so under torchrun."
-        ),
-    ] = False
-    checkpoint: Annotated[
-        Path | None,
-        in_large_data(
-            "--checkpoint", help="File to keep the state in; the same command goes on from it."
-        ),
-    ] = None
-    checkpoint_every: Annotated[
-        float, in_large_data("--checkpoint-every", min=0, help="Seconds between writes.")
-    ] = 60.0
-
-
-def number_or_auto(text: str, option: str) -> float | str:
-    """Read what stands behind an option that takes a number or "auto"."""
-    if text == "auto":
-        return text
-    try:
-        return float(text)
-    except ValueError:
-        raise typer.BadParameter(
-            f"must be a number or auto, got {text!r}.", param_hint=option
-        ) from None
-
-
-def parsed_shape(
-    text: str | None, option: str = "--shape", lengths: Sequence[int] = (2, 3)
-) -> tuple[int, ...] | None:
-    """Read what stands behind an option that takes sizes, such as 28x28."""
-    if text is None:
-        return None
-    parts = text.lower().split("x")
-    if len(parts) not in lengths or not all(part.isdecimal() and int(part) for part in parts):
-        raise typer.BadParameter(f"must be like 28x28, got {text!r}.", param_hint=option)
-    return tuple(int(part) for part in parts)
-
-
-def _parsed_size(text: str | None) -> tuple[int, int] | None:
-    size = parsed_shape(text, "--resize", (2,))
-    return None if size is None else (size[0], size[1])
+    if not folder:
+        check_writable(target)
 
 
 # How a command takes them -----------------------------------------------------------------------
@@ -292,8 +288,8 @@ def with_options(command: Callable[..., None]) -> Callable[..., None]:
     return run
 
 
-def _arguments(function: Any) -> dict[str, inspect.Parameter]:
-    """Arguments of a function or a dataclass, by keyword; annotations are no longer text."""
+def arguments_of(function: Any) -> dict[str, inspect.Parameter]:
+    """Keyword arguments of a function or a dataclass, with their annotations evaluated."""
     hints = get_type_hints(function, include_extras=True)
     return {
         name: parameter.replace(kind=inspect.Parameter.KEYWORD_ONLY, annotation=hints[name])
@@ -302,9 +298,9 @@ def _arguments(function: Any) -> dict[str, inspect.Parameter]:
 
 
 def _flat(function: Any) -> list[inspect.Parameter]:
-    """Arguments of a function, with the fields of a dataclass in its place."""
+    """Arguments of a function, with each dataclass replaced by its fields."""
     found = []
-    for argument in _arguments(function).values():
+    for argument in arguments_of(function).values():
         group = argument.annotation
         found += _flat(group) if is_dataclass(group) else [argument]
     return found
@@ -313,7 +309,7 @@ def _flat(function: Any) -> list[inspect.Parameter]:
 def _call(function: Any, given: Mapping[str, Any]) -> Any:
     """Call a function whose dataclasses are given by their fields."""
     arguments = {}
-    for name, argument in _arguments(function).items():
+    for name, argument in arguments_of(function).items():
         group = argument.annotation
         arguments[name] = _call(group, given) if is_dataclass(group) else given[name]
     return function(**arguments)
