@@ -87,7 +87,7 @@ def test_standard_output_that_is_full_is_one_sentence(run, model_file, birds_csv
     with suppress(OSError):
         full.close()
     assert outcome.code == 1
-    assert outcome.err == "tensorae: the system refused: No space left on device.\n"
+    assert outcome.err == "tensorae: system error: No space left on device.\n"
 
 
 @pytest.mark.parametrize("command", ["predict", "impute", "info", "outliers"])
@@ -167,7 +167,7 @@ def test_an_interrupt_of_the_training_keeps_the_best_network_and_says_so(
     assert outcome.code == 130
     assert "training was interrupted in epoch" in terminal.getvalue()
     assert terminal.getvalue().endswith(
-        "c.ckpt is kept; the same command goes on from it.\ntensorae: interrupted.\n"
+        "c.ckpt is kept; the same command resumes from it.\ntensorae: interrupted.\n"
     )
     assert f"Wrote {tmp_path / 'm.tae'}" in outcome.out
     assert load(tmp_path / "m.tae").n_iter_ < 1000000

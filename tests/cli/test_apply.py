@@ -374,7 +374,7 @@ def test_a_preparation_of_another_make_is_remarked_upon(ran, birds, birds_csv, t
     model = LinearTAE(3, 1, random_state=0).fit(birds[COLUMNS])
     model.save(tmp_path / "mine.tae", preprocessing={"scale": "my own"})
     said = ran("predict", tmp_path / "mine.tae", birds_csv)
-    assert "columns are taken as they are" in said.err
+    assert "columns are used unchanged" in said.err
     assert (pd.read_csv(io.StringIO(said.out))["cluster"] == model.labels_).all()
 
 

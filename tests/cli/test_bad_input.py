@@ -24,7 +24,7 @@ def check_sentence(outcome, *words):
     assert len(lines) == 1, outcome.err
     assert lines[0].startswith("tensorae: ")
     assert lines[0].endswith(".")
-    assert "should not happen" not in lines[0]
+    assert "internal error" not in lines[0]
     for word in words:
         assert word in lines[0]
 
@@ -266,7 +266,7 @@ def test_a_bug_is_one_sentence_unless_the_traceback_is_asked_for(
     monkeypatch.delenv("TENSORAE_TRACEBACK", raising=False)
     outcome = run("predict", model_file, birds_csv)
     assert outcome.code == 1
-    assert outcome.err.startswith("tensorae: this should not happen (TypeError")
+    assert outcome.err.startswith("tensorae: internal error (TypeError")
     assert len(outcome.err.splitlines()) == 1
     monkeypatch.setenv("TENSORAE_TRACEBACK", "1")
     from tensorae.cli import main

@@ -73,7 +73,7 @@ def test_pages_of_others_are_not_replaced(run, here):
     (here / "birds.html").write_text("<h1>My thesis</h1>")
     outcome = run("explore", "birds.csv")
     assert outcome.code == 2
-    assert "is no page of tensorae" in " ".join(outcome.err.split())
+    assert "was not written by" in " ".join(outcome.err.split())
     assert (here / "birds.html").read_text() == "<h1>My thesis</h1>"
     assert names(here) == ["birds.csv", "birds.html"]
 
@@ -85,7 +85,7 @@ def test_what_is_finished_stays_after_ctrl_c(run, here, monkeypatch):
     monkeypatch.setattr(Exploration, "report", interrupted)
     outcome = run("explore", "birds.csv")
     assert outcome.code == 130
-    assert "finished before that: birds.tae, birds.clusters.csv." in outcome.err
+    assert "written before that: birds.tae, birds.clusters.csv." in outcome.err
     assert names(here) == ["birds.clusters.csv", "birds.csv", "birds.tae"]
 
 

@@ -152,7 +152,7 @@ def test_centres_are_told_in_the_units_of_the_table(fitted, ran, birds, birds_cs
     np.testing.assert_allclose([cluster["center"] for cluster in kept], centers)
     line = f"bill_length_mm {centers[0, 0]:.4g}"
     for text in (fitted(birds_csv)[2].out, ran("info", tmp_path / "model.tae").out):
-        assert f"its centre is at  {line}" in text
+        assert f"center            {line}" in text
 
 
 def test_scaling_is_that_of_scikit_learn(fitted, birds, birds_csv):
@@ -287,11 +287,11 @@ def test_a_table_is_never_replaced_by_a_model(run, birds_csv, tmp_path):
     hard = tmp_path / "other"
     hard.hardlink_to(plain)
     ways = (
-        (birds_csv, birds_csv, "a model file must not have the name of a table"),
-        (birds_csv, "-", "a model file must not have the name of a table"),
-        (plain, plain, "must not replace what is read"),
-        (plain, hard, "must not replace what is read"),
-        (f"{tmp_path}/tab*", plain, "must not replace what is read"),
+        (birds_csv, birds_csv, "must not have the extension of a table"),
+        (birds_csv, "-", "must not have the extension of a table"),
+        (plain, plain, "must not replace an input file"),
+        (plain, hard, "must not replace an input file"),
+        (f"{tmp_path}/tab*", plain, "must not replace an input file"),
     )
     for data, output, words in ways:
         for flags in ((), ("--stream",)):

@@ -283,7 +283,7 @@ def test_a_stream_is_told_about_like_a_table(ran, birds, tmp_path):
         said = ran(*fit, *flags).out
         assert said.startswith("LinearTAE: 3 clusters, 333 rows by 4 columns")
         assert "cluster 2: " in said
-        assert f"Wrote {model}. Go on with" in said
+        assert f"Wrote {model}. Next:" in said
     assert f"tensorae info {model}" in said
     table, stream = (json.loads(ran(*fit, "--json", *flags).out) for flags in ((), ("--stream",)))
     assert table.keys() <= stream.keys()

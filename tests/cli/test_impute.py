@@ -49,7 +49,7 @@ def test_text_stays_to_the_letter_where_nothing_was_missing(
     out = tmp_path / "filled.csv"
     said = ran("impute", model_file, gappy_csv, "-o", out)
     assert f"Wrote {out}: 333 rows, filled 5 values in 2 columns." in said.out
-    assert "gaps stay in columns that are none of the model's: note (2)" in said.err
+    assert "missing values remain in columns outside the model: note (2)" in said.err
     before, after = (pd.read_csv(p, dtype=str, na_filter=False) for p in (gappy_csv, out))
     changed = (before != after).to_numpy()
     assert list(after.columns) == list(before.columns)
@@ -171,7 +171,7 @@ def test_networks_cannot_fill_and_inputs_are_not_replaced(
     TAE(1, 1, architecture="linear", max_epochs=1).fit(birds[COLUMNS]).save(net)
     outcome = run("impute", net, gappy_csv, "-o", tmp_path / "out.csv")
     assert outcome.code == 1
-    assert "gaps can be filled by a LinearTAE, got a TAE" in outcome.err
+    assert "impute needs a LinearTAE, got a TAE" in outcome.err
     outcome = run("impute", model_file, gappy_csv, "-o", tmp_path / "out.npy", "--std")
     assert outcome.code == 1
     assert "no place for the columns of --std" in outcome.err

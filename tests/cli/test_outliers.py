@@ -63,7 +63,7 @@ def test_bad_options_get_one_sentence(run, odd_csv, tmp_path):
     assert "must be a number or auto" in run("outliers", odd_csv, "--contamination", "x").err
     assert "must not replace" in run("outliers", odd_csv, "-o", odd_csv).err
     wrong = run("outliers", odd_csv, "--contamination", "0.9")
-    assert "contamination must be a number in (0, 0.5], got 0.9" in wrong.err
+    assert "contamination must be a number in (0, 0.5]" in wrong.err
 
 
 def test_rows_with_gaps_are_scored_unless_they_are_dropped(ran, odd_csv, tmp_path):

@@ -7,7 +7,7 @@ import pandas as pd
 import pytest
 
 from tensorae import LinearTAE, load
-from tensorae.cli.model_options import ModelOptions
+from tensorae.cli.fit import ModelOptions, n_clusters
 
 
 @pytest.fixture
@@ -110,10 +110,10 @@ def test_all_commands_work(ran, heaps_csv, tmp_path, flags):
 
 
 def test_networks_have_the_defaults_they_had():
-    model = ModelOptions(clusters="3", model=_named("mlp")).build(None)
+    model = ModelOptions(clusters=3, model=_named("mlp")).build(None)
     assert (model.n_clusters, model.latent_dim) == (3, 2)
     assert (model.latent_penalty, model.assignment) == (0.1, "lloyd")
-    model = ModelOptions(clusters="3", model=_named("mlp"), penalty="auto", latent="4").build(None)
+    model = ModelOptions(clusters=3, model=_named("mlp"), penalty="auto", latent=4).build(None)
     assert (model.latent_penalty, model.latent_dim) == ("auto", 4)
 
 
@@ -139,7 +139,7 @@ def _named(name):
     ],
 )
 def test_numbers_of_clusters_are_read(text, numbers):
-    assert ModelOptions(clusters=text).n_clusters == numbers
+    assert n_clusters(text) == numbers
 
 
 MLP = ("--model", "mlp", "--epochs", 1)

@@ -9,7 +9,7 @@ from __future__ import annotations
 import functools
 import inspect
 import sys
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from decimal import Decimal
 from enum import StrEnum
@@ -424,15 +424,15 @@ def impute(
         raise InvalidParameterError(
             "a .npy file has no place for the columns of --std; choose .csv or .parquet."
         )
-    missing = np.isnan(rows.values)
-    values = inputs.ask("impute").reshape(missing.shape)
-    whole = np.zeros(values.shape[1], dtype=bool)
+    missing: NDArray[Any] = np.isnan(rows.values)
+    values: NDArray[Any] = inputs.ask("impute").reshape(missing.shape)
+    whole: NDArray[Any] = np.zeros(values.shape[1], dtype=bool)
     if round_integers:
         whole = ((rows.values == np.round(rows.values)) | missing).all(0) & ~missing.all(0)
         values = np.where(whole & missing, np.round(values), values)
     spread = inputs.ask("impute_std") if std else values
-    names = inputs.preparation.columns
-    if names is None and table.samples is None:
+    names: Sequence[str] = inputs.preparation.columns or ()
+    if not names and table.samples is None:
         names = number_columns(table)
     names = names or [f"x{j}" for j in range(values.shape[1])]
     counts = {
@@ -443,7 +443,8 @@ def impute(
         details = listed([f"{shown(name)} ({count})" for name, count in left.items()])
         inputs.messages.note(f"missing values remain in columns outside the model: {details}.")
 
-    holes, array = np.zeros((table.n_rows, values.shape[1]), dtype=bool), rows.filled(values)
+    array = rows.filled(values)
+    holes: NDArray[Any] = np.zeros(array.shape, dtype=bool)
     holes[rows.numbers] = missing
     if table.samples is None:
         frame = table.as_written(table.columns) if inputs.as_text else table.frame

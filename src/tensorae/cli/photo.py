@@ -174,7 +174,9 @@ def _find(entry: str, output: Path | None) -> list[tuple[Path, str]]:
         and path.is_file()
     ]
     if not found:
-        raise InvalidInputError(f"the folder {entry!r} contains no {EXTENSIONS} files.")
+        raise InvalidInputError(
+            f"the folder {entry!r} contains no {EXTENSIONS} files; choose another."
+        )
     return [(path, str(path.relative_to(folder))) for path in sorted(found, key=natural_order)]
 
 
