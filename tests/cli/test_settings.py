@@ -1,6 +1,7 @@
 """Settings that are left to the data: what is chosen, what is said of it, what is refused."""
 
 import json
+import re
 
 import numpy as np
 import pandas as pd
@@ -143,40 +144,32 @@ def test_numbers_of_clusters_are_read(text, numbers):
 
 
 MLP = ("--model", "mlp", "--epochs", 1)
-REFUSED = {
-    "zero": (("-k", "0"), "must be a whole number of at least 1, a range such as 2-8"),
-    "negative": (("-k", "-3"), "got '-3'"),
-    "falling": (("-k", "5-2"), "a range must rise, got '5-2'; did you mean 2-5?"),
-    "text": (("-k", "x"), "several such as 2,4,6, or auto, got 'x'"),
-    "typo": (("-k", "Auto"), "or auto, got 'Auto'"),
-    "half": (("-k", "2.5"), "got '2.5'"),
-    "empty": (("-k", ""), "got ''"),
-    "gap": (("-k", "2,,3"), "got '2,,3'"),
-    "open": (("-k", "2-"), "got '2-'"),
-    "three": (("-k", "2-4-6"), "got '2-4-6'"),
-    "too many": (("-k", "1-9999999999"), "at most 100 numbers can be compared"),
-    "too long": (("-k", "9" * 5000), "must be a whole number"),
-    "latent": (("--latent", "-1"), "must be a whole number of at least 0, or auto, got '-1'"),
-    "latent text": (("--latent", "two"), "or auto, got 'two'"),
-    "spread": (("--spread", "ownn"), "'ownn' is not one of 'auto', 'shared', 'own'"),
-    "assignment": (("--assignment", "hard"), "'hard' is not one of 'auto', 'lloyd'"),
-    "own penalty": (("--spread", "own", "--penalty", "0.1"), "own spreads have no penalty"),
-    "no code": (("--latent", "0", "--penalty", "0.1"), "an empty code has no penalty"),
-    "network": (MLP, "a network needs the number of clusters, such as -k 3, got 'auto'"),
-    "network range": ((*MLP, "-k", "2-3"), "a network needs the number of clusters"),
-    "network latent": ((*MLP, "-k", "2", "-l", "auto"), "needs the length of a code"),
-    "network no code": ((*MLP, "-k", "2", "-l", "0"), "needs the length of a code"),
-    "network spread": ((*MLP, "-k", "2", "--spread", "own"), "--model linear-tae only"),
-    "labels": (("--labels", "a"), "known labels need the number of clusters, such as -k 3"),
-}
+BAD_NUMBERS = [
+    "0", "-3", "5-2", "x", "Auto", "2.5", "", "2,,3", "2-", "2-4-6", "1-9999999999", "9" * 5000,
+]  # fmt: skip
+REFUSED = [
+    *(("--clusters", "-k", text) for text in BAD_NUMBERS),
+    ("--latent", "--latent", "-1"),
+    ("--latent", "--latent", "two"),
+    ("--spread", "--spread", "ownn"),
+    ("--assignment", "--assignment", "hard"),
+    ("--spread", "--spread", "own", "--penalty", "0.1"),
+    ("--latent", "--latent", "0", "--penalty", "0.1"),
+    ("--clusters", *MLP),
+    ("--clusters", *MLP, "-k", "2-3"),
+    ("--latent", *MLP, "-k", "2", "-l", "auto"),
+    ("--latent", *MLP, "-k", "2", "-l", "0"),
+    ("--spread", *MLP, "-k", "2", "--spread", "own"),
+    ("--labels", "--labels", "a"),
+]
 
 
-@pytest.mark.parametrize("case", REFUSED)
-def test_a_bad_value_gets_a_sentence_and_exit_code_2(run, heaps_csv, tmp_path, case):
-    arguments, words = REFUSED[case]
+@pytest.mark.parametrize("case", REFUSED, ids=lambda case: " ".join(map(str, case[1:]))[:40])
+def test_a_bad_value_is_a_usage_error_that_names_the_option(run, heaps_csv, tmp_path, case):
+    option, *arguments = case
     outcome = run("fit", heaps_csv, "-o", tmp_path / "m.tae", *arguments)
     assert outcome.code == 2
-    assert words in one_line(outcome)
+    assert re.search(rf"Invalid value for '?{option}", one_line(outcome))
     assert not (tmp_path / "m.tae").exists()
 
 

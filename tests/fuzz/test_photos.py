@@ -121,7 +121,7 @@ def test_any_command_line_ends_with_a_result_or_a_sentence(trials, tmp_path, mon
             main(["photo", *words])
         said = f"{words}: {capsys.readouterr().err[-1500:]}"
         assert (end.value.code or 0) in (0, 1, 2), said
-        assert "should not happen" not in said
+        assert "internal error" not in said
         assert "Traceback" not in said
         # What was there in the place of a result may be replaced; what is read only by force.
         outputs = [second for first, second in pairwise(words) if first in ("-o", "--output")]
