@@ -169,7 +169,7 @@ def test_text_far_down_is_named_with_what_helps(run, tmp_path):
     fit = ("fit", tmp_path / "table.csv", "-k", 2, "-l", 1, "-o", tmp_path / "m.tae", "--stream")
     outcome = run(*fit)
     assert outcome.code == 1
-    assert "column 'a' begins with numbers, but further down it has '?'" in outcome.err
+    assert "column 'a' starts with numbers, but has '?' further down" in outcome.err
     assert "--na '?'" in outcome.err
 
 

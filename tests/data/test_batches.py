@@ -283,8 +283,8 @@ def test_a_wrong_parameter_is_refused_at_once(options, sentence, X):
     ("columns", "sentence"),
     [
         (["mas"], "the Table: it has no column 'mas'; did you mean 'mass'?"),
-        (["zzz"], "its columns are 'length', 'depth', 'mass'"),
-        ([0], "it has no column 0; its columns are"),
+        (["zzz"], "it has 'length', 'depth', 'mass'"),
+        ([0], "no column 0; it has"),
     ],
 )
 def test_a_column_that_is_not_there_is_named(columns, sentence, X):
@@ -292,7 +292,7 @@ def test_a_column_that_is_not_there_is_named(columns, sentence, X):
         Batches(table(X), columns=columns).check()
 
 
-@pytest.mark.parametrize(("columns", "sentence"), [(["a"], "no names"), ([3], "0 to 2, not 3")])
+@pytest.mark.parametrize(("columns", "sentence"), [(["a"], "no column 'a'.*no names"), ([3], "3")])
 def test_a_position_that_is_not_there_is_named(columns, sentence, X):
     with pytest.raises(InvalidInputError, match=sentence):
         Batches(X, columns=columns).check()
@@ -300,12 +300,12 @@ def test_a_position_that_is_not_there_is_named(columns, sentence, X):
 
 def test_what_is_no_data_is_refused_with_what_would_be(X):
     for source, sentence in [
-        (5, "cannot be made of int"),
-        (None, "cannot be made of NoneType"),
+        (5, "cannot read int"),
+        (None, "cannot read NoneType"),
         ([], "empty list"),
-        ([1.0, 2.0], "cannot be made of float"),
-        (iter([X]), "gone through once only"),
-        ((row for row in X), "a generator can be gone through once only"),
+        ([1.0, 2.0], "cannot read float"),
+        (iter([X]), "iterated only once"),
+        ((row for row in X), "a generator can be iterated only once"),
         (X[0], "must be 2-D"),
         (np.ma.masked_array(X), "masked"),
         (pl.LazyFrame({"a": [1]}), "collect"),

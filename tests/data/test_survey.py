@@ -37,7 +37,7 @@ def test_a_prepared_stream_is_the_prepared_table(gaps, X, scale):
 @pytest.mark.parametrize("size", [1, 2, 3, 7, 120])
 def test_shards_without_gaps_are_all_whole_rows_once(gaps, X, size, monkeypatch):
     paths, whole = gaps
-    monkeypatch.setattr("tensorae.data.parts.PIECE", 4)
+    monkeypatch.setattr("tensorae.data.sources.BATCH_BYTES", 4 * 3 * 8)
     batches = prepare_stream(paths, drop_missing=True).batches
     shards = [batches.shard(rank, size) for rank in range(size)]
     read = [batch for shard in shards for batch in shard]
@@ -85,7 +85,7 @@ def test_a_file_without_rows_may_come_first(tmp_path):
 def test_ignored_columns_need_not_be_numbers_all_the_way_down(tmp_path):
     path = tmp_path / "t.csv"
     path.write_text("a,b\n" + "1.25,2\n" * 200_000 + "3,two\n")
-    with pytest.raises(InvalidInputError, match=r"column 'b' begins with numbers.*'two'"):
+    with pytest.raises(InvalidInputError, match=r"column 'b' starts with numbers.*'two'"):
         prepare_stream([path])
     assert len(prepare_stream([path], ignore=["b"]).batches) == 200_001
 

@@ -69,7 +69,7 @@ def test_text_can_have_another_encoding_decimal_mark_and_mark_for_gaps(tmp_path)
 
 
 def test_a_kind_that_shows_late_in_a_file_is_seen(tmp_path, monkeypatch):
-    monkeypatch.setattr("tensorae.data.text_files.MEMORY_BLOCK", 1000)
+    monkeypatch.setattr("tensorae.data.file_sources.MEMORY_BLOCK", 1000)
     path = tmp_path / "t.csv"
     path.write_text("a,b\n" + "1,1\n" * 2000 + "1.5,x\n")
     data = read(path)
@@ -128,10 +128,10 @@ def test_arrays_are_samples_without_names(tmp_path, rng):
 @pytest.mark.parametrize(
     ("array", "words"),
     [
-        (np.arange(3.0), "one row for each sample"),
-        (np.zeros((0, 3)), "one row for each sample"),
-        (np.array([["a"]]), "array of numbers"),
-        (np.ones((2, 2), dtype=complex), "array of numbers"),
+        (np.arange(3.0), "2-D array"),
+        (np.zeros((0, 3)), "2-D array"),
+        (np.array([["a"]]), "must hold numbers"),
+        (np.ones((2, 2), dtype=complex), "must hold numbers"),
     ],
 )
 def test_arrays_of_another_make_are_refused(tmp_path, array, words):
@@ -146,7 +146,7 @@ def test_an_array_of_objects_runs_no_code(tmp_path):
             return (pytest.fail, ("code of a stranger ran",))
 
     np.save(tmp_path / "t.npy", np.array([[Bomb()]], dtype=object), allow_pickle=True)
-    with pytest.raises(InvalidInputError, match=r"is no \.npy file"):
+    with pytest.raises(InvalidInputError, match=r"not a valid \.npy file"):
         read(tmp_path / "t.npy")
 
 

@@ -131,8 +131,8 @@ def test_nothing_is_held_back_in_memory(X, tmp_path):
         (NAMES, [np.zeros((2, 2))], "must have 3 columns"),
         (NAMES, [np.zeros(3)], "must have 3 columns"),
         (NAMES, [np.zeros((2, 3, 1))], "must have 3 columns"),
-        (NAMES, [np.zeros((2, 3)), np.zeros((2, 3), int)], "must be alike"),
-        (["a"], [np.zeros(2), np.zeros((2, 1))], "must be alike"),
+        (NAMES, [np.zeros((2, 3)), np.zeros((2, 3), int)], "must have one type"),
+        (["a"], [np.zeros(2), np.zeros((2, 1))], "must have one type"),
     ],
 )
 def test_pieces_that_do_not_fit_are_refused(names, chunks, sentence, tmp_path):

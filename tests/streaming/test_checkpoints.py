@@ -263,7 +263,7 @@ def test_a_checkpoint_of_batches_with_one_other_row_is_refused(
     model, source, change, tmp_path, monkeypatch
 ):
     file, X = tmp_path / "run.ckpt", np.concatenate([IRIS, IRIS[::-1] + 0.01])
-    monkeypatch.setattr("tensorae.data.parts.LOOKED_AT", 1)
+    monkeypatch.setattr("tensorae.data.sources.LOOKED_AT", 1)
     observe = Checkpoint.__call__
 
     def observe_and_die(self, state):

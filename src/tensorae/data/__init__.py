@@ -1,15 +1,10 @@
 """Files and frames in and out: what is read as a stream can also be collected into memory.
 
 files.py          paths, folders, patterns -> files of a known format; ReadOptions
-parts.py          what a part is: rows in one place, in blocks; arrays
-binary_files.py   Parquet, Arrow, Feather and .npy files
-text_files.py     CSV and TSV files
-frames.py         tables in memory, pyarrow datasets
-iterables.py      functions, torch Datasets and loaders
-images.py         image files <-> arrays
-sources.py        what the user hands over -> parts
-read_ahead.py     a thread that reads ahead
-batches.py        Batches: what a solver goes through, larger than memory
+sources.py        rows of arrays, functions, torch Datasets; how columns of sources are compared
+file_sources.py   rows of Parquet, Arrow, CSV, .npy and image files
+frames.py         rows of tables in memory and pyarrow datasets
+batches.py        Batches: rows of all of these, larger than memory
 table.py          all rows in memory, from files, data frames, dicts or arrays
 profile.py        what a column holds: numbers, text, dates; number formats
 columns.py        columns of a table to fit, and known labels
@@ -34,6 +29,7 @@ from tensorae.data.columns import (
     split_names,
     text_columns,
 )
+from tensorae.data.file_sources import read_images
 from tensorae.data.files import (
     FORMATS,
     File,
@@ -43,7 +39,6 @@ from tensorae.data.files import (
     format_of,
     output_format,
 )
-from tensorae.data.images import image_paths, read_images, write_images
 from tensorae.data.preparation import (
     Preparation,
     PreparedStream,
@@ -53,10 +48,12 @@ from tensorae.data.preparation import (
 from tensorae.data.scaling import SCALES, ColumnStats, Scaling
 from tensorae.data.table import Table, as_matrix, as_table, read_table
 from tensorae.data.writing import (
+    image_paths,
     safe_text,
     stream_to_file,
     write_array,
     write_csv,
+    write_images,
     write_table,
 )
 

@@ -8,14 +8,12 @@ import re
 import stat
 import sys
 from collections import Counter
-from collections.abc import Iterable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path, PurePath
 from typing import Any
 
 from tensorae._optional import import_optional
-from tensorae.data.parts import Part, as_input_errors, reason
 from tensorae.exceptions import (
     InvalidInputError,
     InvalidParameterError,
@@ -28,7 +26,6 @@ __all__ = [
     "TABLES",
     "TEXT",
     "File",
-    "FilePart",
     "ReadOptions",
     "arrow",
     "find_files",
@@ -164,52 +161,6 @@ class File:
         if self.path is None:
             return self.open()
         return arrow().OSFile(os.fsencode(self.path))  # any bytes can be a name
-
-
-class FilePart(Part):
-    """Rows of one file, which must not change while it is used."""
-
-    format_name = "data"  # what the file should be, for errors
-
-    def __init__(self, file: File) -> None:
-        self.file, self.name = file, file.name
-        self._state: tuple[int, int] | None = None
-
-    def fingerprint(self) -> list[object]:
-        """Name, size and time of the file; the folder may be another one."""
-        assert self.file.path is not None
-        return [self.file.path.name, *self._state_now()]
-
-    def frame(self) -> Any:
-        """All rows and columns as a pyarrow Table."""
-        raise InvalidInputError("it holds no named columns.")
-
-    def head(self) -> Any:
-        """The first rows of all columns as a pyarrow Table."""
-        raise InvalidInputError("it holds no named columns.")
-
-    def _state_now(self) -> tuple[int, int]:
-        state = self.file.state()
-        if self._state is not None and state != self._state:
-            raise InvalidInputError(
-                "the file has changed since it was first looked at; start again when all files "
-                "are written."
-            )
-        self._state = state
-        return state
-
-    @contextmanager
-    def _reading(self) -> Iterator[None]:
-        """Look at the file, and say in one sentence what is wrong with it."""
-        self._state_now()
-        with as_input_errors(self._explain):
-            yield
-
-    def _explain(self, error: Exception) -> str:
-        return (
-            f"it is no {self.format_name} file, or a damaged one ({reason(error)}); write it "
-            "again, or say what it is (--format)."
-        )
 
 
 # Finding --------------------------------------------------------------------------------------

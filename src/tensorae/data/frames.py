@@ -1,4 +1,4 @@
-"""Rows of tables in memory and of pyarrow datasets; record batches of Arrow -> blocks."""
+"""Rows of tables in memory and of pyarrow datasets; record batches of Arrow -> arrays."""
 
 from __future__ import annotations
 
@@ -11,13 +11,11 @@ from typing import Any
 import numpy as np
 
 from tensorae.data.files import arrow
-from tensorae.data.parts import (
+from tensorae.data.sources import (
     Array,
-    Block,
-    ColumnBlock,
+    Columns,
     Layout,
-    Part,
-    Selection,
+    Source,
     as_input_errors,
     float_type,
     number_type,
@@ -25,18 +23,18 @@ from tensorae.data.parts import (
 )
 
 __all__ = [
-    "RecordBatchPart",
-    "arrow_part",
+    "RecordBatchSource",
+    "arrow_source",
     "clip",
-    "dataset_parts",
+    "dataset_sources",
     "index_columns",
     "layout_of",
-    "pandas_part",
-    "polars_part",
+    "pandas_source",
+    "polars_source",
     "to_matrix",
 ]
 
-Cut = Callable[[Any, slice, Sequence[str]], Iterator[Block]]
+Cut = Callable[[Any, slice, Sequence[str]], Iterator[Array]]
 # Bytes that are read at once: small beside a batch, large beside the price of a call.
 READ_BYTES = 4_000_000
 # How often a fingerprint looks at a table, and at how many rows each time.
@@ -88,11 +86,11 @@ def _type_name(dtype: Any) -> str:
     return "float64" if types.is_decimal(dtype) else str(dtype)
 
 
-def _to_block(batch: Any, names: Sequence[str]) -> ColumnBlock:
-    """The named columns of a record batch; missing values become NaN."""
+def _to_array(batch: Any, names: Sequence[str]) -> Array:
+    """The named columns of a record batch as rows (m, d); missing values become NaN."""
     positions = {name: j for j, name in enumerate(batch.schema.names)}
     pa = arrow()
-    return ColumnBlock([_to_numpy(batch.column(positions[name]), pa) for name in names])
+    return np.stack([_to_numpy(batch.column(positions[name]), pa) for name in names], 1)
 
 
 def _to_numpy(column: Any, pa: Any) -> Array:
@@ -111,7 +109,8 @@ def to_matrix(frame: Any, names: Sequence[str]) -> Array:
     pa = arrow()
     columns = [_to_numpy(frame[name], pa) for name in names]
     matrix = np.empty((frame.num_rows, len(names)), float_type(column.dtype for column in columns))
-    ColumnBlock(columns).fill(matrix, 0)
+    for place, column in enumerate(columns):
+        matrix[:, place] = column
     return matrix
 
 
@@ -120,29 +119,26 @@ def _rows_at_once(width: int, batch_rows: int) -> int:
     return max(1, min(batch_rows, READ_BYTES // (4 * width)))
 
 
-class RecordBatchPart(Part):
+class RecordBatchSource(Source):
     """Rows that are read as record batches of Arrow."""
 
     @abstractmethod
     def record_batches(
-        self, start: int, stop: int | None, names: list[str], rows: int
+        self, start: int, stop: int | None, names: list[str], size: int
     ) -> Iterator[Any]:
-        """Rows ``start`` to ``stop`` of the named columns, at most ``rows`` at once."""
+        """Rows ``start`` to ``stop`` of the named columns, at most ``size`` at once."""
 
-    def blocks(
-        self, start: int, stop: int | None, columns: Selection, rows: int
-    ) -> Iterator[Block]:
+    def rows(self, start: int, stop: int | None, columns: Columns, size: int) -> Iterator[Array]:
         """The rows, a few at a time."""
         names = [str(column) for column in columns or ()]
-        most = _rows_at_once(len(names), rows)
-        for batch in self.record_batches(start, stop, names, most):
-            yield _to_block(batch, names)
+        for batch in self.record_batches(start, stop, names, _rows_at_once(len(names), size)):
+            yield _to_array(batch, names)
 
 
 # Tables in memory -----------------------------------------------------------------------------
 
 
-class TablePart(Part):
+class TableSource(Source):
     """A table in memory; ``cut`` gives some rows and columns of it, at no cost."""
 
     def __init__(self, frame: Any, name: str, columns: Layout, cut: Cut) -> None:
@@ -157,13 +153,11 @@ class TablePart(Part):
         """Rows of the table."""
         return len(self.frame)
 
-    def blocks(
-        self, start: int, stop: int | None, columns: Selection, rows: int
-    ) -> Iterator[Block]:
+    def rows(self, start: int, stop: int | None, columns: Columns, size: int) -> Iterator[Array]:
         """The rows, a few at a time."""
         names = [str(column) for column in columns or ()]
         last = self.count() if stop is None else stop
-        step = _rows_at_once(len(names), rows)
+        step = _rows_at_once(len(names), size)
         for first in range(start, last, step):
             yield from self._cut(self.frame, slice(first, min(first + step, last)), names)
 
@@ -172,25 +166,24 @@ class TablePart(Part):
         n, names = self.count(), self._columns.numbers
         checksum = 0
         for start in np.linspace(0, max(n - ROWS_EACH, 0), LOOKS).astype(int).tolist():
-            for block in self._cut(self.frame, slice(start, min(start + ROWS_EACH, n)), names):
-                rows = np.empty((len(block), len(names)))
-                block.fill(rows, 0)
-                checksum = zlib.crc32(rows.tobytes(), checksum)
+            rows = self._cut(self.frame, slice(start, min(start + ROWS_EACH, n)), names)
+            for array in rows:
+                checksum = zlib.crc32(np.asarray(array, np.float64, order="C").tobytes(), checksum)
         return ["table", n, *(self._columns.names or ()), checksum]
 
 
-def pandas_part(frame: Any) -> TablePart:
+def pandas_source(frame: Any) -> TableSource:
     """A pandas DataFrame; names of columns become texts."""
     # Types of pandas' own say which of NumPy's they stand for.
     types = (str(getattr(dtype, "numpy_dtype", dtype)) for dtype in frame.dtypes)
     columns = Layout(tuple(map(str, frame.columns)), tuple(types))
-    return TablePart(frame, "the DataFrame", columns, _cut_pandas)
+    return TableSource(frame, "the DataFrame", columns, _cut_pandas)
 
 
-def _cut_pandas(frame: Any, rows: slice, names: Sequence[str]) -> Iterator[Block]:
+def _cut_pandas(frame: Any, rows: slice, names: Sequence[str]) -> Iterator[Array]:
     positions = {str(name): j for j, name in enumerate(frame.columns)}
     cut = frame.iloc[rows]
-    yield ColumnBlock([_pandas_values(cut.iloc[:, positions[name]]) for name in names])
+    yield np.stack([_pandas_values(cut.iloc[:, positions[name]]) for name in names], 1)
 
 
 def _pandas_values(series: Any) -> Array:
@@ -200,14 +193,14 @@ def _pandas_values(series: Any) -> Array:
     return np.asarray(series.to_numpy(dtype=dtype, na_value=np.nan))
 
 
-def polars_part(frame: Any) -> TablePart:
+def polars_source(frame: Any) -> TableSource:
     """A polars DataFrame."""
     columns = Layout(tuple(frame.columns), tuple(map(_polars_type, frame.dtypes)))
-    return TablePart(frame, "the DataFrame", columns, _cut_polars)
+    return TableSource(frame, "the DataFrame", columns, _cut_polars)
 
 
-def _cut_polars(frame: Any, rows: slice, names: Sequence[str]) -> Iterator[Block]:
-    yield ColumnBlock([_polars_values(frame[name][rows]) for name in names])
+def _cut_polars(frame: Any, rows: slice, names: Sequence[str]) -> Iterator[Array]:
+    yield np.stack([_polars_values(frame[name][rows]) for name in names], 1)
 
 
 def _polars_type(dtype: Any) -> str:
@@ -223,20 +216,20 @@ def _polars_values(series: Any) -> Array:
     return np.asarray(series.to_numpy())
 
 
-def arrow_part(frame: Any) -> TablePart:
+def arrow_source(frame: Any) -> TableSource:
     """A pyarrow Table."""
-    return TablePart(frame, "the Table", layout_of(frame.schema), _cut_arrow)
+    return TableSource(frame, "the Table", layout_of(frame.schema), _cut_arrow)
 
 
-def _cut_arrow(frame: Any, rows: slice, names: Sequence[str]) -> Iterator[Block]:
+def _cut_arrow(frame: Any, rows: slice, names: Sequence[str]) -> Iterator[Array]:
     for batch in frame.slice(rows.start, rows.stop - rows.start).to_batches():
-        yield _to_block(batch, names)
+        yield _to_array(batch, names)
 
 
 # Datasets -------------------------------------------------------------------------------------
 
 
-class DatasetPart(RecordBatchPart):
+class DatasetSource(RecordBatchSource):
     """A pyarrow Dataset of a schema, or one fragment of it, read by pyarrow's own scanner."""
 
     def __init__(self, scanned: Any, schema: Any, name: str) -> None:
@@ -271,14 +264,14 @@ class DatasetPart(RecordBatchPart):
         return self._count
 
     def record_batches(
-        self, start: int, stop: int | None, names: list[str], rows: int
+        self, start: int, stop: int | None, names: list[str], size: int
     ) -> Iterator[Any]:
         """The rows from ``start`` on; those before are read and left out."""
         options = {"schema": self.schema} if self._is_fragment else {}
         with _reading():
             # The scanner reads ahead by itself; more of that would only hold more in memory.
             scanner = self.scanned.scanner(
-                **options, columns=names, batch_size=rows, batch_readahead=1, fragment_readahead=1
+                **options, columns=names, batch_size=size, batch_readahead=1, fragment_readahead=1
             )
             wanted = None if stop is None else stop - start
             yield from clip(scanner.to_batches(), start, wanted)
@@ -292,14 +285,14 @@ class DatasetPart(RecordBatchPart):
         return facts
 
 
-def dataset_parts(dataset: Any) -> list[Part]:
+def dataset_sources(dataset: Any) -> list[Source]:
     """One part for each fragment, so that processes that share them need not read all."""
     try:
         fragments = list(dataset.get_fragments())
     except ValueError:  # one that was filtered or renamed is only there as a whole
-        return [DatasetPart(dataset, dataset.schema, "the Dataset")]
+        return [DatasetSource(dataset, dataset.schema, "the Dataset")]
     return [
-        DatasetPart(fragment, dataset.schema, getattr(fragment, "path", None) or "the Dataset")
+        DatasetSource(fragment, dataset.schema, getattr(fragment, "path", None) or "the Dataset")
         for fragment in fragments
     ]
 

@@ -16,7 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tensorae._text import counted, listed, shown
-from tensorae.data.batches import Batches
+from tensorae.data.batches import Batches, find_sources
 from tensorae.data.columns import (
     check_numbers,
     choose_columns,
@@ -27,9 +27,9 @@ from tensorae.data.columns import (
     number_columns,
     split_names,
 )
-from tensorae.data.files import TEXT, FilePart, ReadOptions, arrow
+from tensorae.data.file_sources import FileSource
+from tensorae.data.files import TEXT, ReadOptions, arrow
 from tensorae.data.frames import layout_of
-from tensorae.data.parts import Array, CompletePart, Part, float_type, named_errors
 from tensorae.data.profile import (
     TEXTS,
     ColumnProfile,
@@ -40,9 +40,13 @@ from tensorae.data.profile import (
 )
 from tensorae.data.scaling import SCALES, ColumnStats, Scaling
 from tensorae.data.sources import (
+    Array,
+    CompleteRows,
+    Source,
     ask_all,
     compare_names,
-    find_parts,
+    float_type,
+    named_errors,
     refuse_repeated,
     wanted_columns,
 )
@@ -611,7 +615,7 @@ def prepare_stream(
     ('mass',)
     """
     options = options or ReadOptions()
-    parts = find_parts(list(paths), options)
+    parts = find_sources(list(paths), options)
     head = _head(parts, options)
     chosen, stats, notes = _choose(parts, head, columns, ignore)
     gaps = gaps and not drop_missing
@@ -624,7 +628,7 @@ def prepare_stream(
         about_missing = []
     else:
         n_rows, dtype = stats.n_rows, _batches(parts, chosen).dtype
-        complete: list[Part] = [CompletePart(part, chosen, dtype) for part in parts]
+        complete: list[Source] = [CompleteRows(part, chosen, dtype) for part in parts]
         n_left = sum(ask_all(complete, lambda part: part.count()))
         if not drop_missing or not n_left:
             _refuse_missing(_name(parts), stats, chosen, gaps=False)
@@ -642,7 +646,7 @@ def prepare_stream(
 
 
 def _choose(
-    parts: Sequence[Part], head: Table | None, columns: Sequence[str], ignore: Sequence[str]
+    parts: Sequence[Source], head: Table | None, columns: Sequence[str], ignore: Sequence[str]
 ) -> tuple[tuple[str, ...] | None, ColumnStats, list[str]]:
     """Columns to fit, their statistics, and notes."""
     if head is None:
@@ -653,7 +657,7 @@ def _choose(
         reference = f"the first file, {parts[0].name},"
         remedy = "pass files with the same columns, or choose common ones with --columns."
 
-        def compare(part: Part) -> None:
+        def compare(part: Source) -> None:
             names = part.layout().names
             if names is not None:
                 compare_names(head.columns, names, reference, remedy)
@@ -694,10 +698,10 @@ def _head_profile(head: Table, name: str) -> ColumnProfile:
     return profile if profile.kind in ("mixed", "formatted") else replace(profile, count=None)
 
 
-def _head(parts: Sequence[Part], options: ReadOptions) -> Table | None:
+def _head(parts: Sequence[Source], options: ReadOptions) -> Table | None:
     """The first rows of the first file that has some; None where columns have no names."""
     ask_all(parts, lambda part: part.layout())  # one error names all files that cannot be read
-    files = [part for part in parts if isinstance(part, FilePart)]
+    files = [part for part in parts if isinstance(part, FileSource)]
     if not files or files[0].layout().names is None:
         return None
     heads = (part.head() for part in files)
@@ -706,7 +710,7 @@ def _head(parts: Sequence[Part], options: ReadOptions) -> Table | None:
     return Table.of_rows(_name(parts), frame, text=text, options=options, is_head=True)
 
 
-def _batches(parts: Sequence[Part], columns: Sequence[str] | None) -> Batches:
+def _batches(parts: Sequence[Source], columns: Sequence[str] | None) -> Batches:
     """Those columns of all parts, in a type that holds the numbers of each."""
     layouts = ask_all(parts, lambda part: wanted_columns(part.layout(), columns))
     dtype = float_type(np.dtype(name) for layout in layouts for name in layout.types)
@@ -722,5 +726,5 @@ def _stats_of(batches: Batches) -> ColumnStats:
     return stats
 
 
-def _name(parts: Sequence[Part]) -> str:
+def _name(parts: Sequence[Source]) -> str:
     return parts[0].name if len(parts) == 1 else f"{parts[0].name} … {parts[-1].name}"

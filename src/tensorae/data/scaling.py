@@ -16,8 +16,8 @@ from typing import Any
 
 import numpy as np
 
-from tensorae.data.parts import Array
 from tensorae.data.profile import MIN_ROWS_TO_COUNT
+from tensorae.data.sources import Array
 from tensorae.exceptions import InvalidParameterError, unknown_choice
 
 __all__ = ["SCALES", "ColumnStats", "Scaling"]

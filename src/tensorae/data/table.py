@@ -14,27 +14,25 @@ import narwhals as nw
 import numpy as np
 from numpy.typing import NDArray
 
-from tensorae.data.binary_files import NpyPart
+from tensorae.data.batches import is_from
+from tensorae.data.file_sources import (
+    MISSING,
+    FileSource,
+    NpySource,
+    TextSource,
+    common_format,
+    file_source,
+    read_images,
+)
 from tensorae.data.files import (
     TEXT,
-    FilePart,
     ReadOptions,
     arrow,
     find_files,
 )
 from tensorae.data.frames import index_columns, layout_of, to_matrix
-from tensorae.data.images import read_images
-from tensorae.data.parts import float_type, named_errors
 from tensorae.data.profile import PLAIN, TEXTS, ColumnProfile, NumberFormat, profile_column
-from tensorae.data.sources import (
-    common_format,
-    compare_names,
-    file_part,
-    is_from,
-    no_rows,
-    refuse_repeated,
-)
-from tensorae.data.text_files import MISSING, TextPart
+from tensorae.data.sources import compare_names, float_type, named_errors, no_rows, refuse_repeated
 from tensorae.exceptions import InvalidInputError
 
 __all__ = ["Table", "as_matrix", "as_table", "read_table"]
@@ -68,7 +66,7 @@ class Table:
         How numbers were written there, and what means "missing" beside the usual words.
     is_head : bool
         Whether these are the first rows only.
-    parts : tuple of TextPart
+    parts : tuple of TextSource
         The files, where all are text.
     """
 
@@ -81,7 +79,7 @@ class Table:
     from_text: bool = False
     number_format: NumberFormat = PLAIN
     is_head: bool = False
-    parts: tuple[TextPart, ...] = ()
+    parts: tuple[TextSource, ...] = ()
     _profiles: dict[str, ColumnProfile] = field(default_factory=dict, init=False, repr=False)
 
     @classmethod
@@ -195,11 +193,11 @@ def read_table(
         labels = arrow().table({"file": [file.label for file in files]})
         return Table(name, len(files), labels, read_images(files, size=options.resize))
     if common == "npy":
-        samples = _stacked([NpyPart(file) for file in files])
+        samples = _stacked([NpySource(file) for file in files])
         return Table(name, len(samples), arrow().table({}), samples)
-    parts = [file_part(file, options) for file in files]
+    parts = [file_source(file, options) for file in files]
     frame = _joined(parts)
-    texts = tuple(part for part in parts if isinstance(part, TextPart))
+    texts = tuple(part for part in parts if isinstance(part, TextSource))
     return Table.of_rows(
         name,
         frame,
@@ -209,7 +207,7 @@ def read_table(
     )
 
 
-def _joined(parts: Sequence[FilePart]) -> Any:
+def _joined(parts: Sequence[FileSource]) -> Any:
     """One table of all rows, with the columns in the order of the first file."""
     frames: list[Any] = []
     for part in parts:
@@ -233,7 +231,7 @@ def _joined(parts: Sequence[FilePart]) -> Any:
     return joined
 
 
-def _stacked(parts: Sequence[NpyPart]) -> NDArray[Any]:
+def _stacked(parts: Sequence[NpySource]) -> NDArray[Any]:
     arrays: list[NDArray[Any]] = []
     for part in parts:
         with named_errors(part.name):

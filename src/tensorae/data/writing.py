@@ -11,22 +11,32 @@ import itertools
 import os
 import re
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from contextlib import AbstractContextManager, contextmanager
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, BinaryIO
 
 import numpy as np
 from numpy.typing import NDArray
 
-from tensorae._files import open_atomically
-from tensorae.data.files import arrow, output_format
+from tensorae._files import open_atomically, write_atomically
+from tensorae._optional import import_optional
+from tensorae.data.files import TEXT, arrow, output_format
 from tensorae.data.profile import TEXTS, is_number, numbers_pattern
-from tensorae.exceptions import InvalidInputError, InvalidParameterError
+from tensorae.data.sources import join
+from tensorae.exceptions import FileWriteError, InvalidInputError, InvalidParameterError
 
-__all__ = ["safe_text", "stream_to_file", "write_array", "write_csv", "write_table"]
+__all__ = [
+    "image_paths",
+    "safe_text",
+    "stream_to_file",
+    "write_array",
+    "write_csv",
+    "write_images",
+    "write_table",
+]
 
-# Rows that Parquet and Arrow files keep together.
-GROUP_ROWS = 1 << 17
+# Rows that Parquet and Arrow files keep together, and bytes of them that are gathered at most.
+GROUP_ROWS, GROUP_BYTES = 1 << 17, 1 << 26
 
 # Text that spreadsheets compute; signs before digits alone are numbers, or do no harm.
 FORMULA = r"^(?:[=@\t\r]|[+-][\d.,:' /-]*[^\d.,:' /-])"
@@ -72,18 +82,52 @@ def stream_to_file(
     """
     path = Path(path)
     file_format = output_format(path)
-    _check_names(names)
+    if isinstance(names, str) or not names or len(set(names)) != len(names):
+        raise InvalidParameterError(
+            f"names must be a list of unique names, one for each column, got {names!r}; put a "
+            "single name in square brackets, too."
+        )
     checked = _checked(chunks, names)
     first = next(checked, np.empty((0, len(names))))
-    rows = 0
+    arrays: Iterator[NDArray[Any]] = itertools.chain([first], checked)
+    if file_format in ("parquet", "arrow"):  # small groups would make the file slow to read
+        row_bytes = first.dtype.itemsize * len(names)
+        arrays = join(arrays, max(1, min(GROUP_ROWS, GROUP_BYTES // row_bytes)))
+
+    def as_table(chunk: NDArray[Any]) -> Any:
+        columns = chunk.reshape(len(chunk), len(names))
+        return arrow().table({name: columns[:, j] for j, name in enumerate(names)})
+
+    rows, is_array = 0, file_format == "npy"
     with (
         open_atomically(path) as file,
-        _chunk_writer(file_format, file, list(names), first) as write,
+        _npy(file, first)
+        if is_array
+        else _table_writer(file_format, file, as_table(first[:0]).schema) as write,
     ):
-        for chunk in itertools.chain([first], checked):
-            write(chunk)
+        for chunk in arrays:
+            write(chunk if is_array else as_table(chunk))
             rows += len(chunk)
     return rows
+
+
+def _checked(chunks: Iterable[Any], names: Sequence[str]) -> Iterator[NDArray[Any]]:
+    """Refuse arrays of another width or type than the first."""
+    first: NDArray[Any] | None = None
+    for chunk in map(np.asarray, chunks):
+        width = 1 if chunk.ndim == 1 else chunk.shape[-1]
+        if chunk.ndim not in (1, 2) or width != len(names):
+            raise InvalidInputError(
+                f"chunks must have {len(names)} columns, one for each name, got shape "
+                f"{chunk.shape}; give one name for each column."
+            )
+        first = chunk if first is None else first
+        if (chunk.dtype, chunk.ndim) != (first.dtype, first.ndim):
+            raise InvalidInputError(
+                f"chunks must have one type and dimension, got {chunk.ndim}-D {chunk.dtype} after "
+                f"{first.ndim}-D {first.dtype}; convert them to one type."
+            )
+        yield chunk
 
 
 def write_table(path: Path, frame: Any, *, safe: bool = False) -> None:
@@ -107,8 +151,39 @@ def write_array(path: Path, array: NDArray[Any]) -> None:
 
 def write_csv(file: BinaryIO, frame: Any, *, delimiter: str = ",", safe: bool = False) -> None:
     """Write a pyarrow Table as UTF-8 text; numbers come back bit for bit when they are read."""
-    with _text(file, frame.schema, delimiter, safe=safe) as write:
-        write(frame)
+    _text_writer(file, frame.schema, delimiter, safe=safe)(frame)
+
+
+def image_paths(folder: Path, names: Sequence[str]) -> list[Path]:
+    """Where ``write_images`` writes images of some names."""
+    return [(folder / name).with_suffix(".png") for name in names]
+
+
+def write_images(folder: Path, names: Sequence[str], images: NDArray[Any]) -> None:
+    """Write images (n, h, w) or (n, 3, h, w), clipped to 0 ... 1, as PNG files, each as a whole.
+
+    The folder is made where it does not exist; ``names`` are paths below it.
+    """
+    pillow = import_optional("PIL.Image", extra="photos")
+    paths = image_paths(folder, names)
+    if len(set(paths)) < len(paths):
+        raise InvalidInputError(
+            f"image names must be unique, got {len(set(paths))} for {len(paths)} images; write "
+            "them to a .npy file instead of a folder."
+        )
+    for path, image in zip(paths, images, strict=True):
+        values = np.rint(np.clip(image, 0, 1) * 255).astype(np.uint8)
+        picture = io.BytesIO()
+        pillow.fromarray(values.transpose(1, 2, 0) if values.ndim == 3 else values).save(
+            picture, "PNG"
+        )
+        try:
+            path.parent.mkdir(parents=True, exist_ok=True)
+        except OSError as error:
+            raise FileWriteError(
+                f"cannot make the folder {str(path.parent)!r} ({error.strerror}); choose another."
+            ) from None
+        write_atomically(path, picture.getvalue())
 
 
 def safe_text(text: str) -> str:
@@ -121,54 +196,6 @@ def safe_text(text: str) -> str:
     ["'=1+1", '-5.2', 'a=b', "'@SUM(A1)", '+49 89 1234']
     """
     return f"'{text}" if re.match(FORMULA, text) and not is_number(text) else text
-
-
-# Chunks ---------------------------------------------------------------------------------------
-
-
-def _check_names(names: Sequence[str]) -> None:
-    if isinstance(names, str) or not names or len(set(names)) != len(names):
-        raise InvalidParameterError(
-            f"names must be a list of different names, one for each column, got {names!r}; "
-            "put one name in square brackets, too."
-        )
-
-
-def _checked(chunks: Iterable[Any], names: Sequence[str]) -> Iterator[NDArray[Any]]:
-    """Refuse arrays of another width or type than the first."""
-    first: NDArray[Any] | None = None
-    for chunk in map(np.asarray, chunks):
-        width = 1 if chunk.ndim == 1 else chunk.shape[-1]
-        if chunk.ndim not in (1, 2) or width != len(names):
-            raise InvalidInputError(
-                f"chunks must have {len(names)} columns, one for each name, got shape "
-                f"{chunk.shape}; give one name for each column."
-            )
-        first = chunk if first is None else first
-        if (chunk.dtype, chunk.ndim) != (first.dtype, first.ndim):
-            raise InvalidInputError(
-                f"chunks must be alike, got {chunk.ndim}-D {chunk.dtype} after {first.ndim}-D "
-                f"{first.dtype}; convert them to one type."
-            )
-        yield chunk
-
-
-@contextmanager
-def _chunk_writer(
-    file_format: str, file: BinaryIO, names: list[str], first: NDArray[Any]
-) -> Iterator[Write]:
-    """What writes chunks like the first one."""
-    if file_format == "npy":
-        with _npy(file, first) as write:
-            yield write
-        return
-
-    def as_table(chunk: NDArray[Any]) -> Any:
-        columns = chunk.reshape(len(chunk), len(names))
-        return arrow().table({name: columns[:, j] for j, name in enumerate(names)})
-
-    with _table_writer(file_format, file, as_table(first[:0]).schema) as write:
-        yield lambda chunk: write(as_table(chunk))
 
 
 # Formats --------------------------------------------------------------------------------------
@@ -203,44 +230,27 @@ def _npy(file: BinaryIO, first: NDArray[Any], rows: int | None = None) -> Iterat
         file.seek(0, os.SEEK_END)
 
 
+@contextmanager
 def _table_writer(
     file_format: str, file: BinaryIO, schema: Any, *, safe: bool = False
-) -> AbstractContextManager[Write]:
+) -> Iterator[Write]:
     """What writes tables of one schema."""
-    if file_format in ("csv", "tsv"):
-        return _text(file, schema, "\t" if file_format == "tsv" else ",", safe=safe)
     if file_format == "npy":
         raise InvalidInputError(".npy files hold numbers without names; choose .parquet.")
+    if file_format in TEXT:
+        yield _text_writer(file, schema, "\t" if file_format == "tsv" else ",", safe=safe)
+        return
     if file_format == "arrow":
-        return _grouped(arrow("ipc").new_file(file, schema))
-    # A dictionary of values helps where they are few; measured numbers are all different.
-    floating = arrow().types.is_floating
-    repeated = [field.name for field in schema if not floating(field.type)]
-    return _grouped(arrow("parquet").ParquetWriter(file, schema, use_dictionary=repeated))
-
-
-@contextmanager
-def _grouped(writer: Any) -> Iterator[Write]:
-    """Gather small tables, so that their number does not make the file slow to read."""
-    waiting: list[Any] = []
-
-    def flush() -> None:
-        if waiting:
-            writer.write_table(arrow().concat_tables(waiting).combine_chunks(), GROUP_ROWS)
-            waiting.clear()
-
-    def write(frame: Any) -> None:
-        waiting.append(frame)
-        if sum(table.num_rows for table in waiting) >= GROUP_ROWS:
-            flush()
-
+        writer = arrow("ipc").new_file(file, schema)
+    else:
+        # A dictionary of values helps where they are few; measured numbers are all different.
+        repeated = [f.name for f in schema if not arrow().types.is_floating(f.type)]
+        writer = arrow("parquet").ParquetWriter(file, schema, use_dictionary=repeated)
     with writer:
-        yield write
-        flush()
+        yield lambda table: writer.write_table(table.combine_chunks(), GROUP_ROWS)
 
 
-@contextmanager
-def _text(file: BinaryIO, schema: Any, delimiter: str, *, safe: bool) -> Iterator[Write]:
+def _text_writer(file: BinaryIO, schema: Any, delimiter: str, *, safe: bool) -> Write:
     # Quotes only where they are needed; pyarrow would put them around every text.
     header = io.StringIO()
     csv.writer(header, delimiter=delimiter, lineterminator="\n").writerow(schema.names)
@@ -257,7 +267,7 @@ def _text(file: BinaryIO, schema: Any, delimiter: str, *, safe: bool) -> Iterato
         )
         arrow_csv.write_csv(plain, file, write_options=options)
 
-    yield write
+    return write
 
 
 def _plain_columns(frame: Any) -> Any:

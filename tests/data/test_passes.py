@@ -1,4 +1,4 @@
-"""One thread reads ahead; it ends with the pass, however that ends."""
+"""Passes over batches: read ahead by a thread that ends with the pass, shared by processes."""
 
 import gc
 import itertools
@@ -6,21 +6,28 @@ import os
 import signal
 import subprocess
 import sys
+import tempfile
 import textwrap
 import threading
 import time
+from pathlib import Path
 
 import numpy as np
+import pyarrow.parquet
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from tensorae import Batches
-from tensorae.data.read_ahead import ReadAhead
+from tensorae.exceptions import InvalidParameterError
 
-from .conftest import SOURCES, write
+from .conftest import SOURCES, parts, write
+
+SIZES = [1, 2, 3, 4, 7]
 
 
 def readers() -> list[threading.Thread]:
-    return [thread for thread in threading.enumerate() if thread.name == "tensorae-reader"]
+    return [t for t in threading.enumerate() if t.name.startswith("tensorae-reader")]
 
 
 @pytest.mark.parametrize("kind", ["array", "npy", "parquet", "arrow", "csv", "function", "loader"])
@@ -42,17 +49,12 @@ def test_no_thread_survives_a_pass_however_it_ends(kind, X, tmp_path):
     assert readers() == []
 
 
-def test_the_thread_is_there_while_it_is_needed(X):
-    batches = iter(Batches(X, batch_rows=1))
+@pytest.mark.parametrize("prefetch", [0, 2])
+def test_a_thread_is_there_while_it_is_needed(X, prefetch):
+    batches = iter(Batches(X, batch_rows=1, prefetch=prefetch))
     next(batches)
-    assert len(readers()) == 1
+    assert len(readers()) == (prefetch > 0)
     batches.close()
-    assert readers() == []
-
-
-def test_no_thread_without_prefetch(X):
-    batches = iter(Batches(X, batch_rows=1, prefetch=0))
-    next(batches)
     assert readers() == []
 
 
@@ -74,43 +76,24 @@ def test_an_error_while_reading_comes_after_the_rows_before_it(X):
     assert readers() == []
 
 
-def test_no_more_is_read_than_asked_for():
-    made = itertools.count()
-
-    def items():
-        for _ in range(100):
-            yield next(made)
-
-    reader = ReadAhead(items, 2)
-    assert next(reader) == 0
-    time.sleep(0.1)
-    # One handed out, two waiting, one in the hands of the thread.
-    assert next(made) == 4
-    reader.close()
-    assert readers() == []
-    assert list(reader) == []
-
-
-def test_the_source_is_closed_when_the_consumer_stops():
-    closed = threading.Event()
+def test_no_more_is_read_than_asked_for_and_the_source_is_closed():
+    made, closed = itertools.count(), threading.Event()
 
     def items():
         try:
-            yield from range(100)
+            for _ in range(100):
+                yield np.full((1, 1), next(made))
         finally:
             closed.set()
 
-    reader = ReadAhead(items, 1)
-    next(reader)
-    reader.close()
+    batches = iter(Batches(items, batch_rows=1, prefetch=2))
+    next(batches)
+    time.sleep(0.1)
+    # One to see the columns, one handed out, two waiting.
+    assert next(made) == 4
+    closed.clear()
+    batches.close()
     assert closed.is_set()
-
-
-def test_a_reader_that_nobody_holds_ends():
-    reader = ReadAhead(lambda: iter(range(100)), 1)
-    next(reader)
-    del reader
-    gc.collect()
     assert readers() == []
 
 
@@ -173,7 +156,7 @@ def test_an_interrupt_ends_a_pass_that_waits():
                 pass
         except KeyboardInterrupt:
             names = [t.name for t in threading.enumerate()]
-            print("interrupted", "tensorae-reader" in names, flush=True)
+            print("interrupted", any("tensorae-reader" in n for n in names), flush=True)
         """
     )
     assert process.stdout.readline() == "waiting\n"
@@ -196,3 +179,86 @@ def test_importing_batches_loads_neither_torch_nor_pyarrow():
     )
     out, err = done.communicate(timeout=60)
     assert (out, err) == ("[]\n", "")
+
+
+# Shards of all processes together are all rows, once each, in order, whatever the files are -----
+
+
+def rows_of(batches: Batches) -> np.ndarray:
+    return np.concatenate([np.empty((0, batches.n_features)), *batches])
+
+
+def assert_partition(batches: Batches, X: np.ndarray, size: int) -> None:
+    shards = [batches.shard(rank, size) for rank in range(size)]
+    counts = [len(shard) for shard in shards]
+    read = [rows_of(shard) for shard in shards]
+    assert counts == [len(rows) for rows in read]
+    assert max(counts) - min(counts) <= 1
+    np.testing.assert_array_equal(np.concatenate(read), X)
+
+
+def test_shards_partition_every_source(source, X):
+    batches = Batches(source, batch_rows=8)
+    for size in SIZES:
+        assert_partition(batches, X, size)
+
+
+@settings(max_examples=25)
+@given(
+    sizes=st.lists(st.integers(0, 25), min_size=1, max_size=6).filter(sum),
+    ending=st.sampled_from([".parquet", ".arrow", ".npy", ".csv"]),
+    size=st.sampled_from([*SIZES, 40]),
+    batch_rows=st.integers(1, 30),
+)
+def test_shards_partition_any_number_of_files(sizes, ending, size, batch_rows):
+    X = np.arange(3.0 * sum(sizes)).reshape(-1, 3)
+    with tempfile.TemporaryDirectory() as folder:
+        files = parts(Path(folder), X, [ending], sizes)
+        assert_partition(Batches(files, batch_rows=batch_rows), X, size)
+
+
+def test_shards_of_shards_partition_the_shard(X):
+    half = Batches(X, batch_rows=4).shard(1, 2)
+    assert_partition(half, X[50:], 3)
+
+
+def test_a_shard_reads_only_the_row_groups_that_hold_it(X, tmp_path, monkeypatch):
+    files = parts(tmp_path, X, [".parquet"], [40, 40, 21])  # row groups of 10
+    read = []
+    iter_batches = pyarrow.parquet.ParquetFile.iter_batches
+
+    def note(self, *arguments, row_groups, **options):
+        read.append(row_groups)
+        return iter_batches(self, *arguments, row_groups=row_groups, **options)
+
+    monkeypatch.setattr(pyarrow.parquet.ParquetFile, "iter_batches", note)
+    np.testing.assert_array_equal(rows_of(Batches(files).shard(1, 4)), X[25:50])
+    assert read == [[2, 3], [0]]
+
+
+def test_a_shard_asks_a_dataset_only_for_its_own_samples(X):
+    import torch
+
+    asked = []
+
+    class Samples(torch.utils.data.Dataset):
+        def __len__(self):
+            return len(X)
+
+        def __getitem__(self, place):
+            asked.append(place)
+            return torch.from_numpy(X[place])
+
+    shard = Batches(Samples()).shard(1, 4)
+    assert len(shard) == 25
+    asked.clear()
+    np.testing.assert_array_equal(rows_of(shard), X[25:50])
+    assert asked == list(range(25, 50))
+
+
+@pytest.mark.parametrize(
+    ("rank", "size"), [(2, 2), (-1, 2), (0, 0), (0, -1), (True, 2), (0, 1.5), (None, 1)]
+)
+def test_a_rank_that_does_not_exist_is_refused(rank, size, X):
+    with pytest.raises(InvalidParameterError, match=r"rank|size"):
+        Batches(X).shard(rank, size)
