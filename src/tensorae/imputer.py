@@ -46,15 +46,15 @@ CONSTRAINTS: Constraints = {
 
 
 class ImputerTAE(TransformerMixin, ShownAsCard):
-    """Fill gaps in tables by what a row's own groups say, given what the row shows.
+    """Impute missing values from the clusters that a row may belong to.
 
-    Several mixtures of Gaussians are fitted to the values that are there, by EM on observed
-    entries, from one cluster to many; each cluster's covariance is pooled with that of all. Some
-    values are hidden from them at first: how well a mixture fills those decides what it counts
-    for. A gap then gets the weighted mean of what the mixtures expect.
+    Several mixtures of Gaussians, with one cluster or many, are fitted to the observed values by
+    EM; each cluster's covariance is pooled with that of all. Some observed values are held out
+    first, and mixtures are weighted by how well they predict them. A missing value gets the
+    weighted mean of the mixtures' conditional expectations.
 
-    Columns are brought to one scale inside; results are in their own units. What is filled in stays
-    within the values that a column showed in ``fit``; draws may go beyond.
+    Columns are scaled internally; results are in the original units. Imputed values stay within
+    the range of the column in ``fit``; draws may go beyond.
 
     Parameters
     ----------
@@ -63,15 +63,14 @@ class ImputerTAE(TransformerMixin, ShownAsCard):
     latent_dim : int or "auto", default="auto"
         Components of each cluster. "auto": all (full covariances) up to 80 features, 30 beyond.
     pooling : float or "auto", default="auto"
-        How strongly covariances are pooled, in members for each feature: 0 gives each cluster its
-        own, a large number one to all. "auto" is 4, and 1 for more than 8 clusters.
+        How strongly covariances are pooled, in rows per feature: 0 gives each cluster its own, a
+        large number the same to all. "auto" is 4, and 1 for more than 8 clusters.
     hidden_share : float in (0, 1), default=0.1
-        Share of the values that are hidden to weigh the mixtures by.
+        Share of the observed values that are held out to weight the mixtures.
     round_integers : bool, default=False
-        Whether filled values are rounded in columns that hold whole numbers only.
+        Whether imputed values are rounded in columns that hold integers only.
     add_indicator : bool, default=False
-        Whether columns that say where gaps were are put behind the filled ones, as in
-        ``SimpleImputer``.
+        Whether indicators of missing values are appended as columns, as in ``SimpleImputer``.
     keep_empty_features : bool, default=False
         Whether columns without any value in ``fit`` are kept, filled with zero, or left out.
     max_iter : int, default=15
@@ -79,19 +78,19 @@ class ImputerTAE(TransformerMixin, ShownAsCard):
     tol : float, default=1e-3
         Stop where a pass raises the log-likelihood by no more than this per number in X.
     random_state : int, RandomState or None, default=None
-        Makes starts and hidden values repeatable.
+        Makes starts and held-out values repeatable.
     device : str, torch.device or None, default=None
         Where to compute; None: the CPU for arrays, the tensor's own device for tensors.
 
     Attributes
     ----------
     weights_ : ndarray of shape (m,)
-        What each of the mixtures that are used counts for; they sum to one.
+        Weight of each mixture; they sum to one.
     n_clusters_ : ndarray of shape (m,)
         Clusters of each of them.
     hidden_errors_ : ndarray of shape (m,)
-        Root mean square error of each for the hidden values, in standard deviations of columns;
-        NaN where there was nothing to choose.
+        Root mean squared error of each mixture on the held-out values, in standard deviations of
+        the columns; NaN where there was nothing to choose.
     n_iter_ : int
         Most passes of any of them.
     n_features_in_ : int
@@ -100,13 +99,13 @@ class ImputerTAE(TransformerMixin, ShownAsCard):
 
     See Also
     --------
-    LinearTAE.impute : Filling by one model, whose clusters can be looked at.
+    LinearTAE.impute : Imputation by one model, whose clusters can be inspected.
     sklearn.impute.KNNImputer : The mean of the nearest rows.
 
     Notes
     -----
-    What is missing may depend on what is there, but not on itself (missing at random). Text has
-    to be left out or encoded; ``sklearn.compose.ColumnTransformer`` applies this to some columns.
+    Values may be missing depending on observed values, but not on themselves (missing at random).
+    Text has to be dropped or encoded; ``sklearn.compose.ColumnTransformer`` selects columns.
 
     Examples
     --------
@@ -114,11 +113,11 @@ class ImputerTAE(TransformerMixin, ShownAsCard):
     >>> from sklearn.datasets import load_iris
     >>> from tensorae import ImputerTAE
     >>> X = load_iris().data
-    >>> gappy = np.where(np.random.RandomState(0).uniform(size=X.shape) < 0.2, np.nan, X)
-    >>> filled = ImputerTAE(random_state=0).fit_transform(gappy)
-    >>> gaps = np.isnan(gappy)
-    >>> mean = np.broadcast_to(np.nanmean(gappy, axis=0), X.shape)
-    >>> bool(np.abs(filled - X)[gaps].mean() < 0.5 * np.abs(mean - X)[gaps].mean())
+    >>> incomplete = np.where(np.random.RandomState(0).uniform(size=X.shape) < 0.2, np.nan, X)
+    >>> filled = ImputerTAE(random_state=0).fit_transform(incomplete)
+    >>> missing = np.isnan(incomplete)
+    >>> mean = np.broadcast_to(np.nanmean(incomplete, axis=0), X.shape)
+    >>> bool(np.abs(filled - X)[missing].mean() < 0.5 * np.abs(mean - X)[missing].mean())
     True
     """
 
@@ -151,12 +150,12 @@ class ImputerTAE(TransformerMixin, ShownAsCard):
 
     @isolated_torch()
     def fit(self, X: Any, y: Any = None, *, sample_weight: Any = None) -> Self:  # noqa: ARG002
-        """Learn what to expect in gaps.
+        """Fit the mixtures.
 
         Parameters
         ----------
         X : array-like or Tensor of shape (n, d)
-            NaN is a missing value. Without any, the same is learned for gaps to come.
+            NaN is a missing value; there may be none.
         y : ignored
         sample_weight : array-like of shape (n,), optional
             A weight of two counts like a row that occurs twice.
@@ -208,7 +207,7 @@ class ImputerTAE(TransformerMixin, ShownAsCard):
         return self
 
     def transform(self, X: Any) -> Any:
-        """Fill the gaps of X; values that are there stay as they are.
+        """Impute the missing values of X; observed values stay as they are.
 
         Parameters
         ----------
@@ -223,14 +222,14 @@ class ImputerTAE(TransformerMixin, ShownAsCard):
         return self._filled(X, lambda z: self._mixed(z)[0], within=True)
 
     def impute(self, X: Any, *, n_draws: int | None = None, random_state: Any = None) -> Any:
-        """Fill gaps, or draw what may be in them, as ``LinearTAE.impute`` does.
+        """Impute missing values, or draw them, as ``LinearTAE.impute`` does.
 
         Parameters
         ----------
         X : array-like or Tensor of shape (n, d)
         n_draws : int, optional
-            Give that many completed copies instead, in which gaps are drawn from their
-            distribution (multiple imputation).
+            Return that many completed copies instead, with missing values drawn from their
+            conditional distribution (multiple imputation).
         random_state : int, RandomState or None, default=None
             Makes the draws repeatable; None takes that of the estimator.
 
@@ -247,7 +246,7 @@ class ImputerTAE(TransformerMixin, ShownAsCard):
 
     @isolated_torch()
     def impute_std(self, X: Any) -> Any:
-        """Standard deviation of what may be in each gap; zero where there is a value.
+        """Conditional standard deviation of each missing value; zero for observed values.
 
         Parameters
         ----------
@@ -307,8 +306,8 @@ class ImputerTAE(TransformerMixin, ShownAsCard):
         )
         if rows.streamed:
             raise InvalidInputError(
-                "X must be a table in memory for ImputerTAE, got Batches; LinearTAE fits Batches "
-                "with gaps, and its impute fills them."
+                "X must be a table in memory for ImputerTAE, got Batches; use LinearTAE and its "
+                "impute for them."
             )
         return rows
 
@@ -320,7 +319,7 @@ class ImputerTAE(TransformerMixin, ShownAsCard):
                 column_label(names, j) for j in np.flatnonzero(self._empty).tolist()
             )
             warn(
-                f"X has no value at all in these columns, which are left out: {columns}; drop "
+                f"X has no observed value in these columns, which are left out: {columns}; drop "
                 "them, or set keep_empty_features=True, which fills them with zero.",
                 UserWarning,
                 stacklevel=4,
@@ -363,7 +362,7 @@ class ImputerTAE(TransformerMixin, ShownAsCard):
         ]
 
     def _mixed(self, z: Tensor) -> tuple[Tensor, Tensor]:
-        """Means and variances (n, e) of what may be in gaps: those of all members together."""
+        """Conditional means and variances (n, e) of missing values under all members together."""
         means, squares = torch.zeros_like(z), torch.zeros_like(z)
         for weight, predictor in self._predictors(z.device):
             for place in torch.arange(len(z), device=z.device).split(predictor.chunk_rows):
@@ -373,7 +372,7 @@ class ImputerTAE(TransformerMixin, ShownAsCard):
         return means, torch.where(z.isnan(), (squares - means.square()).clamp(min=0), 0)
 
     def _drawn(self, z: Tensor, rng: np.random.RandomState) -> Tensor:
-        """Rows (n, e) with gaps drawn, each from one member."""
+        """Rows (n, e) with missing values drawn, each row from one member."""
         cumulative = np.cumsum([member.weight for member in self._members])
         chosen = np.searchsorted(cumulative[:-1], rng.uniform(size=len(z)), side="right")
         drawn = z.clone()
@@ -385,10 +384,10 @@ class ImputerTAE(TransformerMixin, ShownAsCard):
 
     @isolated_torch()
     def _filled(self, X: Any, fill: Any, *, within: bool = False) -> Any:
-        """X with its gaps filled by what ``fill`` makes of rows on one scale.
+        """X with its missing values as ``fill`` gives them for scaled rows.
 
-        Expected values stay ``within`` what was seen: a single odd value must not carry others
-        away. Draws may go beyond.
+        Expected values stay ``within`` the observed range, so that one outlying value does not
+        carry the others away. Draws may go beyond.
         """
         check_fitted(self)
         rows = self._check_rows(X, reset=False)
@@ -409,10 +408,10 @@ class ImputerTAE(TransformerMixin, ShownAsCard):
         given = rows.as_given(filled)
         if not self.add_indicator:
             return given
-        gaps = self._indicator.transform(_as_array(data))
+        missing = self._indicator.transform(_as_array(data))
         if isinstance(given, Tensor):
-            return torch.cat([given, torch.as_tensor(gaps).to(given)], dim=1)
-        return np.hstack([given, gaps.astype(given.dtype)])
+            return torch.cat([given, torch.as_tensor(missing).to(given)], dim=1)
+        return np.hstack([given, missing.astype(given.dtype)])
 
 
 def _as_array(data: Tensor) -> np.ndarray:

@@ -89,10 +89,10 @@ logger = logging.getLogger(__name__)
 class LinearTAE(BaseTAE):
     """Linear Tensorized Autoencoder: clusters, each with principal directions of its own.
 
-    Finds centres C_j and components U_j with orthonormal rows exactly, by alternation: labels,
+    Finds centres C_j and components U_j with orthonormal rows by alternating exact steps: labels,
     then centres (means), then components (top eigenvectors of each cluster's scatter). There is
-    no learning rate and there are no epochs. How long the codes are and how far clusters spread
-    is read from the data, without labels, unless it is given.
+    no learning rate and there are no epochs. The latent dimension and the variances of the
+    clusters are chosen from the data, without labels, unless they are given.
 
     With ``spread="shared"`` it minimises ``sum_i min_j |x_i - C_j|² - (1-λ) |U_j (x_i - C_j)|²``,
     the loss of the paper: λ = 1 is k-means, one cluster is PCA, λ -> 0 is k-subspaces. With
@@ -100,8 +100,9 @@ class LinearTAE(BaseTAE):
     them (section 5 in full, a mixture of probabilistic PCAs): no component is a mixture of
     spheres, d-1 of them are one of full Gaussians.
 
-    NaN in X is a missing value: clusters are fitted to what is there, by EM with the conditional
-    means and covariances of the rest, and ``impute`` fills it in. Nothing is filled before.
+    NaN in X is a missing value: clusters are fitted to the observed values, by EM with the
+    conditional means and covariances of the others, and ``impute`` returns them. There is no
+    imputation before the fit.
 
     Parameters
     ----------
@@ -110,7 +111,7 @@ class LinearTAE(BaseTAE):
         :func:`tensorae.choose`.
     latent_dim : int or "auto", default="auto"
         h, the length of a code; at most the number of features, and one less where spreads are
-        own. "auto" reads it from the data; with own spreads each cluster has its own number of
+        own. "auto" chooses it from the data; with own spreads each cluster has its own number of
         components that count, see ``latent_dims_``.
     latent_penalty : float in (0, 1] or "auto", default="auto"
         λ, the weight of the squared code in the cost of a shared spread. "auto" estimates it
@@ -537,18 +538,18 @@ class LinearTAE(BaseTAE):
         return points.cpu().numpy().astype(kind, copy=False), labels.cpu().numpy().astype(np.int32)
 
     def impute(self, X: Any, *, n_draws: int | None = None, random_state: Any = None) -> Any:
-        """Fill gaps by what the sample's own cluster says, given what the sample shows.
+        """Impute missing values from the sample's cluster, given its observed values.
 
-        A gap (NaN) gets its conditional mean, averaged over the clusters by their probability.
-        Values that are there stay as they are, bit for bit.
+        A missing value (NaN) gets its conditional mean, averaged over the clusters by their
+        probability. Observed values stay as they are, bit for bit.
 
         Parameters
         ----------
         X : array-like or Tensor of shape (n, d)
         n_draws : int, optional
-            Give that many completed copies instead, in which gaps are drawn from their
-            distribution: analyse each, and the results differ by what is not known (multiple
-            imputation).
+            Return that many completed copies instead, with missing values drawn from their
+            conditional distribution: analyse each, and the spread of the results shows the
+            uncertainty due to missing values (multiple imputation).
         random_state : int, RandomState or None, default=None
             Makes the draws repeatable; None takes that of the estimator.
 
@@ -578,7 +579,7 @@ class LinearTAE(BaseTAE):
         return torch.stack(copies) if isinstance(X, Tensor) else np.stack(copies)
 
     def impute_std(self, X: Any) -> Any:
-        """Standard deviation of what may be in each gap; zero where there is a value.
+        """Conditional standard deviation of each missing value; zero for observed values.
 
         Parameters
         ----------
@@ -651,7 +652,7 @@ class LinearTAE(BaseTAE):
         def shrink(predictor: Predictor, x: Tensor) -> Tensor:
             points = on_device(x.device).denoise(x, variance, fitted_on_noisy=not clean)
             if isinstance(predictor, GapPredictor) and bool(points.isnan().any()):
-                return predictor.filled(points)  # no noise was found, and gaps are still open
+                return predictor.filled(points)  # no noise was found: values are still missing
             return points
 
         return self._map(X, shrink)

@@ -104,7 +104,7 @@ def test_a_column_without_values_is_named_when_it_is_left_out(gappy):
     assert filled.shape == (len(gappy), 4)
 
 
-@pytest.mark.filterwarnings("ignore:Skipping features", "ignore:X has no value")
+@pytest.mark.filterwarnings("ignore:Skipping features", "ignore:X has no observed value")
 def test_columns_and_indicators_are_named_as_scikit_learn_names_them(gappy):
     frame = pd.DataFrame(gappy, columns=["a", "b", "c", "d"]).assign(empty=np.nan)
     for keep in (False, True):
