@@ -25,11 +25,13 @@ __all__ = [
     "LARGEST",
     "LARGEST_COUNT",
     "LARGEST_SQUARE",
+    "NUMBER",
     "ROUNDING",
     "TOLERANCE",
     "WHOLE",
     "Field",
     "SchemaError",
+    "Table",
     "Value",
     "check",
     "check_linear_state",
@@ -66,10 +68,11 @@ class Field:
     finite: bool = True  # no NaN, no infinity
     low: float = -math.inf
     high: float = math.inf
-    positive: bool = False  # above zero without rounding, because it is divided by
+    above: float = -math.inf  # without an allowance for rounding: it is divided by, for instance
     of_data: bool = False  # in the range that data may have
     sums_to_one: bool = False  # along the last axis
     orthonormal: bool = False  # rows of the last two axes
+    optional: bool = False  # may be missing
 
     def check(self, name: str, tensor: Any, sizes: dict[str, int]) -> None:
         """Raise a SchemaError unless ``tensor`` is as expected; ``sizes`` learns new letters."""
@@ -105,8 +108,8 @@ class Field:
             raise SchemaError(
                 f"{name} must be between {least:g} and {most:g}, got {low:g} to {high:g}"
             )
-        if self.positive and not low > 0:
-            raise SchemaError(f"{name} must be positive, got {low:g}")
+        if low <= self.above:
+            raise SchemaError(f"{name} must be above {self.above:g}, got {low:g}")
 
 
 @dataclass(frozen=True)
@@ -118,6 +121,7 @@ class Value:
     high: float = math.inf
     choices: tuple[str, ...] = ()
     nan: bool = False  # whether NaN is allowed
+    longest: int | None = None  # characters of a text
     many: bool = False  # a list of such values
     optional: bool = False  # may be null or missing
 
@@ -131,6 +135,8 @@ class Value:
             expected = " or ".join(self.choices or (kind.__name__ for kind in self.types))
             if type(one) not in self.types or (self.choices and one not in self.choices):
                 raise SchemaError(f"{name} must be {expected}, got {one!r:.40}")
+            if isinstance(one, str) and self.longest is not None and len(one) > self.longest:
+                raise SchemaError(f"{name} must have at most {self.longest} characters")
             if not isinstance(one, int | float) or (self.nan and math.isnan(one)):
                 continue
             if not self.low <= one <= self.high:
@@ -168,10 +174,12 @@ def check(
     {'k': 2, 'd': 3}
     """
     for name, expected in table.items():
-        if name not in stored and not (isinstance(expected, Value) and expected.optional):
+        if name not in stored:
+            if expected.optional:
+                continue
             raise SchemaError(f"{prefix}{name} is missing")
         if isinstance(expected, Value):
-            expected.check(f"{prefix}{name}", stored.get(name))
+            expected.check(f"{prefix}{name}", stored[name])
         else:
             expected.check(f"{prefix}{name}", stored[name], sizes)
 
@@ -187,6 +195,7 @@ def _check_orthonormal(name: str, rows: Tensor) -> None:
 
 
 COUNT = Value((int,), low=0, high=2**53)
+NUMBER = (int, float)
 FLOAT_PATH = Value((float,), many=True)
 DENOISER = {
     "centers": Field("k d", DOUBLE, of_data=True),
@@ -306,7 +315,6 @@ def _check_moments(
 # Phases with one copy of the networks left.
 HARDENED = ("close", "settle", "done")
 PHASES = ("learn", "harden", *HARDENED)
-NUMBER = (int, float)
 LABELS = (torch.int64, torch.int32)
 TRAINING = {
     "phase": Value((str,), choices=PHASES),

@@ -49,7 +49,6 @@ from tensorae.deep.schedule import WORK, TrainingOptions
 from tensorae.deep.train import Trained, train
 from tensorae.deep.user_architecture import SHARINGS, shared_names
 from tensorae.exceptions import InvalidParameterError
-from tensorae.persist import register
 from tensorae.rows import Rows
 from tensorae.rows.arrays import as_rows, sample_shape, with_channels
 
@@ -80,7 +79,6 @@ class InterruptedWarning(ConvergenceWarning):
     """Ctrl-C ended a training; its best model so far was kept."""
 
 
-@register
 class TAE(BaseTAE):
     """Tensorized Autoencoder: k autoencoders, trained together with who belongs to which.
 

@@ -3,15 +3,15 @@
 .. code-block:: text
 
     TensoraeError
-    ├── InvalidInputError       (also ValueError)   the data does not fit: shape, NaN, too few rows
+    ├── InvalidInputError       (also ValueError)   data cannot be used: shape, NaN, few rows
     ├── InvalidParameterError   (also ValueError)   a constructor or method argument is out of range
     ├── NotFittedError          (also scikit-learn's) predict before fit
-    ├── ModelFileError          (also ValueError)   a model file is damaged, foreign or too new
-    │   └── CheckpointError                         the same of the checkpoint of a fit
-    ├── FileWriteError          (also OSError)      a file cannot be written: folder, rights, space
+    ├── ModelFileError          (also ValueError)   damaged, of another kind or too new
+    │   └── CheckpointError                         the same for a checkpoint
+    ├── FileWriteError          (also OSError)      cannot be written: permissions, space
     └── MissingDependencyError  (also ImportError)  an optional package is not installed
 
-Every message says what was expected, what came and what to do.
+Each message says what was expected, what was given and what to do.
 """
 
 from __future__ import annotations
@@ -33,31 +33,31 @@ __all__ = [
 
 
 class TensoraeError(Exception):
-    """Base of every error that tensorae raises on purpose."""
+    """Base class of all errors of tensorae."""
 
 
 class InvalidInputError(TensoraeError, ValueError):
-    """The data handed over cannot be used as it is."""
+    """The given data cannot be used."""
 
 
 class InvalidParameterError(TensoraeError, ValueError):
-    """A parameter is out of its range or misspelt."""
+    """A parameter is out of range or misspelt."""
 
 
 class ModelFileError(TensoraeError, ValueError):
-    """A file is no model, or not a whole one, or of a version to come."""
+    """Not a tensorae model, truncated, or written by a newer version."""
 
 
 class CheckpointError(ModelFileError):
-    """A checkpoint is damaged, or of a version that cannot be gone on from."""
+    """A checkpoint is damaged, or cannot be resumed by this version."""
 
 
 class FileWriteError(TensoraeError, OSError):
-    """A file cannot be written; what was there before is unchanged."""
+    """A file cannot be written; the old one is unchanged."""
 
 
 class MissingDependencyError(TensoraeError, ImportError):
-    """An optional package is needed and not installed."""
+    """A required optional package is not installed."""
 
 
 if TYPE_CHECKING:

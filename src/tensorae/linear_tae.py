@@ -58,7 +58,6 @@ from tensorae.core.selection import solve_by_evidence
 from tensorae.core.spec import Solution, SolverOptions, Wishes
 from tensorae.core.statistics import Moments
 from tensorae.exceptions import InvalidInputError, InvalidParameterError
-from tensorae.persist import register
 from tensorae.rows import Rows
 from tensorae.rows.rows import ACCURATE
 
@@ -85,7 +84,6 @@ PASSES = 16
 logger = logging.getLogger(__name__)
 
 
-@register
 class LinearTAE(BaseTAE):
     """Linear Tensorized Autoencoder: clusters, each with principal directions of its own.
 

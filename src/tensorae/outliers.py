@@ -32,7 +32,7 @@ from tensorae.anomaly.ensemble import Ensemble
 from tensorae.data.scaling import Scaling
 from tensorae.exceptions import InvalidInputError
 from tensorae.linear_tae import LinearTAE
-from tensorae.persist import register, save
+from tensorae.persist import save
 from tensorae.rows import Rows
 
 __all__ = ["OutlierTAE"]
@@ -47,7 +47,6 @@ CONSTRAINTS: Constraints = {
 }
 
 
-@register
 class OutlierTAE(OutlierMixin, ShownAsCard):
     """Find rows that fit nowhere, and say why.
 

@@ -16,7 +16,7 @@ from sklearn.utils.metaestimators import available_if
 from tensorae._notebook import ShownAsCard
 from tensorae.data import Batches, Preparation, PreparedTable, as_table
 from tensorae.exceptions import InvalidInputError
-from tensorae.persist import register, save
+from tensorae.persist import save
 
 __all__ = ["TableModel"]
 
@@ -36,7 +36,6 @@ def _if_estimator_has(name: str) -> Callable[[Method], Method]:
     return decorator
 
 
-@register
 class TableModel(ShownAsCard):
     """A fitted estimator that takes tables as they are, and answers in their units.
 

@@ -131,7 +131,11 @@ def test_a_model_of_another_version_or_kind_is_refused(run, model_file, birds_cs
     write_container(foreign, FileKind("another model", 1), content)
     cut = tmp_path / "cut.tae"
     cut.write_bytes(model_file.read_bytes()[:-10])
-    for path, word in ((newer, "update tensorae"), (foreign, "of another kind"), (cut, "is no")):
+    for path, word in (
+        (newer, "update tensorae"),
+        (foreign, "another safetensors"),
+        (cut, "truncated"),
+    ):
         check_sentence(run("predict", path, birds_csv), word)
         check_sentence(run("info", path), word)
 

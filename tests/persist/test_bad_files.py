@@ -16,7 +16,7 @@ import torch
 from safetensors import safe_open
 from safetensors.torch import save_file
 
-from tensorae import LinearTAE, load
+from tensorae import LinearTAE, OutlierTAE, load
 from tensorae.exceptions import (
     FileWriteError,
     InvalidParameterError,
@@ -96,15 +96,15 @@ def as_npz():
 def test_a_foreign_file_gets_one_sentence(path, content, monkeypatch):
     monkeypatch.chdir(path.parent)
     path.write_bytes(content)
-    refused(path, "is no tensorae model file")
+    refused(path, "is not a tensorae model")
     assert [entry.name for entry in path.parent.iterdir()] == ["model.tae"]
 
 
 def test_other_safetensors_are_told_apart(path):
     save_file({"a": torch.zeros(3)}, path)
-    refused(path, "safetensors of another kind")
+    refused(path, "another safetensors file")
     save_file({"a": torch.zeros(3)}, path, metadata={"format": "pt"})
-    refused(path, "safetensors of another kind")
+    refused(path, "another safetensors file")
 
 
 def test_a_folder_and_a_missing_file_are_named(path):
@@ -122,7 +122,7 @@ def test_a_header_that_promises_too_much_takes_no_memory(path):
     header = json.dumps({"cluster_centers_": entry}).encode()
     path.write_bytes(len(header).to_bytes(8, "little") + header + b"\0" * 100)
     before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
-    refused(path, "is no tensorae model file")
+    refused(path, "is not a tensorae model")
     assert resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before < 100_000
 
 
@@ -140,7 +140,7 @@ def with_entries(source, target, **changes):
 def test_a_newer_version_asks_for_an_update(linear, path):
     linear.save(path)
     with_entries(path, path, format_version="2", header="something new")
-    refused(path, "format version 2, but this tensorae reads up to version 1; update tensorae")
+    refused(path, "format version 2, .*reads version 1; update tensorae")
 
 
 @pytest.mark.parametrize("version", ["", "0", "-1", "one", "1.5", "²", "9" * 5000, None])
@@ -158,9 +158,9 @@ def test_a_truncated_file_is_refused_wherever_it_ends(linear, path):
     data = path.read_bytes()
     for length in [*range(0, 20), *range(20, len(data), 97), len(data) - 1]:
         path.write_bytes(data[:length])
-        refused(path, "is no tensorae model file, or not a whole one")
+        refused(path, "truncated")
     path.write_bytes(data + b"\0")
-    refused(path, "is no tensorae model file, or not a whole one")
+    refused(path, "truncated")
 
 
 @pytest.mark.parametrize("name", ["linear_lloyd", "tae_single"])
@@ -268,25 +268,25 @@ LINEAR_EDITS = {
     "n_iter as a list": (tensor_set("n_iter_", lambda n: n[None]), "n_iter_ must have shape"),
     "n_clusters": (header_set("parameters", "n_clusters", value=4), r"\(4, 5\), got \(3, 5\)"),
     "n_clusters huge": (header_set("parameters", "n_clusters", value=10**15), "must have shape"),
-    "n_clusters text": (header_set("parameters", "n_clusters", value="3"), "whole number"),
-    "n_clusters gone": (lambda h, t: h["parameters"].pop("n_clusters"), "n_clusters"),
+    "n_clusters text": (header_set("parameters", "n_clusters", value="3"), "n_clusters must"),
+    "n_clusters gone": (lambda h, t: h["parameters"].pop("n_clusters"), "cluster_centers_"),
     "latent_dim": (header_set("parameters", "latent_dim", value=1), "components_ must have"),
     "bad parameter": (header_set("parameters", "tol", value=[1]), "tol must be a number"),
     "bad batch size": (header_set("parameters", "batch_size", value=0), "batch_size must be"),
-    "unknown parameter": (header_set("parameters", "spin", value=1), "no such parameters: spin"),
+    "unknown parameter": (header_set("parameters", "spin", value=1), "no parameters spin"),
     "parameters gone": (lambda h, t: h.pop("parameters"), "parameters is missing"),
-    "callbacks": (header_set("parameters", "callbacks", value="os.system"), "no such parameters"),
+    "callbacks": (header_set("parameters", "callbacks", value="os.system"), "callbacks"),
     "init without tensor": (
         header_set("parameters", "init", value={"tensor": "init"}), "init must be"),
-    "class unknown": (header_set("class", value="os.system"), "one of LinearTAE, TAE"),
-    "class of the other": (header_set("class", value="TAE"), "no such parameters"),
-    "names too few": (header_set("feature_names", value=["a"]), "names 1 features of 5"),
-    "names no text": (header_set("feature_names", value=[1] * 5), "not all text"),
+    "class unknown": (header_set("class", value="os.system"), "class must be LinearTAE"),
+    "class of the other": (header_set("class", value="TAE"), "no parameters"),
+    "names too few": (header_set("feature_names", value=["a"]), "feature_names"),
+    "names no text": (header_set("feature_names", value=[1] * 5), "feature_names must be str"),
     "training gone": (lambda h, t: h.pop("training"), "training is missing"),
-    "rows negative": (header_set("training", "n_samples", value=-1), "not all whole numbers"),
-    "members negative": (header_set("training", "cluster_sizes", value=[3, -1]), "whole numbers"),
-    "members gone": (header_set("training", "cluster_sizes", value=None), "whole numbers"),
-    "loss text": (header_set("training", "loss", value="low"), "the loss must be a number"),
+    "rows negative": (header_set("training", "n_samples", value=-1), "training.n_samples"),
+    "members negative": (header_set("training", "cluster_sizes", value=[3, -1]), "cluster_sizes"),
+    "members gone": (header_set("training", "cluster_sizes", value=None), "cluster_sizes"),
+    "loss text": (header_set("training", "loss", value="low"), "training.loss"),
     "weights negative": (tensor_set("weights_", torch.neg), "weights_ must be between 0 and 1"),
     "weights too many": (tensor_set("weights_", torch.ones_like), "weights_ must sum to one"),
     "weights NaN": (tensor_set("weights_", spoiled), "weights_ contains NaN"),
@@ -297,7 +297,7 @@ LINEAR_EDITS = {
     "penalty negative": (tensor_set("latent_penalty_", torch.neg), "latent_penalty_ must be"),
     "iterations negative": (tensor_set("n_iter_", torch.neg), "n_iter_ must be between 0"),
     "counts negative": (tensor_set("moments.counts", torch.neg), "counts must be between 0"),
-    "scatters negative": (tensor_set("moments.scatters", torch.neg), "the diagonal of scatters"),
+    "scatters negative": (tensor_set("moments.scatters", torch.neg), "scatters"),
     "components doubled": (tensor_set("components_", lambda c: 2 * c), "components_ must"),
     "components alike": (
         tensor_set("components_", lambda c: c[:, :1].repeat(1, 2, 1)), "components_ must"),
@@ -310,7 +310,7 @@ LINEAR_EDITS = {
     "counts of others": (
         tensor_set("moments.counts", lambda c: c * torch.tensor([1, 2, 3])), "must be those of"),
     "sums of others": (tensor_set("moments.centers", lambda c: c + 9), "must be those of"),
-    "scatters huge": (tensor_set("moments.scatters", lambda s: s * 1e306), "of scatters must be"),
+    "scatters huge": (tensor_set("moments.scatters", lambda s: s * 1e306), "scatters"),
     "products huge": (
         tensor_set("moments.scatters", lambda s: s + 1e9 * (1 - torch.eye(5))),
         "no larger than their squares"),
@@ -318,33 +318,33 @@ LINEAR_EDITS = {
         header_set("parameters", "tol", value=10**400), "tol must be a number"),
     "init without end": (header_set("parameters", "init", value=[10**400]), "init must be a name"),
     "sizes negative": (tensor_set("cluster_sizes_", torch.neg), "cluster_sizes_ must be"),
-    "sizes too small": (tensor_set("cluster_sizes_", torch.zeros_like), "must count all labels_"),
-    "preprocessing": (header_set("preprocessing", value=[1]), "preprocessing is missing"),
-    "spread unknown": (header_set("details", "spread", value="wide"), "one of shared, own"),
-    "spread a list": (header_set("details", "spread", value=[]), "spread must be one of"),
+    "sizes too small": (tensor_set("cluster_sizes_", torch.zeros_like), "cluster_sizes_"),
+    "preprocessing": (header_set("preprocessing", value=[1]), "preprocessing must be dict"),
+    "spread unknown": (header_set("details", "spread", value="wide"), "spread must be"),
+    "spread a list": (header_set("details", "spread", value=[]), "spread must be"),
     "components too many": (tensor_set("latent_dims_", lambda h: h + 1), "must be at most 2"),
     "components negative": (tensor_set("latent_dims_", torch.neg), "latent_dims_ must be"),
     "components of one": (tensor_set("latent_dims_", lambda h: h[:1]), "must have shape"),
-    "reason a number": (header_set("details", "reason", value=3), "reason must be a sentence"),
-    "reason too long": (header_set("details", "reason", value="a" * 9999), "must be a sentence"),
-    "spread in words": (header_set("training", "spread", value=3), "spread must be text"),
-    "dims in words": (header_set("training", "latent_dims", value=["a"]), "not all whole numbers"),
+    "reason a number": (header_set("details", "reason", value=3), "reason must be str"),
+    "reason too long": (header_set("details", "reason", value="a" * 9999), "reason must have"),
+    "spread in words": (header_set("training", "spread", value=3), "training.spread"),
+    "dims in words": (header_set("training", "latent_dims", value=["a"]), "training.latent_dims"),
 }  # fmt: skip
 OWN_EDITS = {
-    "no noise": (tensor_set("noise_variance_", torch.zeros_like), "must be above zero"),
-    "flat": (tensor_set("explained_variance_", torch.zeros_like), "explained_variance_ must be"),
-    "comparison a list": (header_set("details", "comparison", value=[1]), "table of columns"),
-    "comparison a dict": (header_set("details", "comparison", value={"a": 1}), "of columns"),
-    "comparison of numbers": (header_set("details", "comparison", value=[["a", 1]]), "of columns"),
+    "no noise": (tensor_set("noise_variance_", torch.zeros_like), "noise_variance_ must be above"),
+    "flat": (tensor_set("explained_variance_", torch.zeros_like), "explained_variance"),
+    "comparison a list": (header_set("details", "comparison", value=[1]), "comparison must"),
+    "comparison a dict": (header_set("details", "comparison", value={"a": 1}), "comparison must"),
+    "comparison of numbers": (header_set("details", "comparison", value=[["a", 1]]), "pairs"),
     "comparison of lists": (column_set("cut", [[1]]), "hold numbers and text"),
-    "column gone": (column_set("icl", None), "a column 'icl' of float"),
-    "column of text": (column_set("icl", ["a"]), "'icl' of float"),
-    "column of booleans": (column_set("n_clusters", [True]), "'n_clusters' of int"),
-    "column too short": (column_set("icl", [1.0]), "one length"),
-    "none chosen": (column_set("chosen", [False] * 2), "one row that was chosen"),
-    "other numbers": (header_set("parameters", "n_clusters", value=[7, 8]), "does not name"),
-    "numbers of text": (header_set("parameters", "n_clusters", value=[2, "4"]), "n_clusters"),
-    "no numbers": (header_set("parameters", "n_clusters", value=[]), "does not name"),
+    "column gone": (column_set("icl", None), "comparison.icl is missing"),
+    "column of text": (column_set("icl", ["a"]), "comparison.icl must"),
+    "column of booleans": (column_set("n_clusters", [True]), "comparison.n_clusters must"),
+    "column too short": (column_set("icl", [1.0]), "same length"),
+    "none chosen": (column_set("chosen", [False] * 2), "one chosen row"),
+    "other numbers": (header_set("parameters", "n_clusters", value=[7, 8]), "n_clusters"),
+    "numbers of text": (header_set("parameters", "n_clusters", value=[2, "4"]), "whole number"),
+    "no numbers": (header_set("parameters", "n_clusters", value=[]), "n_clusters"),
 }  # fmt: skip
 DEEP_EDITS = {
     "weights missing": (
@@ -389,11 +389,11 @@ DEEP_EDITS = {
         "none around its code"),
     "noise of plain codes": (
         lambda h, t: t.update({"module.noise_variance": torch.ones(())}), "weights of 2"),
-    "input_shape": (header_set("details", "input_shape", value=[2, 3]), "with the product 5"),
+    "input_shape": (header_set("details", "input_shape", value=[2, 3]), "input_shape must"),
     "input_shape gone": (lambda h, t: h["details"].pop("input_shape"), "input_shape is missing"),
     "sample_shape": (header_set("details", "sample_shape", value=[1, 5]), "does not fit image"),
     "phases": (header_set("details", "phases", value=["learn"]), "2 epochs, but 1 phases"),
-    "phases gone": (lambda h, t: h["details"].pop("phases"), "phases of the training are missing"),
+    "phases gone": (lambda h, t: h["details"].pop("phases"), "phases is missing"),
     "history": (tensor_set("history.sizes", lambda s: s[:, :1]), "sizes must have shape"),
     "blend halved": (tensor_set("blend.weights", lambda w: w[:1]), "weights must have shape"),
     "blend NaN": (tensor_set("blend.weights", spoiled), "weights contains NaN"),
@@ -403,44 +403,6 @@ DEEP_EDITS = {
             "blend.denoiser.covariances": torch.zeros(2, 6, 6).double()}),
         "6 directions"),
 }  # fmt: skip
-
-
-@pytest.mark.parametrize("edit", LINEAR_EDITS)
-def test_an_edited_linear_model_is_refused(linear, path, edit):
-    change, reason = LINEAR_EDITS[edit]
-    rewritten(linear, path, change)
-    with pytest.raises(
-        ModelFileError, match=rf"(?s)model.tae' is damaged or was changed.*{reason}"
-    ):
-        load(path)
-
-
-@pytest.fixture(scope="session")
-def own():
-    """Return a fitted model whose spreads are own, and whose number of clusters was chosen."""
-    rng = np.random.RandomState(0)
-    X = np.concatenate([rng.randn(60, 3) * size + place for size, place in ((1, 0), (3, 30))])
-    return LinearTAE((2, 3), 1, spread="own", random_state=0).fit(X)
-
-
-@pytest.mark.parametrize("edit", OWN_EDITS)
-def test_an_edited_model_with_own_spreads_is_refused(own, path, edit):
-    change, reason = OWN_EDITS[edit]
-    rewritten(own, path, change)
-    with pytest.raises(
-        ModelFileError, match=rf"(?s)model.tae' is damaged or was changed.*{reason}"
-    ):
-        load(path)
-
-
-@pytest.mark.parametrize("edit", DEEP_EDITS)
-def test_an_edited_deep_model_is_refused(deep, path, edit):
-    change, reason = DEEP_EDITS[edit]
-    rewritten(deep, path, change)
-    with pytest.raises(
-        ModelFileError, match=rf"(?s)model.tae' is damaged or was changed.*{reason}"
-    ):
-        load(path)
 
 
 VARIATIONAL_EDITS = {
@@ -453,10 +415,48 @@ VARIATIONAL_EDITS = {
 }  # fmt: skip
 
 
-@pytest.mark.parametrize("edit", VARIATIONAL_EDITS)
-def test_an_edited_variational_model_is_refused(models, path, edit):
-    change, reason = VARIATIONAL_EDITS[edit]
-    rewritten(models["tae_vae_shared"][0], path, change)
+OUTLIER_EDITS = {
+    "no noise": (tensor_set("member0.noise_variance", lambda t: t * 0), "member0.noise_variance"),
+    "centers NaN": (tensor_set("member0.centers", spoiled), "member0.centers contains NaN"),
+    "columns": (tensor_set("member1.columns", lambda t: t + 3), "member1.columns"),
+    "latent_dims": (tensor_set("member0.latent_dims", lambda t: t + 9), "latent_dims"),
+    "weights": (tensor_set("member0.weights", lambda t: t * 0), "member0.weights"),
+    "components": (tensor_set("member1.components", lambda t: t * 2), "member1.components"),
+    "decreasing": (tensor_set("calibration.ordinary", lambda t: t.flip(0)), "calibration.ordinary"),
+    "no decay": (tensor_set("calibration.decay", lambda t: t * 0), "calibration.decay"),
+    "unit": (tensor_set("unit", lambda t: t[:2]), "unit must have shape"),
+    "tiny unit": (tensor_set("unit", lambda t: t * 1e-300), "unit must be above"),
+    "shift": (tensor_set("shift", lambda t: t + 1e200), "shift must be between"),
+    "a model gone": (
+        lambda h, t: [t.pop(name) for name in list(t) if name.startswith("member1.")],
+        "2 local models"),
+    "reference gone": (lambda h, t: t.pop("reference.components_"), "reference.components_"),
+    "details gone": (lambda h, t: h["details"].clear(), "reference is missing"),
+}  # fmt: skip
+EDITS = {
+    "linear_lloyd": LINEAR_EDITS,
+    "chosen": OWN_EDITS,
+    "tae_single": DEEP_EDITS,
+    "tae_vae_shared": VARIATIONAL_EDITS,
+    "outliers": OUTLIER_EDITS,
+}
+
+
+@pytest.fixture(scope="session")
+def edited_models(models):
+    """Name -> fitted model."""
+    rng = np.random.RandomState(0)
+    X = np.concatenate([rng.randn(60, 3) * size + place for size, place in ((1, 0), (3, 30))])
+    fitted = {name: models[name][0] for name in EDITS if name in models}
+    fitted["chosen"] = LinearTAE((2, 3), 1, spread="own", random_state=0).fit(X)
+    fitted["outliers"] = OutlierTAE(n_estimators=2, random_state=0).fit(X)
+    return fitted
+
+
+@pytest.mark.parametrize(("name", "edit"), [(name, edit) for name in EDITS for edit in EDITS[name]])
+def test_an_edited_model_is_refused(edited_models, path, unsynced, name, edit):
+    change, reason = EDITS[name][edit]
+    rewritten(edited_models[name], path, change)
     with pytest.raises(
         ModelFileError, match=rf"(?s)model.tae' is damaged or was changed.*{reason}"
     ):
@@ -565,7 +565,7 @@ def test_a_model_can_be_loaded_while_another_process_saves_it(models, path):
 def test_a_name_that_no_file_can_have_gets_one_sentence(linear):
     with pytest.raises(FileWriteError, match=r"invalid file name .*choose another"):
         linear.save("model\0.tae")
-    refused("model.tae\0", "check the path")
+    refused("model.tae\0", "not a valid path")
 
 
 def test_a_header_that_could_not_be_read_is_not_written(linear, path):

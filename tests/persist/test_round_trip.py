@@ -271,10 +271,10 @@ def test_the_device_can_be_chosen_at_loading(deep, tmp_path):
     ("change", "reason"),
     [
         ({"n_clusters": 4}, r"must have shape \(4, 5\), got \(3, 5\); fit it again"),
-        ({"n_clusters": (4, 5)}, r"3 clusters, which n_clusters=\(4, 5\) does not name"),
+        ({"n_clusters": (4, 5)}, r"3 clusters, .* n_clusters=\(4, 5\)"),
         ({"latent_dim": 1}, r"components_ must have shape \(3, 1, 5\), got \(3, 2, 5\)"),
         ({"max_iter": -1}, "max_iter must"),
-        ({"verbose": print}, "verbose must be made of text, finite numbers"),
+        ({"verbose": print}, "verbose must consist of"),
     ],
 )
 def test_what_could_not_be_loaded_is_not_saved(linear, tmp_path, change, reason):
@@ -298,7 +298,7 @@ def test_a_class_of_ones_own_is_not_saved_as_another(linear, tmp_path):
 
     mine = Mine()
     mine.__dict__ = vars(linear)
-    with pytest.raises(InvalidParameterError, match="or an OutlierTAE, got Mine"):
+    with pytest.raises(InvalidParameterError, match="got Mine"):
         mine.save(tmp_path / "model.tae")
 
 
@@ -309,7 +309,7 @@ def test_an_architecture_of_ones_own_is_named_and_asked_for(models, tmp_path):
     models["own"][0].save(tmp_path / "model.tae")
     with pytest.raises(InvalidParameterError, match=r"WithBatchNorm.*load\(path, architecture="):
         load(tmp_path / "model.tae")
-    with pytest.raises(InvalidParameterError, match="pass that function"):
+    with pytest.raises(InvalidParameterError, match="WithBatchNorm"):
         load(tmp_path / "model.tae", architecture="mlp")
     stored = read_header(tmp_path / "model.tae")["parameters"]["architecture"]
     assert stored == {"custom": "storage_predictions.WithBatchNorm"}
@@ -339,7 +339,7 @@ def test_another_activation_is_refused_though_all_weights_fit(models, program, t
 def test_an_architecture_is_refused_where_none_is_needed(linear, deep, tmp_path):
     for model in (linear, deep):
         model.save(tmp_path / "model.tae")
-        with pytest.raises(InvalidParameterError, match="must be left out"):
+        with pytest.raises(InvalidParameterError, match="must be omitted"):
             load(tmp_path / "model.tae", architecture=torch.nn.Identity)
     assert isinstance(load(tmp_path / "model.tae", architecture="mlp"), TAE)
 
@@ -451,7 +451,7 @@ def test_buffers_of_many_types_come_back_and_others_are_named(models, program, t
     for autoencoder in model.module_.autoencoders:
         autoencoder.module.register_buffer("more", torch.tensor([0, 1, 1]).to(kind))
     if kind == torch.complex64:
-        with pytest.raises(ModelFileError, match=r"no tensors of type torch.complex64, as .*more"):
+        with pytest.raises(ModelFileError, match=r"torch.complex64, such as .*more"):
             model.save(tmp_path / "model.tae")
         return
     again = saved_and_loaded(model, tmp_path, architecture=WithBuffer)

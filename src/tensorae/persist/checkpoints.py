@@ -1,12 +1,12 @@
-"""The state of a long fit in files, so that a killed one goes on where it was.
+"""The state of a long fit in files, so that a killed fit can be resumed.
 
-A checkpoint observes a loop: called with a State after each step, it writes what
-``state.state_dict()`` names, if it is time. It knows nothing of what the names mean.
+A checkpoint observes a loop: called with a State after each step, it writes
+``state.state_dict()`` when it is due, whatever the entries mean.
 
-Each process of a group writes files of its own (``run.ckpt``, or ``run.ckpt.0-of-2`` and so on),
-whole or not at all. They say which fit they belong to; another fit refuses them. Two are kept in
-turn, because a kill may come between the files of two processes: a group goes on from the newest
-step that all of its processes have.
+Each process of a group writes its own files (``run.ckpt``, or ``run.ckpt.0-of-2`` and so on)
+atomically. They name the fit they belong to; another fit refuses them. Each process alternates
+between two files, because a kill may come between the writes of two processes: a group resumes
+from the newest step that all of its processes have.
 """
 
 from __future__ import annotations
@@ -23,6 +23,7 @@ import numpy as np
 import torch
 
 from tensorae._files import remove_leftovers, write_atomically
+from tensorae._schema import COUNT, SchemaError, Value, check
 from tensorae.exceptions import CheckpointError, InvalidParameterError, TensoraeError
 from tensorae.persist.container import (
     Container,
@@ -36,36 +37,37 @@ from tensorae.rows.processes import Processes
 
 __all__ = ["Checkpoint", "State", "identity_of"]
 
-ANEW = "remove the file, and the fit begins anew"
-KIND = FileKind("tensorae checkpoint", 2, CheckpointError, if_foreign=ANEW, if_damaged=ANEW)
-# Parameters that do not change what a fit computes; a seed is named last, as it was given.
+RESTART = "remove the file to start the fit again"
+KIND = FileKind("tensorae checkpoint", 2, CheckpointError, if_foreign=RESTART, if_damaged=RESTART)
+HEADER = {"identity": Value((dict,)), "step": COUNT, "state": Value((dict,))}
+# Parameters that do not change what a fit computes. The seed is added last.
 NEUTRAL = ("verbose", "device", "callbacks", "random_state")
 
 T = TypeVar("T")
 
 
 class State(Protocol):
-    """What a loop has come to."""
+    """The state of a loop."""
 
     def state_dict(self) -> dict[str, Any]:
-        """Tensors and values of JSON by name, nested at will; "step" counts the steps done."""
+        """Return nested tensors and JSON values by name; "step" counts the steps done."""
 
 
 @dataclass
 class Checkpoint:
-    """Where the state of a fit is kept: an observer of its States.
+    """Observer that writes the state of a fit to files, and reads it back.
 
     Parameters
     ----------
     path : path-like
     every : float
-        Seconds between two writes; zero writes at every chance.
+        Seconds between two writes; zero writes every state.
     identity : dict
-        What the fit is of, as ``identity_of`` gives it. JSON only.
+        Identifies the fit, see ``identity_of``. JSON only.
     processes : Processes
     checksum : callable
-        Returns a checksum of the rows of this process; asked for when a state is written or found,
-        since it may take a pass over them.
+        Returns a checksum of the rows of this process; called only when a state is written or
+        found, since it may take a pass over them.
 
     Examples
     --------
@@ -90,22 +92,21 @@ class Checkpoint:
 
     def __post_init__(self) -> None:
         self._written_at = time.monotonic()
-        # Which of the two files is written next.
-        self._turn = 0
+        self._turn = 0  # index of the file that is written next
 
     def __call__(self, state: State) -> None:
-        """Write a state over the older one of two, if it is time."""
+        """Write a state over the older one of two, if it is due."""
         if self.due():
             self.write(state.state_dict())
 
     def due(self) -> bool:
-        """Tell whether it is time to write; all processes hear the same."""
+        """Whether it is time to write: the same answer in all processes."""
         verdict = torch.tensor(float(time.monotonic() - self._written_at >= self.every))
         self.processes.from_first(verdict)
         return bool(verdict)
 
     def write(self, state_dict: Mapping[str, Any]) -> None:
-        """Write what a state names over the older one of two files."""
+        """Write a state_dict over the older one of two files."""
         values, tensors = split_tree(dict(state_dict))
         header = {
             "identity": self.identity,
@@ -119,21 +120,36 @@ class Checkpoint:
 
     def restore(self, device: torch.device) -> dict[str, Any] | None:
         """Return the newest state_dict that all processes have, or None for a fresh start."""
-        found = {i: content for i, content in enumerate(map(self._read, self.files)) if content}
-        steps = [found[i].header["step"] if i in found else -1 for i in range(2)]
-        newest = self._newest_of_all(steps)
-        if newest is None:
+        found = [self._read(file) for file in self.files]
+        mine = [content.header["step"] if content else -1 for content in found]
+        steps = torch.zeros(self.processes.size, len(mine), dtype=torch.float64)
+        steps[self.processes.rank] = torch.tensor(mine, dtype=torch.float64)
+        self.processes.all_sum(steps)
+        shared = set.intersection(*(set(row) for row in steps.tolist())) - {-1.0}
+        if not shared:
             return None
-        position = steps.index(newest)
-        self._check_rows(self.files[position], found[position])
+        position = mine.index(int(max(shared)))
+        file, content = self.files[position], found[position]
+        assert content is not None
+        kept, checksum = content.header.get("checksum", ""), self.checksum()
+        if bool(self.processes.of_each(float(kept != checksum)).any()):
+            raise InvalidParameterError(
+                f"checkpoint {str(file)!r} is of other data of the same shape: the checksum of "
+                f"the rows was {kept!r:.40}, got {checksum!r}; give another path, or remove the "
+                "file."
+            )
         self._turn = 1 - position
-        return self._joined(self.files[position], found[position], device)
+        tensors = {name: tensor.to(device) for name, tensor in content.tensors.items()}
+        try:
+            return dict(join_tree(content.header["state"], tensors))
+        except (KeyError, TypeError, ValueError) as error:
+            raise KIND.damaged(file, f"its state cannot be read ({error})") from error
 
     def resume(self, restored: Callable[[dict[str, Any]], T], device: torch.device) -> T | None:
-        """Make a State of what was kept by ``restored``, or return None for a fresh start.
+        """Return ``restored(state_dict)``, or None for a fresh start.
 
-        A state_dict in which ``restored`` misses a name, or finds another type or shape than it
-        expects, is a CheckpointError.
+        Whatever ``restored`` raises becomes a CheckpointError, such as a KeyError for a missing
+        entry.
         """
         state_dict = self.restore(device)
         if state_dict is None:
@@ -145,13 +161,18 @@ class Checkpoint:
         except Exception as error:
             file = self.files[1 - self._turn]
             cause = " ".join(f"{type(error).__name__}: {error}".split())[:200]
-            raise KIND.damaged(file, f"its state is not one of this fit ({cause})") from error
+            raise KIND.damaged(file, f"its state does not fit ({cause})") from error
 
     def seeded(self, rng: np.random.RandomState, *, fixed: bool) -> np.random.RandomState:
         """Return the generator of the fit; a seed that is not fixed is kept in a file."""
         if fixed:
             return rng
-        kept = self._kept_seed()
+        kept = None
+        if self._seed_file.exists():
+            text = self._seed_file.read_text(errors="replace").strip()
+            if not (text.isascii() and text.isdigit() and int(text) < 2**32):
+                raise KIND.damaged(self._seed_file, "it does not hold a seed")
+            kept = int(text)
         seed = torch.tensor(int(rng.randint(2**31 - 1)) if kept is None else kept)
         # A kill may have come before some of the processes had written theirs.
         self.processes.from_first(seed)
@@ -160,7 +181,7 @@ class Checkpoint:
         return np.random.RandomState(int(seed))
 
     def remove(self) -> None:
-        """Remove the files of a fit that has ended, and what its killed writers have left."""
+        """Remove the files of a finished fit, with the leftovers of killed writers."""
         self.processes.wait()
         for file in (*self.files, self._seed_file):
             file.unlink(missing_ok=True)
@@ -180,83 +201,40 @@ class Checkpoint:
         first = self.files[0]
         return first.with_name(first.name + ".seed")
 
-    def _kept_seed(self) -> int | None:
-        if not self._seed_file.exists():
-            return None
-        text = self._seed_file.read_text(errors="replace").strip()
-        if not (text.isascii() and text.isdigit() and int(text) < 2**32):
-            raise KIND.damaged(self._seed_file, "it holds no seed")
-        return int(text)
-
     def _read(self, file: Path) -> Container | None:
         """Return the content of a file of this fit, None where there is no file."""
         if not file.exists():
             return None
         content = read_container(file, KIND)
-        if content.version < KIND.version:
-            raise CheckpointError(
-                f"checkpoint {str(file)!r} has format version {content.version}, of tensorae "
-                "0.1.0, and cannot be gone on from; finish that fit with tensorae 0.1.0, or remove "
-                "the file."
-            )
-        self._check_identity(file, content.header.get("identity"))
-        step = content.header.get("step")
-        if type(step) is not int or step < 0:
-            raise KIND.damaged(file, "it does not say how many steps are done")
-        return content
-
-    def _joined(self, file: Path, content: Container, device: torch.device) -> dict[str, Any]:
-        tensors = {name: tensor.to(device) for name, tensor in content.tensors.items()}
         try:
-            return dict(join_tree(content.header["state"], tensors))
-        except (KeyError, TypeError, ValueError) as error:
-            raise KIND.damaged(file, f"its state cannot be read ({error})") from error
-
-    def _check_identity(self, file: Path, other: Any) -> None:
-        if not isinstance(other, dict):
-            raise KIND.damaged(file, "it does not say which fit it is of")
+            check(content.header, HEADER, {})
+        except SchemaError as error:
+            raise KIND.damaged(file, str(error)) from None
+        other = content.header["identity"]
         if other != self.identity:
+            names = (name for name, value in self.identity.items() if other.get(name) != value)
+            name = next(names, None)
+            difference = "it has more parameters"
+            if name is not None:
+                difference = f"{name} was {other.get(name)!r}, now {self.identity[name]!r}"
             raise InvalidParameterError(
-                f"checkpoint {str(file)!r} is of another fit: {self._difference(other)}; give "
-                "another path, or remove the file."
-            )
-
-    def _check_rows(self, file: Path, content: Container) -> None:
-        """Refuse a state of other rows, in all processes where one of them has such."""
-        kept, mine = content.header.get("checksum", ""), self.checksum()
-        if bool(self.processes.of_each(float(kept != mine)).any()):
-            raise InvalidParameterError(
-                f"checkpoint {str(file)!r} is of other data, though of the same shape: the "
-                f"checksum of all rows was {kept!r:.40}, now {mine!r}; give another path, or "
+                f"checkpoint {str(file)!r} is of another fit: {difference}; give another path, or "
                 "remove the file."
             )
-
-    def _difference(self, other: dict[str, Any]) -> str:
-        for name, value in self.identity.items():
-            if other.get(name) != value:
-                return f"{name} was {other.get(name)!r}, now {value!r}"
-        return "it has more in it"
-
-    def _newest_of_all(self, mine: list[int]) -> int | None:
-        """Return the newest step that every process has; -1 stands for none."""
-        steps = torch.zeros(self.processes.size, len(mine), dtype=torch.float64)
-        steps[self.processes.rank] = torch.tensor(mine, dtype=torch.float64)
-        self.processes.all_sum(steps)
-        shared = set.intersection(*(set(row) for row in steps.tolist())) - {-1.0}
-        return int(max(shared)) if shared else None
+        return content
 
 
 # Which fit a checkpoint belongs to ------------------------------------------------------------
 
 
 def identity_of(class_name: str, parameters: Mapping[str, Any], data: str) -> dict[str, Any]:
-    """Say what a fit is of, in values that JSON knows.
+    """Identify a fit, in JSON values.
 
     Parameters
     ----------
     class_name : str
     parameters : dict
-        Of the constructor; those that do not change what a fit computes play no part.
+        Of the constructor; those that do not change what a fit computes are left out.
     data : str
         A fingerprint of the data.
 
@@ -274,7 +252,7 @@ def identity_of(class_name: str, parameters: Mapping[str, Any], data: str) -> di
 
 
 def _identified(value: Any) -> Any:
-    """Return a parameter as JSON knows it; what it does not know by a hash of it."""
+    """Return a parameter as a JSON value; arrays by a hash."""
     if value is None or isinstance(value, bool | int | float | str):
         return value
     if isinstance(value, np.integer | np.floating):

@@ -1,13 +1,13 @@
-"""A file <-> a header and tensors; what they mean is known elsewhere.
+"""A file <-> a header and tensors, whatever they mean.
 
 The file is plain safetensors. Its metadata has four entries, all text:
 
     format           what kind of file this is
-    format_version   a whole number
+    format_version   an integer
     header           a JSON object
     sha256           of the three above, and of name, type, shape and bytes of every tensor
 
-The checksum tells a damaged file; it is no signature and does not tell who made it.
+The checksum detects damage; it is not a signature.
 """
 
 from __future__ import annotations
@@ -17,8 +17,7 @@ import json
 import math
 import os
 import stat
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, BinaryIO
 
@@ -39,8 +38,8 @@ __all__ = [
 ]
 
 ENTRIES = {"format", "format_version", "header", "sha256"}
-# A layout above a hundred million bytes is no safetensors; the header is quoted in it, and tensors
-# are listed there, too.
+# The layout of safetensors has at most a hundred million bytes; it holds the quoted header and a
+# list of the tensors.
 LARGEST_LAYOUT, LARGEST_HEADER = 100_000_000, 40_000_000
 TYPES = {
     torch.bool: "BOOL",
@@ -59,10 +58,7 @@ DTYPES = {name: dtype for dtype, name in TYPES.items()}
 
 @dataclass(frozen=True)
 class FileKind:
-    """What a file calls itself, the newest version that can be read, and what to do if it cannot.
-
-    The name goes into the metadata as ``format``; ``error`` is what is raised.
-    """
+    """The ``format`` of a file, the version that can be read, and what to do if it cannot."""
 
     name: str
     version: int
@@ -71,7 +67,7 @@ class FileKind:
     if_damaged: str = "take another copy of the file, or fit and save the model again"
 
     def damaged(self, path: str | os.PathLike[str], reason: str) -> ModelFileError:
-        """Build the error for a file that is not what its header says."""
+        """Return the error for a file that is not what its header says."""
         return self.error(
             f"{os.fspath(path)!r} is damaged or was changed: {reason}; {self.if_damaged}."
         )
@@ -79,7 +75,7 @@ class FileKind:
 
 @dataclass(frozen=True)
 class Container:
-    """What is in a file: a header of what JSON knows, tensors, and the version of the format."""
+    """Content of a file: a header of JSON values, tensors, and the version of the format."""
 
     header: dict[str, Any]
     tensors: dict[str, Tensor]
@@ -87,16 +83,16 @@ class Container:
 
 
 class _MissingFileError(ModelFileError, FileNotFoundError):
-    """No such file; callers expect a FileNotFoundError, too."""
+    """No such file."""
 
 
 def write_container(path: str | os.PathLike[str], kind: FileKind, content: Container) -> None:
-    """Write a file as a whole or not at all."""
+    """Write a file atomically."""
     header = json.dumps(content.header, sort_keys=True, allow_nan=False)
     if len(header) > LARGEST_HEADER:
         raise ModelFileError(
             f"the header must stay below {LARGEST_HEADER:,} bytes, got {len(header):,}; shorten "
-            "the names of the features or what preprocessing holds."
+            "feature names or preprocessing."
         )
     tensors = {name: t.detach().cpu().contiguous() for name, t in content.tensors.items()}
     entries = {"format": kind.name, "format_version": str(content.version), "header": header}
@@ -110,8 +106,20 @@ def write_container(path: str | os.PathLike[str], kind: FileKind, content: Conta
 
 
 def read_container(path: str | os.PathLike[str], kind: FileKind) -> Container:
-    """Read a file, or say in one sentence why it cannot be read."""
-    entries, tensors = _read(path, kind)
+    """Read a file, or raise the error of its kind."""
+    try:
+        # One handle for all: another process may replace the file meanwhile.
+        with _open(path) as file:
+            entries, places = _read_layout(file)
+            _check_kind(path, kind, entries)
+            tensors = {name: _read_tensor(file, *place) for name, place in places.items()}
+    except (ModelFileError, MemoryError):
+        raise
+    except Exception as error:  # whatever a parser says about unknown bytes
+        raise kind.error(
+            f"{os.fspath(path)!r} is not a {kind.name}, truncated, or written by a newer version "
+            f"({error}); {kind.if_foreign}."
+        ) from error
     if set(entries) != ENTRIES or entries["sha256"] != _checksum(entries, tensors):
         raise kind.damaged(path, "its checksum does not match its content")
     try:
@@ -119,7 +127,7 @@ def read_container(path: str | os.PathLike[str], kind: FileKind) -> Container:
     except (ValueError, RecursionError):
         header = None
     if not isinstance(header, dict):
-        raise kind.damaged(path, "its header is no JSON object")
+        raise kind.damaged(path, "its header is not a JSON object")
     return Container(header, tensors, int(entries["format_version"]))
 
 
@@ -129,32 +137,10 @@ def part(tensors: Mapping[str, Tensor], prefix: str) -> dict[str, Tensor]:
     return {name[len(start) :]: t for name, t in tensors.items() if name.startswith(start)}
 
 
-def _read(path: str | os.PathLike[str], kind: FileKind) -> tuple[dict[str, str], dict[str, Tensor]]:
-    """Read all through one handle: another process may put a new file in this place meanwhile."""
-    with _as_foreign(path, kind), _open(path) as file:
-        entries, places = _read_layout(file)
-        _check_kind(path, kind, entries)
-        return entries, {name: _read_tensor(file, *place) for name, place in places.items()}
-
-
-@contextmanager
-def _as_foreign(path: str | os.PathLike[str], kind: FileKind) -> Iterator[None]:
-    try:
-        yield
-    except (ModelFileError, MemoryError):
-        raise
-    # Whatever a parser says about bytes of unknown origin, it means one thing.
-    except Exception as error:
-        raise kind.error(
-            f"{os.fspath(path)!r} is no {kind.name} file, or not a whole one ({error}); "
-            f"{kind.if_foreign}."
-        ) from error
-
-
 def _open(path: str | os.PathLike[str]) -> BinaryIO:
     name = os.fspath(path)
     try:
-        # To open a pipe would wait for a writer.
+        # Opening a pipe would wait for a writer.
         if not stat.S_ISREG(os.stat(path).st_mode):  # noqa: PTH116
             raise IsADirectoryError
         return open(path, "rb")  # noqa: PTH123
@@ -166,25 +152,25 @@ def _open(path: str | os.PathLike[str]) -> BinaryIO:
         ) from None
     except PermissionError:
         raise ModelFileError(
-            f"{name!r} may not be read by this user; change its permissions."
+            f"{name!r} cannot be read by this user; change its permissions."
         ) from None
     except ValueError as error:  # such as a null character
-        raise ModelFileError(f"{name!r} is no path of a file ({error}); check the path.") from None
+        raise ModelFileError(f"{name!r} is not a valid path ({error}); check it.") from None
 
 
 def _check_kind(path: str | os.PathLike[str], kind: FileKind, entries: dict[str, str]) -> None:
-    name = os.fspath(path)
+    name, version = os.fspath(path), entries.get("format_version", "")
     if entries.get("format") != kind.name:
         raise kind.error(
-            f"{name!r} is no {kind.name} file, but safetensors of another kind; {kind.if_foreign}."
+            f"{name!r} is not a {kind.name}, but another safetensors file; {kind.if_foreign}."
         )
-    version = entries.get("format_version", "")
     if not (version.isascii() and version.isdigit() and len(version) < 10 and int(version)):
         raise kind.damaged(path, f"its format version is {version[:20]!r}")
-    if int(version) > kind.version:
+    if int(version) != kind.version:
+        remedy = "update tensorae" if int(version) > kind.version else kind.if_damaged
         raise kind.error(
-            f"{name!r} has format version {version}, but this tensorae reads up to version "
-            f"{kind.version}; update tensorae."
+            f"{name!r} has format version {version}, but this version of tensorae reads version "
+            f"{kind.version}; {remedy}."
         )
 
 
@@ -199,10 +185,9 @@ def _checksum(entries: dict[str, str], tensors: dict[str, Tensor]) -> str:
     return digest.hexdigest()
 
 
-# safetensors: eight bytes with the length of a JSON object, that, and the bytes of all tensors.
-# Written here, because the writers of safetensors copy all tensors into memory once or twice, or
-# replace the file in a way of their own; read here, because its readers open a file by its name
-# more than once.
+# safetensors: eight bytes with the length of a JSON object, that object, the bytes of all tensors.
+# Its own writers copy all tensors once or twice, or do not replace the file atomically; its own
+# readers open a file by its name more than once.
 
 
 def _read_layout(file: BinaryIO) -> tuple[dict[str, str], dict[str, tuple[str, list[int], int]]]:
@@ -213,23 +198,23 @@ def _read_layout(file: BinaryIO) -> tuple[dict[str, str], dict[str, tuple[str, l
         raise ValueError("it does not begin with the length of a header")
     listed = json.loads(file.read(length))
     if not isinstance(listed, dict):
-        raise ValueError("its header is no JSON object")
+        raise ValueError("its header is not a JSON object")
     entries = listed.pop("__metadata__", {})
     if not isinstance(entries, dict) or not all(isinstance(text, str) for text in entries.values()):
-        raise ValueError("its metadata is no text")
+        raise ValueError("its metadata is not text")
     places, end = {}, 8 + length
     for name, entry in sorted(listed.items(), key=lambda item: item[1]["data_offsets"]):
         kind, shape, offsets = entry["dtype"], entry["shape"], entry["data_offsets"]
         if not all(type(number) is int and number >= 0 for number in (*shape, *offsets)):
-            raise ValueError(f"the place of {name[:80]!r} is not given by whole numbers")
+            raise ValueError(f"the offsets of {name[:80]!r} are not integers")
         nbytes = math.prod(shape) * DTYPES[kind].itemsize
-        # One after the other, so that no tensor can be larger than the file.
+        # Without gaps and overlaps, so that no tensor can be larger than the file.
         if offsets != [end - 8 - length, end - 8 - length + nbytes]:
-            raise ValueError(f"{name[:80]!r} has no place of its own")
+            raise ValueError(f"the offsets of {name[:80]!r} are wrong")
         places[name] = kind, shape, end
         end += nbytes
     if end != size:
-        raise ValueError(f"{end} bytes are expected, {size} are there")
+        raise ValueError(f"expected {end} bytes, got {size}")
     return entries, places
 
 
@@ -237,7 +222,7 @@ def _read_tensor(file: BinaryIO, kind: str, shape: list[int], start: int) -> Ten
     tensor = torch.empty(shape, dtype=DTYPES[kind])
     file.seek(start)
     if file.readinto(_bytes(tensor)) != tensor.nbytes:  # type: ignore[attr-defined]
-        raise ValueError("it became shorter while it was read")
+        raise ValueError("the file was truncated while it was read")
     return tensor
 
 
@@ -248,8 +233,8 @@ def _layout(entries: dict[str, str], tensors: dict[str, Tensor]) -> bytes:
     for name, tensor in _in_order(tensors).items():
         if tensor.dtype not in TYPES:
             raise ModelFileError(
-                f"a file holds no tensors of type {tensor.dtype}, as {name} is; make the buffers "
-                "of the architecture real or whole numbers."
+                f"a file cannot hold tensors of type {tensor.dtype}, such as {name}; use real "
+                "numbers or integers for the buffers of the architecture."
             )
         end = start + tensor.nbytes
         places[name] = {
@@ -269,27 +254,27 @@ def _in_order(tensors: dict[str, Tensor]) -> dict[str, Tensor]:
 
 def _bytes(tensor: Tensor) -> memoryview:
     """Bytes of a tensor, without a copy."""
-    if not tensor.numel():  # it has no stride that could be viewed as bytes
+    if not tensor.numel():  # it cannot be viewed as bytes
         return memoryview(bytearray())
     return tensor.reshape(-1).view(torch.uint8).numpy().data
 
 
 def _refuse_constant(name: str) -> None:
-    raise ValueError(f"{name} is no JSON")
+    raise ValueError(f"{name} is not JSON")
 
 
 # Trees ----------------------------------------------------------------------------------------
 
-# What JSON does not know is written as a dict with one entry, whose key begins with a mark:
+# Values unknown to JSON are written as a dict with one entry, whose key begins with a mark:
 #     a tensor                  {"$tensor": its name, the path to it joined by dots}
 #     NaN and the infinities    {"$float": "nan"}
 #     a dict with other keys    {"$items": [[key, value], ...]}
-# The last are the whole numbers by which optimizers of PyTorch name their parameters.
+# The last are the integers by which PyTorch's optimizers name their parameters.
 MARK = "$"
 
 
 def split_tree(tree: Any) -> tuple[Any, dict[str, Tensor]]:
-    """Take the tensors out of dicts and lists; what is left is JSON, in which tuples are lists.
+    """Take the tensors out of dicts and lists; the rest is JSON, in which tuples are lists.
 
     Examples
     --------
@@ -306,7 +291,7 @@ def split_tree(tree: Any) -> tuple[Any, dict[str, Tensor]]:
 
 
 def join_tree(values: Any, tensors: Mapping[str, Tensor]) -> Any:
-    """Put the tensors back; KeyError, TypeError or ValueError where that is not possible."""
+    """Put the tensors back; raises KeyError, TypeError or ValueError if that is not possible."""
     if isinstance(values, list):
         return [join_tree(value, tensors) for value in values]
     if not isinstance(values, dict):
@@ -322,22 +307,19 @@ def join_tree(values: Any, tensors: Mapping[str, Tensor]) -> Any:
 
 def _split(tree: Any, path: str, tensors: dict[str, Tensor]) -> Any:
     if isinstance(tree, Tensor):
-        while path in tensors:  # keys may have dots of their own, so that two paths read the same
+        while path in tensors:  # keys may contain dots, so that two paths read the same
             path += "'"
         tensors[path] = tree
         return {"$tensor": path}
+    start = f"{path}." if path else ""
     if isinstance(tree, Mapping):
-        entries = {key: _split(value, _below(path, key), tensors) for key, value in tree.items()}
+        entries = {key: _split(value, f"{start}{key}", tensors) for key, value in tree.items()}
         plain = all(isinstance(key, str) and not key.startswith(MARK) for key in entries)
         return entries if plain else {"$items": [list(entry) for entry in entries.items()]}
     if isinstance(tree, list | tuple):
-        return [_split(value, _below(path, i), tensors) for i, value in enumerate(tree)]
+        return [_split(value, f"{start}{i}", tensors) for i, value in enumerate(tree)]
     if isinstance(tree, float) and not math.isfinite(tree):
         return {"$float": str(float(tree))}
     if tree is None or isinstance(tree, bool | int | float | str):
         return tree
-    raise TypeError(f"{path} must be a tensor or a value of JSON, got {type(tree).__name__}")
-
-
-def _below(path: str, key: Any) -> str:
-    return f"{path}.{key}" if path else str(key)
+    raise TypeError(f"{path} must be a tensor or a JSON value, got {type(tree).__name__}")

@@ -1,23 +1,38 @@
-"""Save and load a fitted model.
+"""Save and load a fitted model: constructor parameters, fitted attributes, and a description.
 
-An estimator is known by what ``StoredModel`` says, and is found by its name among those that
-``register`` was given, so that nothing here imports estimators.
+Parameters that are not plain values are stored as follows, and ``load`` gives back:
 
-Shapes: n samples, k clusters, d features.
+    init            an array of centers is a tensor of the file  -> the array
+    n_clusters      several to compare are a list  -> a tuple
+    random_state    an integer, else null: a generator has moved on since  -> None
+    device          its name  -> the same where this machine has it, else None
+    architecture    a built-in by its name  -> the same
+                    a function by its qualified name, to tell people  -> what load was given
+    callbacks       never stored  -> None
 """
+
+# n samples, k clusters, d features, h latent
 
 from __future__ import annotations
 
+import inspect
 import logging
+import math
+import numbers
 import os
-from collections.abc import Callable, Mapping
-from typing import TYPE_CHECKING, Any, Protocol, TypeVar
+import platform
+import sys
+from collections.abc import Iterable, Mapping
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
+import sklearn
 import torch
+from torch import Tensor
 
 import tensorae
-from tensorae._schema import SchemaError
+from tensorae._schema import COUNT, NUMBER, SchemaError, Value, check
 from tensorae._torch import isolated_torch
 from tensorae._warnings import collected_warnings
 from tensorae.data.preparation import Preparation
@@ -30,44 +45,39 @@ from tensorae.persist.container import (
     write_container,
 )
 from tensorae.persist.fitted import CODECS
-from tensorae.persist.header import check_header, new_header, read_parameters, stored_parameters
 from tensorae.persist.networks import restored_module
 
 if TYPE_CHECKING:
     from tensorae import TAE, LinearTAE, OutlierTAE, TableModel
 
-__all__ = ["FORMAT_VERSION", "StoredModel", "load", "read_header", "register", "save"]
+__all__ = ["FORMAT_VERSION", "load", "read_header", "save"]
 
 FORMAT_VERSION = 1
 KIND = FileKind("tensorae model", FORMAT_VERSION)
+NEVER_STORED = ("callbacks",)
+INIT = {"tensor": "init"}
+HEADER = {
+    "class": Value((str,), choices=tuple(CODECS)),
+    "parameters": Value((dict,)),
+    "feature_names": Value((str,), many=True, optional=True),
+    "details": Value((dict,)),
+    "preprocessing": Value((dict,), optional=True),
+    "training": Value((dict,)),
+    "versions": Value((dict,)),
+    "created": Value((str,)),
+}
+TRAINING = {
+    "n_samples": COUNT,
+    "n_features": COUNT,
+    "cluster_sizes": Value((int,), low=0, high=COUNT.high, many=True),
+    "latent_dims": Value((int,), low=0, high=COUNT.high, many=True, optional=True),
+    "spread": Value((str,), optional=True),
+    "loss": Value(
+        NUMBER, low=-sys.float_info.max, high=sys.float_info.max, optional=True
+    ),  # such as 10**400, which is valid JSON
+}
 
 logger = logging.getLogger(__name__)
-
-
-class StoredModel(Protocol):
-    """What is asked of an estimator beside its fitted attributes."""
-
-    device: Any
-
-    def get_params(self, deep: bool = True) -> dict[str, Any]:
-        """Parameters of the constructor."""
-
-    def _check_parameters(self) -> None:
-        """Refuse parameters that ``fit`` would refuse for the data that was fitted."""
-
-    def _checked_device(self) -> torch.device:
-        """Where it computes; an InvalidParameterError where this machine has no such device."""
-
-
-# Filled by ``register``; nothing is ever imported because a file says so.
-CLASSES: dict[str, Callable[..., Any]] = {}
-C = TypeVar("C", bound=type)
-
-
-def register(cls: C) -> C:
-    """Let files name a class, which is a StoredModel; a decorator."""
-    CLASSES[cls.__name__] = cls
-    return cls
 
 
 @isolated_torch()
@@ -89,15 +99,21 @@ def save(
     """
     if hasattr(model, "preparation"):
         model, preprocessing = model.estimator, model.preparation.as_header()
-    if type(model) not in CLASSES.values():
+    name = type(model).__name__
+    if name not in CODECS or type(model) is not getattr(tensorae, name):
         raise InvalidParameterError(
-            f"a file holds a LinearTAE, a TAE or an OutlierTAE, got {type(model).__name__}, "
-            "whose own code it cannot hold; keep it by pickle, or put what is special into "
-            "architecture."
+            f"model must be a LinearTAE, a TAE or an OutlierTAE, got {name}: a file cannot hold "
+            "code of your own; use pickle, or move your code into architecture."
         )
     _check_parameters(model)
     try:
-        content = _packed(model, preprocessing)
+        parameters, tensors = _stored_parameters(model)
+        try:
+            tree, details = CODECS[name].pack(model)
+        except (AttributeError, KeyError) as error:
+            raise SchemaError(f"a fitted attribute is missing ({error})") from None
+        header = _new_header(model, parameters, details, preprocessing)
+        content = Container(header, tensors | split_tree(tree)[1], FORMAT_VERSION)
         # Nothing is written that ``load`` would refuse.
         _restored(path, content, device="cpu", remake=False)
     except SchemaError as error:
@@ -113,8 +129,8 @@ def load(
 ) -> LinearTAE | TAE | OutlierTAE | TableModel:
     """Read a model that was written by ``save``; it predicts the same, bit for bit.
 
-    A file that knows how to prepare tables, such as one of ``tensorae explore`` or ``tensorae
-    fit``, gives a :class:`tensorae.TableModel`, which takes tables as they are; any other gives
+    A file that contains the preparation of tables, such as one of ``tensorae explore`` or
+    ``tensorae fit``, gives a :class:`tensorae.TableModel`, which takes raw tables; any other gives
     the estimator. A file holds numbers and text, never code, so that a file from a stranger is
     safe to open.
 
@@ -122,8 +138,8 @@ def load(
     ----------
     path : path-like
     architecture : callable, optional
-        For a ``TAE`` with autoencoders of your own: the function that it was fitted with. It is
-        named in the file, but not part of it.
+        For a ``TAE`` with your own autoencoders: the function that it was fitted with. The file
+        names it, but does not contain it.
     device : str, torch.device or None, default=None
         Where the model computes. None: where it was fitted, if this machine has that device,
         else as if no device had been given.
@@ -136,7 +152,7 @@ def load(
     Raises
     ------
     ModelFileError
-        The file is missing, damaged, of another kind, or of a newer version.
+        The file is missing, damaged, of another kind, or of an unknown version.
     InvalidParameterError
         ``architecture`` is missing or not the one that the model was saved with, or this machine
         does not have ``device``.
@@ -163,13 +179,13 @@ def load(
     if Preparation.is_in(content.header):
         preparation = Preparation.of_header(content.header, os.fspath(path))
         vars(model).pop("feature_names_in_", None)  # it was fitted to prepared arrays
-        model = _registered("TableModel")(model, preparation)
+        model = tensorae.TableModel(model, preparation)
     found: LinearTAE | TAE | OutlierTAE | TableModel = model
     return found
 
 
 def read_header(path: str | os.PathLike[str]) -> dict[str, Any]:
-    """Tell what a model file says about itself, without making the model.
+    """Return what a model file says about itself, without making the model.
 
     Parameters
     ----------
@@ -185,24 +201,14 @@ def read_header(path: str | os.PathLike[str]) -> dict[str, Any]:
     Raises
     ------
     ModelFileError
-        The file is missing, damaged, of another kind, or of a newer version.
+        The file is missing, damaged, of another kind, or of an unknown version.
     """
     content = read_container(path, KIND)
     try:
-        check_header(content.header, CODECS)
+        header = _checked_header(content.header)
     except SchemaError as error:
         raise KIND.damaged(path, str(error)) from None
-    return {"format_version": content.version, **content.header}
-
-
-def _packed(model: StoredModel, preprocessing: Mapping[str, Any] | None) -> Container:
-    parameters, tensors = stored_parameters(model)
-    try:
-        tree, details = CODECS[type(model).__name__].pack(model)
-    except (AttributeError, KeyError) as error:
-        raise SchemaError(f"an attribute of the fit is missing ({error})") from None
-    header = new_header(model, parameters, details, preprocessing)
-    return Container(header, tensors | split_tree(tree)[1], FORMAT_VERSION)
+    return {"format_version": content.version, **header}
 
 
 def _restored(
@@ -214,20 +220,29 @@ def _restored(
     remake: bool = True,
 ) -> Any:
     """Make the model of a file; a user's own autoencoders only where ``remake`` is set."""
-    header, tensors = content.header, content.tensors
-    check_header(header, CODECS)
-    kind = _registered(header["class"])
-    stored = header["parameters"]
-    custom = isinstance(stored.get("architecture"), dict)
+    header, tensors = _checked_header(content.header), content.tensors
+    cls = getattr(tensorae, header["class"])
+    custom = isinstance(header["parameters"].get("architecture"), dict)
     if custom and not remake:
-        architecture = _no_autoencoder
-    given = read_parameters(path, kind, stored, tensors, architecture=architecture, device=device)
-    model = kind(**given)
-    _settle_device(model, chosen=device is not None)
-    sizes = _sizes(given, open_settings=hasattr(model, "spread"))
+        architecture = dict  # stands in for a function that is not called
+    given = _read_parameters(path, cls, header["parameters"], tensors, architecture, device)
+    model = cls(**given)
+    try:
+        model._checked_device()
+    except InvalidParameterError:
+        if device is not None:
+            raise
+        logger.info("the model was fitted on device %r, which is not here", model.device)
+        model.device = None
+    sizes = _sizes(model)
     CODECS[header["class"]].restore(model, tensors, header["details"], sizes)
-    _check_n_clusters(given.get("n_clusters"), sizes.get("k", 0))
-    _restore_names(model, header["feature_names"], sizes["d"])
+    k, n_clusters, names = sizes.get("k"), given.get("n_clusters"), header["feature_names"]
+    if isinstance(n_clusters, tuple) and k not in n_clusters:
+        raise SchemaError(f"it has {k} clusters, which is not in n_clusters={n_clusters!s:.60}")
+    if names is not None:
+        if len(names) != sizes["d"]:
+            raise SchemaError(f"feature_names must have {sizes['d']} entries, got {len(names)}")
+        model.feature_names_in_ = np.array(names, dtype=object)
     try:
         _check_parameters(model)
     except (InvalidParameterError, InvalidInputError) as error:
@@ -239,60 +254,168 @@ def _restored(
     return model
 
 
-def _registered(name: str) -> Callable[..., Any]:
-    """Find a class by its name; the first use of it in a process registers it."""
-    if name not in CLASSES:
-        getattr(tensorae, name)
-    return CLASSES[name]
+def _check_parameters(model: Any) -> None:
+    with collected_warnings():
+        model._check_parameters()
 
 
-def _settle_device(model: StoredModel, *, chosen: bool) -> None:
-    """Leave a device that this machine does not have, unless the caller has chosen it."""
-    try:
-        model._checked_device()
-    except InvalidParameterError:
-        if chosen:
-            raise
-        logger.info("the model was fitted on device %r, which is not here", model.device)
-        model.device = None
-
-
-def _no_autoencoder() -> None:
-    """Stand in for a user's function where it is not called."""
-
-
-def _restore_names(model: Any, names: list[str] | None, d: int) -> None:
-    if names is None:
-        return
-    if len(names) != d:
-        raise SchemaError(f"it names {len(names)} features of {d}")
-    model.feature_names_in_ = np.array(names, dtype=object)
-
-
-def _sizes(given: Mapping[str, Any], *, open_settings: bool) -> dict[str, int]:
-    """Sizes k and h as far as parameters give them; some may be left to the data."""
-    sizes = {}
-    for letter, name, low in (("k", "n_clusters", 1), ("h", "latent_dim", 0)):
-        if "contamination" in given:  # a detector has sizes of its own, checked with the rest
-            continue
-        value = given.get(name)
-        if open_settings and (value == "auto" or isinstance(value, tuple)):
-            continue
-        least = low if open_settings else 1
-        if type(value) is not int or value < least:
-            raise SchemaError(
-                f"{name} must be a whole number of at least {least}, got {value!r:.40}"
-            )
-        sizes[letter] = value
+def _sizes(model: Any) -> dict[str, int]:
+    """Sizes k and h as far as parameters give them; LinearTAE may find them from the data."""
+    sizes: dict[str, int] = {}
+    if hasattr(model, "contamination"):  # the clusters of a detector are those of its reference
+        return sizes
+    linear = hasattr(model, "spread")
+    for letter, name, low in (("k", "n_clusters", 1), ("h", "latent_dim", 0 if linear else 1)):
+        value = getattr(model, name)
+        if not (linear and (value == "auto" or isinstance(value, tuple))):
+            Value((int,), low=low, high=2**63).check(name, value)
+            sizes[letter] = value
     return sizes
 
 
-def _check_n_clusters(n_clusters: Any, k: int) -> None:
-    """Refuse a number of clusters that was not among those to be compared."""
-    if isinstance(n_clusters, tuple) and k not in n_clusters:
-        raise SchemaError(f"it has {k} clusters, which n_clusters={n_clusters!s:.60} does not name")
+# The header -----------------------------------------------------------------------------------
 
 
-def _check_parameters(model: StoredModel) -> None:
-    with collected_warnings():
-        model._check_parameters()
+def _new_header(
+    model: Any,
+    parameters: dict[str, Any],
+    details: dict[str, Any],
+    preprocessing: Mapping[str, Any] | None,
+) -> dict[str, Any]:
+    """Describe a fitted model in JSON."""
+    names = getattr(model, "feature_names_in_", None)
+    if names is None and preprocessing is not None and "tables" in preprocessing:
+        names = preprocessing["columns"]  # of a TableModel
+    header = {
+        "class": type(model).__name__,
+        "parameters": parameters,
+        "feature_names": names,
+        "details": details,
+        "preprocessing": None if preprocessing is None else dict(preprocessing),
+        "training": _summary(model),
+        "versions": {
+            "tensorae": tensorae.__version__,
+            "torch": str(torch.__version__),
+            "numpy": np.__version__,
+            "scikit-learn": sklearn.__version__,
+            "python": platform.python_version(),
+        },
+        "created": datetime.now(UTC).isoformat(timespec="seconds"),
+    }
+    return {name: _plain(value, name) for name, value in header.items()}
+
+
+def _checked_header(header: Mapping[str, Any]) -> dict[str, Any]:
+    """Return a header of which all entries are there."""
+    check(header, HEADER, {})
+    check(header["training"], TRAINING, {}, prefix="training.")
+    return {**dict.fromkeys(HEADER), **header}
+
+
+def _summary(model: Any) -> dict[str, Any]:
+    """Tell people how the fit went; nothing is computed from it."""
+    if not hasattr(model, "cluster_sizes_"):  # a detector
+        return {
+            "n_samples": model.n_samples_,
+            "n_features": model.n_features_in_,
+            "cluster_sizes": [],
+        }
+    summary = {
+        "n_samples": int(model.cluster_sizes_.sum()),
+        "n_features": model.cluster_centers_.shape[1],
+        "cluster_sizes": model.cluster_sizes_.tolist(),
+    }
+    for name in ("loss_", "latent_penalty_", "n_iter_", "converged_", "best_epoch_"):
+        if hasattr(model, name):
+            value = getattr(model, name)
+            summary[name.removesuffix("_")] = value if math.isfinite(value) else None
+    if hasattr(model, "spread_"):
+        summary |= {"spread": model.spread_, "latent_dims": model.latent_dims_.tolist()}
+    return summary
+
+
+def _plain(value: Any, where: str) -> Any:
+    """Value with JSON's own types only; ``where`` is what an error calls it."""
+    if isinstance(value, np.ndarray | np.generic):
+        value = value.tolist()
+    if value is None or isinstance(value, bool | int | str):
+        return value
+    if isinstance(value, float) and math.isfinite(value):
+        return float(value)
+    if isinstance(value, list | tuple):
+        return [_plain(entry, f"{where}[{i}]") for i, entry in enumerate(value)]
+    if isinstance(value, dict) and all(isinstance(key, str) for key in value):
+        return {key: _plain(entry, f"{where}[{key!r}]") for key, entry in value.items()}
+    raise InvalidParameterError(
+        f"{where} must consist of strings, finite numbers, lists and dicts with string keys to be "
+        f"saved, got {value!r:.60}; convert it."
+    )
+
+
+# Parameters -----------------------------------------------------------------------------------
+
+
+def _stored_parameters(model: Any) -> tuple[dict[str, Any], dict[str, Tensor]]:
+    """Parameters of a model as JSON, and the tensors that belong to them."""
+    tensors: dict[str, Tensor] = {}
+    stored: dict[str, Any] = {}
+    for name, value in model.get_params(deep=False).items():
+        if name in NEVER_STORED:
+            continue
+        if name == "init" and not isinstance(value, str):
+            if isinstance(value, Tensor):
+                value = value.detach().cpu().numpy()
+            dtype = np.float32 if getattr(value, "dtype", None) == np.float32 else np.float64
+            tensors["init"] = torch.from_numpy(np.array(value, dtype=dtype))
+            value = INIT
+        elif name == "n_clusters" and isinstance(value, Iterable) and not isinstance(value, str):
+            value = list(value)
+        elif name == "random_state":
+            value = int(value) if isinstance(value, numbers.Integral) else None
+        elif name == "device":
+            value = None if value is None else str(value)
+        elif name == "architecture" and not isinstance(value, str):
+            while hasattr(value, "func"):  # of a partial
+                value = value.func
+            named = value if hasattr(value, "__qualname__") else type(value)
+            value = {"custom": f"{named.__module__}.{named.__qualname__}"}
+        stored[name] = _plain(value, name)
+    return stored, tensors
+
+
+def _read_parameters(
+    path: str | os.PathLike[str],
+    cls: type,
+    stored: dict[str, Any],
+    tensors: dict[str, Tensor],
+    architecture: Any,
+    device: Any,
+) -> dict[str, Any]:
+    """Turn stored parameters into those of the constructor, with what ``load`` was given."""
+    unknown = set(stored) - (set(inspect.signature(cls).parameters) - set(NEVER_STORED))
+    if unknown:
+        raise SchemaError(f"{cls.__name__} has no parameters {', '.join(sorted(unknown))[:80]}")
+    given = {"device": None, **stored}
+    Value((str,), optional=True).check("device", given["device"])
+    if device is not None:
+        given["device"] = device
+    if given.get("init") == INIT and "init" in tensors:
+        given["init"] = tensors["init"].numpy()
+    for name in ("input_shape", "n_clusters"):
+        if isinstance(given.get(name), list):
+            given[name] = tuple(given[name])
+    kept = given.get("architecture")
+    if isinstance(kept, dict):
+        if not callable(architecture) or isinstance(architecture, torch.nn.Module):
+            raise InvalidParameterError(
+                f"{os.fspath(path)!r} needs the function {str(kept.get('custom'))[:200]!r} that "
+                f"made its autoencoders, because a file holds no code; got "
+                f"architecture={architecture!r:.60}; pass it: load(path, architecture=...)."
+            )
+        given["architecture"] = architecture
+    elif architecture is not None and architecture != kept:
+        raise InvalidParameterError(
+            f"architecture must be omitted for {os.fspath(path)!r}, whose architecture is "
+            f"{kept!r:.60}, got {architecture!r:.60}; call load(path)."
+        )
+    return given
