@@ -271,7 +271,7 @@ LINEAR_EDITS = {
     "n_clusters text": (header_set("parameters", "n_clusters", value="3"), "n_clusters must"),
     "n_clusters gone": (lambda h, t: h["parameters"].pop("n_clusters"), "cluster_centers_"),
     "latent_dim": (header_set("parameters", "latent_dim", value=1), "components_ must have"),
-    "bad parameter": (header_set("parameters", "tol", value=[1]), "tol must be a number"),
+    "bad parameter": (header_set("parameters", "tol", value=[1]), "tol must be"),
     "bad batch size": (header_set("parameters", "batch_size", value=0), "batch_size must be"),
     "unknown parameter": (header_set("parameters", "spin", value=1), "no parameters spin"),
     "parameters gone": (lambda h, t: h.pop("parameters"), "parameters is missing"),
@@ -315,7 +315,7 @@ LINEAR_EDITS = {
         tensor_set("moments.scatters", lambda s: s + 1e9 * (1 - torch.eye(5))),
         "no larger than their squares"),
     "number without end": (
-        header_set("parameters", "tol", value=10**400), "tol must be a number"),
+        header_set("parameters", "tol", value=10**400), "tol must be"),
     "init without end": (header_set("parameters", "init", value=[10**400]), "init must be a name"),
     "sizes negative": (tensor_set("cluster_sizes_", torch.neg), "cluster_sizes_ must be"),
     "sizes too small": (tensor_set("cluster_sizes_", torch.zeros_like), "cluster_sizes_"),
@@ -343,7 +343,7 @@ OWN_EDITS = {
     "column too short": (column_set("icl", [1.0]), "same length"),
     "none chosen": (column_set("chosen", [False] * 2), "one chosen row"),
     "other numbers": (header_set("parameters", "n_clusters", value=[7, 8]), "n_clusters"),
-    "numbers of text": (header_set("parameters", "n_clusters", value=[2, "4"]), "whole number"),
+    "numbers of text": (header_set("parameters", "n_clusters", value=[2, "4"]), "n_clusters"),
     "no numbers": (header_set("parameters", "n_clusters", value=[]), "n_clusters"),
 }  # fmt: skip
 DEEP_EDITS = {
