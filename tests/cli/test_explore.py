@@ -94,7 +94,7 @@ def test_what_is_finished_stays_after_ctrl_c(run, here, monkeypatch):
     [
         ("", "empty"),
         ("name\nAda\nBob\nCy\n", "must have a column of numbers that vary"),
-        ("a,b\n1,2\n", "rows at least"),
+        ("a,b\n1,2\n", "at least 3 rows"),
     ],
 )
 def test_tables_without_anything_in_them(run, here, content, message):

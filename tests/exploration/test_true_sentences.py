@@ -7,7 +7,7 @@ import pandas as pd
 import pytest
 
 from tensorae import LinearTAE, explore
-from tensorae.exploration.halves import GRADES, grade_of
+from tensorae.exploration.diagnostics import GRADES, grade_of
 from tensorae.inspect import cross_table, describe
 
 # Unusual rows -------------------------------------------------------------------------------------
@@ -49,7 +49,7 @@ def test_the_reason_is_the_feature_that_was_changed_beside_its_own_group(planted
 def test_the_sentence_has_the_share_beside_that_of_chance(planted):
     _, _, found = planted
     n = int(found.odd.sum())
-    expected = f"{n} rows ({n / 6:.1f} %) are unusual for their group; by chance it would be 1 %."
+    expected = f"{n} rows ({n / 6:.1f} %) are unusual for their group; 1 % are expected by chance."
     assert expected in found.sentences
 
 
@@ -73,7 +73,7 @@ def test_a_row_that_is_a_group_of_its_own_is_unusual_and_said_to_be(rng):
     assert found.odd[-1]
     n = int(found.odd.sum())
     assert f"{n} rows" in found.sentences[-1]
-    assert "unusual for their group or, 1 of them, nearly alone in one" in found.sentences[-1]
+    assert "unusual for their group, including 1 in tiny groups" in found.sentences[-1]
 
 
 # Warnings of the fit ------------------------------------------------------------------------------
@@ -151,7 +151,7 @@ def test_groups_around_one_centre_are_said_to_be(rng):
     found = explore(pd.DataFrame(X, columns=list("abc")), n_clusters=2)
     assert all("near the mean in every column" in words for words in found.group_words)
     assert all(f"group {1 - label}" in words for label, words in enumerate(found.group_words))
-    assert "the mean of no column tells them apart" in found.sentences[0]
+    assert "they do not differ in the mean of any column" in found.sentences[0]
 
 
 # Missing values -----------------------------------------------------------------------------------

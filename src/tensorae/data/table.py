@@ -117,7 +117,10 @@ class Table:
     def with_column(self, name: str, column: Any) -> Table:
         """The same with another column of that name."""
         place = self.columns.index(name)
-        return replace(self, frame=self.frame.set_column(place, name, column))
+        changed = replace(self, frame=self.frame.set_column(place, name, column))
+        changed._profiles.update(self._profiles)
+        changed._profiles.pop(name, None)
+        return changed
 
     @property
     def columns(self) -> list[str]:

@@ -1,4 +1,4 @@
-"""What was found, in plain sentences.
+"""The results in words.
 
 Shapes: n rows, k groups.
 """
@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tensorae.data import counted, shown
-from tensorae.exploration.halves import GRADES, MOST_TOUCHING, grade_of
+from tensorae.exploration.diagnostics import GRADES, MOST_TOUCHING, grade_of
 from tensorae.inspect import ClusterSummary, CrossTable, Description, TrendReversals
 from tensorae.inspect.clusters import WORTH_A_WORD
 from tensorae.inspect.samples import ClusteredSamples, in_units
@@ -31,44 +31,45 @@ __all__ = [
 MOST_TELLING = 3
 MOST_SIZES = 6
 MOST_GROUPS = 5
-# Things that are said of a group, unless it takes more to tell it from another one.
+# Features in the words for a group, unless more are needed to tell it from another one.
 MOST_NAMED = 3
-# Standard deviations below which two means are the same.
+# Standard deviations between means that count as equal.
 SLIGHT = 0.1
-# A mean of a column is said with what is missing of it from this share on.
+# Share of missing values that is mentioned beside a mean.
 WORTH_SAYING = 0.2
 
 
 def caution(k: int, agreement: float | None, touching: float | None) -> str:
-    """Why there may be no groups; nothing where they can be relied on."""
+    """Why there may be no groups; empty if they can be relied on."""
     if k == 1:
         return (
-            "No groups were found: one group describes the rows best. What follows describes the "
-            "rows as a whole."
+            "No groups were found: one group describes the rows best. The results below describe "
+            "all rows together."
         )
     grade = grade_of(k, agreement, touching)
     if grade == "none":
         return (
             f"There may be no groups here: two halves of the rows do not agree on them (agreement "
-            f"{agreement:.2f} of 1). Take them for a way to cut the rows in {k} parts, not for "
-            "something that is there."
+            f"{agreement:.2f} of 1). Treat them as a way to divide the rows into {k} parts, not as "
+            "real groups."
         )
     if grade == "weak" and touching is not None and touching > MOST_TOUCHING:
         return (
             f"The groups are weak: halves of the rows agree on them ({agreement:.2f} of 1), but "
-            f"{_percent(touching)} of the rows are in groups with no valley between them and "
-            "another one. They may be parts of one bent or skewed heap; look at the map."
+            f"{_percent(touching)} of the rows are in groups with no valley in density between "
+            "them and another group. They may be parts of one curved or skewed cluster; check the "
+            "map."
         )
     if grade == "weak":
         return (
-            f"The groups are weak: two halves of the rows agree on them in part only (agreement "
-            f"{agreement:.2f} of 1). Look at the map before you rely on them."
+            "The groups are weak: two halves of the rows agree on them only in part (agreement "
+            f"{agreement:.2f} of 1). Check the map before you rely on them."
         )
     return ""
 
 
 def about_clarity(k: int, agreement: float | None, grade: str) -> str:
-    """How clear the groups are, on a scale; nothing where there is one group."""
+    """How clear the groups are, on a scale; empty for one group."""
     if k == 1:
         return ""
     if agreement is None:
@@ -99,12 +100,12 @@ def about_groups(
     columns = telling_features(samples)[: max(samples.d - 1, 1)]
     names = [samples.names[column] for column in columns if samples.names[column] in telling]
     if not names:
-        return f"{sentence}; the mean of no column tells them apart."
+        return f"{sentence}; they do not differ in the mean of any column."
     return f"{sentence}; most telling: {_joined([shown(one) for one in names[:MOST_TELLING]])}."
 
 
 def about_trends(found: TrendReversals | None, comparisons: Sequence[CrossTable]) -> str:
-    """Columns that go with the groups, and pairs of columns whose trend turns round inside."""
+    """Columns that match the groups, and pairs of columns whose trend is reversed inside them."""
     parts = []
     if comparisons and comparisons[0].related:
         parts.append(f"of the columns left out, {comparisons[0].finding}")
@@ -123,32 +124,33 @@ def about_trends(found: TrendReversals | None, comparisons: Sequence[CrossTable]
 
 
 def about_unusual_rows(n_unusual: int, n: int, chance: float, k: int, n_alone: int) -> str:
-    """How many of n rows are unusual for their group, beside how many are by chance.
+    """How many of n rows are unusual for their group, and how many are expected to be by chance.
 
-    Of these ``n_alone`` are in groups of a handful of rows, and were set against the nearest one.
+    Of these, ``n_alone`` are in tiny groups and were compared with the nearest other group.
     """
     where = " for their group" if k > 1 else ""
     if not n_unusual:
         return f"No row is unusual{where.replace('their', 'its')}."
     verb = "is" if n_unusual == 1 else "are"
     where = where if n_unusual > 1 else where.replace("their", "its")
-    alone = f" or, {n_alone:,} of them, nearly alone in one" if n_alone else ""
+    alone = f", including {n_alone:,} in tiny groups" if n_alone else ""
     return (
-        f"{_rows(n_unusual)} ({_percent(n_unusual / n)}) {verb} unusual{where}{alone}; by chance "
-        f"it would be {100 * chance:g} %."
+        f"{_rows(n_unusual)} ({_percent(n_unusual / n)}) {verb} unusual{where}{alone}; "
+        f"{100 * chance:g} % are expected by chance."
     )
 
 
 def about_missing(n_missing: int, n_values: int) -> str:
-    """How many values were missing; nothing where none was."""
+    """How many values are missing; empty if none are."""
     if not n_missing:
         return ""
     verb = "value is" if n_missing == 1 else "values are"
-    return f"{n_missing:,} {verb} missing ({_percent(n_missing / n_values)}) and left out of means."
+    share = _percent(n_missing / n_values)
+    return f"{n_missing:,} {verb} missing ({share}) and excluded from means."
 
 
 def group_lines(words: Sequence[str], sizes: NDArray[np.intp]) -> list[str]:
-    """A line for each group: how large, and what sets it apart."""
+    """A line for each group: its size, and what distinguishes it."""
     lines = [
         f"group {label}, {_rows(int(sizes[label]))}{f': {what}' * bool(what)}"
         for label, what in enumerate(words[:MOST_GROUPS])
@@ -158,7 +160,7 @@ def group_lines(words: Sequence[str], sizes: NDArray[np.intp]) -> list[str]:
 
 
 def group_words(description: Description) -> list[str]:
-    """What sets each group apart, in words that tell the groups from each other.
+    """What distinguishes each group, in words that differ between groups.
 
     Parameters
     ----------
@@ -199,41 +201,42 @@ def _marks(group: ClusterSummary, names: Sequence[str]) -> list[str]:
         share = 0.0
         if group.missing_share is not None:
             share = float(group.missing_share[names.index(one.feature)])
-        lacking = f" (missing in {_percent(share)})" if share >= WORTH_SAYING else ""
+        missing = f" (missing in {_percent(share)})" if share >= WORTH_SAYING else ""
         level = "high" if one.value > 0 else "low"
-        found.append((abs(one.value), f"{level} {shown(one.feature)}{lacking}"))
-    for lack in group.missing:
+        found.append((abs(one.value), f"{level} {shown(one.feature)}{missing}"))
+    for absent in group.missing:
         text = (
-            f"{shown(lack.feature)} missing in {_percent(lack.share)} "
-            f"({_percent(lack.elsewhere)} elsewhere)"
+            f"{shown(absent.feature)} missing in {_percent(absent.share)} "
+            f"({_percent(absent.elsewhere)} elsewhere)"
         )
-        found.append((abs(lack.effect), text))
+        found.append((abs(absent.effect), text))
     return [text for _, text in sorted(found, key=lambda one: -one[0])]
 
 
 def _alike(marks: list[list[str]], counts: list[int]) -> dict[int, list[int]]:
-    """Groups of which the same is said as of others, and these others."""
-    said = [frozenset(own[:count]) for own, count in zip(marks, counts, strict=True)]
-    twins = {
-        g: [h for h in range(len(said)) if h != g and said[h] == said[g]] for g in range(len(said))
+    """Groups with the same words, each with the other ones."""
+    words = [frozenset(own[:count]) for own, count in zip(marks, counts, strict=True)]
+    same = {
+        g: [h for h, theirs in enumerate(words) if h != g and theirs == own]
+        for g, own in enumerate(words)
     }
-    return {g: others for g, others in twins.items() if others}
+    return {g: others for g, others in same.items() if others}
 
 
 def _beside(group: ClusterSummary, other: ClusterSummary, description: Description) -> str:
-    """How a group differs from another one of which the same is said."""
+    """How a group differs from another one with the same words."""
     apart = np.nan_to_num(in_units(group.mean - other.mean, description.spread))  # type: ignore[operator]
     column = int(np.abs(apart).argmax())
     name, size = shown(description.feature_names[column]), abs(float(apart[column]))
     if size < SLIGHT:
-        return f"its means are those of group {other.label}, it differs in how columns vary"
+        return f"same means as group {other.label}, but other variances"
     degree = "" if size >= WORTH_A_WORD else "slightly "
     level = "higher" if apart[column] > 0 else "lower"
     return f"unlike group {other.label}: {degree}{level} {name} ({size:.1f} standard deviations)"
 
 
 def _percent(share: float) -> str:
-    """A share that is neither nothing nor all does not read as if it were."""
+    """A share in percent; only 0 and 1 read as 0 and 100."""
     text = f"{100 * share:.0f}" if share >= 0.1 else f"{100 * share:.1f}"
     text = "< 0.1" if text == "0.0" and share > 0 else text
     return f"{'> 99' if text == '100' and share < 1 else text} %"

@@ -1,4 +1,4 @@
-"""What an exploration found: the model, groups, odd rows, trends, and where it can be read.
+"""Exploration: the model and the results, with their page, table, model file and Python code.
 
 Shapes: n rows, k groups.
 """
@@ -6,7 +6,8 @@ Shapes: n rows, k groups.
 from __future__ import annotations
 
 import os
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
 from typing import Any
@@ -18,6 +19,8 @@ from tensorae._warnings import collected_warnings
 from tensorae.data import (
     Preparation,
     PreparedTable,
+    ReadOptions,
+    Table,
     arrow,
     counted,
     format_of,
@@ -25,13 +28,15 @@ from tensorae.data import (
     write_table,
 )
 from tensorae.data.selection import ColumnSelection, LeftOut, named_with_reasons
-from tensorae.exploration.again import Source, code_for
-from tensorae.exploration.halves import GRADES, agreement_of_halves, grade_of, share_touching
-from tensorae.exploration.questions import (
+from tensorae.exploration.diagnostics import (
+    GRADES,
     HANDFUL,
     UNUSUAL,
+    agreement_of_halves,
     columns_beside,
-    turned_trends,
+    grade_of,
+    reversed_trends,
+    share_touching,
     unusual_rows,
 )
 from tensorae.exploration.sentences import (
@@ -50,44 +55,87 @@ from tensorae.inspect.samples import ClusteredSamples
 from tensorae.report import ExplorationContext, Step, write_report
 from tensorae.table_model import TableModel
 
-__all__ = ["Exploration"]
+__all__ = ["Call", "Exploration"]
 
 Array = NDArray[Any]
 
 # What is added to the rows of the table.
 ADDED = ("cluster", "confidence", "outlier")
 SCALED = {
-    "standard": "Columns differ in their units, so each was brought to mean 0 and variance 1.",
+    "standard": "Columns have different units, so each was standardised to mean 0 and variance 1.",
     "max": "Columns were divided by their largest absolute value.",
-    "none": "Columns were left on their scale: their ranges are alike.",
+    "none": "Columns were not scaled: their ranges are similar.",
 }
 MOST_COMPARED = 12
 
 
+@dataclass(frozen=True)
+class Call:
+    """How ``explore`` was called: the source of the table, and arguments other than defaults."""
+
+    paths: tuple[str, ...] = ()  # none for a table in memory
+    kind: str = "table"  # or "array"
+    arguments: Mapping[str, Any] = field(default_factory=dict)
+    options: ReadOptions = field(default_factory=ReadOptions)
+
+    @classmethod
+    def of(
+        cls, data: Any, table: Table, arguments: Mapping[str, Any], options: ReadOptions | None
+    ) -> Call:
+        """The call for some data, and the table that was read from it."""
+        entries = data if isinstance(data, list | tuple) else [data]
+        known = all(isinstance(entry, str | Path) for entry in entries)
+        paths = tuple(map(str, entries)) if known and "-" not in entries else ()
+        kind = "table" if table.samples is None else "array"
+        return cls(paths, kind, arguments, options or ReadOptions())
+
+    @property
+    def code(self) -> str:
+        """Python code that makes the call."""
+        imports, name = ["from tensorae import explore"], "X" if self.kind == "array" else "table"
+        first = f"# {name}: the {self.kind} that was explored"
+        if self.paths:
+            first = f"{name} = {(self.paths[0] if len(self.paths) == 1 else list(self.paths))!r}"
+        given = [f"{key}={value!r}" for key, value in self.arguments.items()]
+        if self.paths and self.options != ReadOptions():
+            imports.append("from tensorae.data import ReadOptions")
+            usual = vars(ReadOptions())
+            options = (f"{k}={v!r}" for k, v in vars(self.options).items() if v != usual[k])
+            given.append(f"options=ReadOptions({', '.join(options)})")
+        lines = [
+            first,
+            f"found = explore({', '.join([name, *given])})",
+            "clusters = found.labels",
+            "centers = found.model.cluster_centers_",
+            "# found.model.predict(new_rows) takes tables like this one, in the same units",
+        ]
+        return "\n".join([*imports, "", *lines])
+
+
 @dataclass(frozen=True, eq=False)
 class Exploration:
-    """What :func:`tensorae.explore` found; ``str`` gives a summary of about ten lines.
+    """Results of :func:`tensorae.explore`; ``str`` gives a summary of about ten lines.
 
     Attributes
     ----------
     name : str
         Of the table.
     model : TableModel
-        With everything chosen. It takes tables like this one as they are and answers in their
-        units; ``model.estimator`` is the LinearTAE, on the scale of the fit.
+        Takes tables like this one as they are, and gives results in their units;
+        ``model.estimator`` is the LinearTAE, on the scale of the fit.
     selection : ColumnSelection
         Columns of the fit and those left out.
     rows : PreparedTable
-        Rows that have a value at least, in their units and on the scale of the fit.
+        Rows with at least one value, in their units and on the scale of the fit.
     sample : ndarray of int or None
-        Which of these rows the groups were found on; None where all are.
+        The rows of these that the groups were found on; None for all.
     given : object
-        What was explored, as it came.
-    source : Source
-        Where it came from.
+        The data as it was passed.
+    source : Call
+        How ``explore`` was called.
     seed : int
     warnings : tuple of str
-        What the fit warns of, such as evidence for more groups than were tried.
+        Warnings of the fit, such as evidence for more groups than were tried.
     """
 
     name: str
@@ -96,11 +144,11 @@ class Exploration:
     rows: PreparedTable
     sample: NDArray[np.intp] | None
     given: Any
-    source: Source
+    source: Call
     seed: int
     warnings: tuple[str, ...] = ()
 
-    # What was found ----------------------------------------------------------------------------
+    # Results ----------------------------------------------------------------------------------
 
     @property
     def n_clusters(self) -> int:
@@ -114,12 +162,12 @@ class Exploration:
 
     @property
     def left_out(self) -> tuple[LeftOut, ...]:
-        """Columns that had no part in the fit, with reasons."""
+        """Columns that were not part of the fit, with reasons."""
         return self.selection.left_out
 
     @property
     def columns(self) -> tuple[str, ...] | None:
-        """Columns of the fit; None where they have no names."""
+        """Columns of the fit; None if they have no names."""
         return self.preparation.columns
 
     @property
@@ -129,7 +177,7 @@ class Exploration:
 
     @cached_property
     def labels(self) -> NDArray[np.int64]:
-        """Group of each of the n rows; -1 for one that has no value in any column of the fit."""
+        """Group of each of the n rows; -1 for a row without values in the columns of the fit."""
         return self.rows.filled(self._labels.astype(np.int64))
 
     @cached_property
@@ -139,32 +187,32 @@ class Exploration:
 
     @cached_property
     def confidence(self) -> Array:
-        """Probability of the group of each of the n rows; NaN where there is none."""
-        with collected_warnings():  # what matters is said in sentences
+        """Probability of the group of each of the n rows; NaN if it has none."""
+        with collected_warnings():  # the sentences say what matters
             chances = np.asarray(self.model.predict_proba(self.rows))
         return self.rows.filled(chances[np.arange(len(chances)), self._labels])
 
     @cached_property
     def odd(self) -> NDArray[np.bool_]:
-        """Which of the n rows are unusual for their own group; 1 % are by chance."""
+        """Which of the n rows are unusual for their own group; 1 % are expected by chance."""
         whole = np.zeros(self.rows.table.n_rows, bool)
         whole[self.rows.numbers] = self._odd_rows[0]
         return whole
 
     @property
     def outliers(self) -> Outliers:
-        """The most unusual of them, with reasons; rows are those of the page."""
+        """The most unusual rows, with reasons; rows are counted as on the page."""
         return self._odd_rows[1]
 
     @cached_property
     def agreement(self) -> float | None:
-        """Of halves of the rows on the groups, 1 at most; None for one group or few rows."""
-        with collected_warnings():  # what matters is said in sentences
+        """Agreement of halves of the rows, at most 1; None for one group or few rows."""
+        with collected_warnings():  # the sentences say what matters
             return agreement_of_halves(self.model.estimator, self._rows_of_fit.X, self.seed)
 
     @cached_property
     def touching(self) -> float | None:
-        """Share of the rows whose group has another one with no valley in between.
+        """Share of the rows in groups without a valley in density between them and another group.
 
         None for one group, and where values are missing.
         """
@@ -174,19 +222,19 @@ class Exploration:
     def grade(self) -> str:
         """How clear the groups are: "clear", "fair", "weak" or "none".
 
-        By the agreement, and weak at best where no valleys lie between many of them. Empty where
-        there are too few rows to tell.
+        By the agreement, and weak at best if many have no valley between them. Empty if there are
+        too few rows to tell.
         """
         return grade_of(self.n_clusters, self.agreement, self.touching)
 
     @cached_property
     def trends(self) -> TrendReversals | None:
-        """Pairs of columns whose trend is reversed inside the groups; None where none can be."""
-        return turned_trends(self.samples)
+        """Pairs of columns whose trend is reversed inside the groups; None without pairs."""
+        return reversed_trends(self.samples)
 
     @cached_property
     def comparisons(self) -> tuple[CrossTable, ...]:
-        """Columns that had no part in the fit against the groups, strongest first."""
+        """Columns that were not part of the fit compared with the groups, strongest first."""
         return columns_beside(self.selection, self.rows.numbers, self._labels)
 
     @cached_property
@@ -194,44 +242,44 @@ class Exploration:
         """Groups of the rows that have one."""
         if self.sample is None:
             return np.asarray(self.model.labels_)
-        with collected_warnings():  # what matters is said in sentences
+        with collected_warnings():  # the sentences say what matters
             return np.asarray(self.model.predict(self.rows))
 
     @cached_property
     def _odd_rows(self) -> tuple[NDArray[np.bool_], Outliers]:
         sample = slice(None) if self.sample is None else self.sample
-        with collected_warnings():  # what matters is said in sentences
+        with collected_warnings():  # the sentences say what matters
             return unusual_rows(self.samples, self.rows.X, self._labels, sample, self.seed)
 
     @cached_property
     def _rows_of_fit(self) -> PreparedTable:
-        """Those that the groups were found on."""
+        """Rows that the groups were found on."""
         return self.rows if self.sample is None else self.rows.take(self.sample)
 
     @cached_property
     def samples(self) -> ClusteredSamples:
-        """The rows of the fit as the model sees them."""
-        with collected_warnings():  # what matters is said in sentences
+        """The rows of the fit, clustered by the model."""
+        with collected_warnings():  # the sentences say what matters
             return ClusteredSamples.of(self.model, self._rows_of_fit)
 
     @cached_property
     def description(self) -> Description:
-        """What makes up each group."""
+        """Description of each group."""
         return describe_samples(self.samples, n_features=self.samples.d, n_members=0)
 
     @cached_property
     def group_words(self) -> tuple[str, ...]:
-        """What sets each of the k groups apart, by the values that are there."""
+        """What distinguishes each of the k groups, by the observed values."""
         return tuple(group_words(self.description))
 
     @property
     def caution(self) -> str:
-        """Why there may be no groups, or weak ones; empty where they can be relied on."""
+        """Why there may be no groups, or weak ones; empty if they can be relied on."""
         return caution(self.n_clusters, self.agreement, self.touching)
 
     @cached_property
     def sentences(self) -> tuple[str, ...]:
-        """The answer, in up to three lines."""
+        """The result, in up to three lines."""
         n, k, missing = len(self.rows.X), self.n_clusters, np.isnan(self.rows.values)
         odd = self._odd_rows[0]
         n_alone = int((odd & (self.sizes[self._labels] < HANDFUL)).sum())
@@ -245,7 +293,7 @@ class Exploration:
 
     @cached_property
     def steps(self) -> tuple[Step, ...]:
-        """What was done to the data before the fit."""
+        """Steps from the data to the fit."""
         n, all_columns = len(self.labels), len(self.rows.table.columns)
         used = (
             ""
@@ -260,7 +308,7 @@ class Exploration:
             reasons = tuple(str(one) for one in self.left_out)
             steps.append(Step(f"{counted(len(reasons), 'column')} left out of the fit.", reasons))
         if self.selection.notes:
-            steps.append(Step("Some cells were made numbers.", self.selection.notes))
+            steps.append(Step("Some cells were converted to numbers.", self.selection.notes))
         empty = n - len(self.rows.X)
         if empty:
             verb = "row has" if empty == 1 else "rows have"
@@ -269,8 +317,8 @@ class Exploration:
             steps.append(
                 Step(
                     f"The groups were found on a sample of {len(self.sample):,} rows; every row "
-                    "then got the group that describes it best. The map and what is said "
-                    "of the columns of a group come from the sample."
+                    "was then assigned to the group that describes it best. The map and the "
+                    "descriptions of the groups are based on the sample."
                 )
             )
         if self.columns is not None:
@@ -278,14 +326,14 @@ class Exploration:
         missing = int(np.isnan(self.rows.values).sum())
         if missing:
             steps.append(
-                Step(f"{missing:,} missing values stayed missing: the fit goes by what is there.")
+                Step(f"{missing:,} missing values were kept: the fit uses the other values.")
             )
         return tuple(steps)
 
     @property
     def code(self) -> str:
-        """Python that does the same again, in the units of the table."""
-        return code_for(self.source)
+        """Python code that gives the same results."""
+        return self.source.code
 
     @cached_property
     def summary(self) -> str:
@@ -307,11 +355,11 @@ class Exploration:
     def __repr__(self) -> str:
         return self.summary
 
-    # Where it can be read ----------------------------------------------------------------------
+    # Table, page and files ---------------------------------------------------------------------
 
     @cached_property
     def table(self) -> Any:
-        """The rows with cluster, confidence and outlier: a frame like the one that came in."""
+        """The rows with cluster, confidence and outlier, as a frame of the type that was passed."""
         new = self._new_columns()
         if hasattr(self.given, "assign"):  # pandas
             return self.given.assign(**new)
@@ -321,7 +369,7 @@ class Exploration:
         return self._joined(self.rows.table.frame)
 
     def write_table(self, path: str | os.PathLike[str]) -> Path:
-        """Write the rows with cluster, confidence and outlier; text stays letter for letter.
+        """Write the rows with cluster, confidence and outlier; text stays unchanged.
 
         Parameters
         ----------
@@ -343,13 +391,13 @@ class Exploration:
         return dict(zip(names, (self.labels, self.confidence, self.odd), strict=True))
 
     def _joined(self, frame: Any) -> Any:
-        """A pyarrow Table with the new columns, which are empty where a row has no group."""
+        """A pyarrow Table with the new columns, which are null for rows without a group."""
         pa, new, without = arrow(), self._new_columns(), self.labels < 0
         columns = [*frame.columns, *(pa.array(values, mask=without) for values in new.values())]
         return pa.table(columns, names=[*frame.column_names, *new])
 
     def report(self, path: str | os.PathLike[str], *, title: str | None = None) -> Path:
-        """Write the page: the answer, the map, the groups, why, and how to do it again.
+        """Write a page with the results, a map, the groups, the reasons and the Python code.
 
         Parameters
         ----------
@@ -387,7 +435,7 @@ class Exploration:
         )
 
     def _identifiers(self) -> Any:
-        """What names the rows that the page shows."""
+        """Columns that identify the rows of the page."""
         identifiers = self.rows.identifiers()
         if self.sample is None or identifiers is None:
             return identifiers
@@ -398,7 +446,7 @@ class Exploration:
         return shown
 
     def save(self, path: str | os.PathLike[str]) -> Path:
-        """Keep the model with its columns and scale, for ``tensorae predict`` and the others.
+        """Save the model with its columns and scale, for ``tensorae predict`` and others.
 
         Parameters
         ----------
@@ -427,11 +475,11 @@ class Exploration:
         if self.left_out:
             reasons = [html.paragraph(str(one)) for one in self.left_out]
             parts.append(html.fold("columns left out", *reasons))
-        return html.card(*parts, html.fold("again in Python", html.code(self.code)))
+        return html.card(*parts, html.fold("Python code", html.code(self.code)))
 
 
 def _free_names(taken: list[str]) -> list[str]:
-    """Names for new columns that no column has."""
+    """Names for the new columns that are not taken."""
     names = []
     for name in ADDED:
         while name in taken:

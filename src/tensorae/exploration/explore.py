@@ -1,0 +1,147 @@
+"""``explore``: read a table, choose columns, prepare, fit; the rest is computed on demand.
+
+Shapes: n rows, d features.
+"""
+
+from __future__ import annotations
+
+import inspect
+import warnings
+from collections.abc import Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from tensorae._parameters import Interval, check_integer
+from tensorae._warnings import collected_warnings
+from tensorae.data import (
+    Preparation,
+    ReadOptions,
+    as_table,
+    note_on_header,
+)
+from tensorae.data.selection import select_columns
+from tensorae.exceptions import InvalidInputError
+from tensorae.exploration.result import Call, Exploration
+from tensorae.linear_tae import LinearTAE
+from tensorae.table_model import TableModel
+
+__all__ = ["explore"]
+
+# Groups of larger tables are found on a sample of so many rows.
+LARGE = 20_000
+FEWEST_ROWS = 3
+
+
+def explore(
+    data: Any,
+    *,
+    columns: Sequence[str] = (),
+    ignore: Sequence[str] = (),
+    n_clusters: int | str = "auto",
+    scale: str = "auto",
+    max_rows: int = LARGE,
+    random_state: int = 0,
+    options: ReadOptions | None = None,
+) -> Exploration:
+    """Take a first look at a table, without any decision.
+
+    Columns that cannot tell groups apart are left out, with reasons; the others are scaled where
+    their units differ; missing values are kept. The number of groups and their spread are chosen
+    from the data. Everything else is computed on demand, for the summary or the page: whether
+    halves of the rows agree on the groups, which rows are unusual, which trends are reversed inside
+    groups, and how the columns that were left out relate to the groups.
+
+    Parameters
+    ----------
+    data : object
+        Path or list of paths, data frame of pandas or polars, pyarrow Table, dict of columns, array
+        or Tensor of shape (n, …). Files are CSV, TSV, Parquet, Arrow, .npy, images, or folders of
+        them.
+    columns : sequence of str
+        Use just these.
+    ignore : sequence of str
+        Use all but these.
+    n_clusters : int or "auto", default="auto"
+        Number of groups; "auto" chooses from 1 to 10.
+    scale : {"auto", "none", "standard", "max"}, default="auto"
+        "auto" standardises columns if their units differ.
+    max_rows : int, default=20_000
+        Groups of a larger table are found on a sample of so many rows.
+    random_state : int, default=0
+    options : ReadOptions, optional
+        How to read files.
+
+    Returns
+    -------
+    Exploration
+
+    Examples
+    --------
+    >>> from palmerpenguins import load_penguins
+    >>> from tensorae import explore
+    >>> found = explore(load_penguins())
+    >>> found.n_clusters, [str(one) for one in found.left_out]
+    (3, ['species (text)', 'island (text)', 'sex (text)', 'year (only 3 values: 2007, 2008, 2009)'])
+    >>> found.comparisons[0].name
+    'species'
+    """
+    Interval(int, 1, auto=True).check("n_clusters", n_clusters)
+    check_integer("max_rows", max_rows, low=100)
+    check_integer("random_state", random_state, low=0)
+    table = as_table(data, options)
+    if table.n_rows < FEWEST_ROWS:
+        raise InvalidInputError(
+            f"{table.name!r} must have at least {FEWEST_ROWS} rows, got {table.n_rows}; add rows."
+        )
+    header = note_on_header(table)
+    if header:
+        warnings.warn(header, UserWarning, stacklevel=2)
+    given = {
+        "columns": tuple(columns),
+        "ignore": tuple(ignore),
+        "n_clusters": n_clusters,
+        "scale": scale,
+        "max_rows": int(max_rows),
+        "random_state": int(random_state),
+    }
+    usual = inspect.signature(explore).parameters
+    arguments = {name: value for name, value in given.items() if value != usual[name].default}
+    source = Call.of(data, table, arguments, options)
+    name = table.name
+    if len(source.paths) == 1:
+        name = Path(source.paths[0]).name or source.paths[0]
+    if table.samples is not None and table.samples.dtype.kind == "f":
+        # Infinite values become missing, as in tables, so that their rows can stay.
+        samples = np.where(np.isinf(table.samples), np.nan, table.samples)
+        table = replace(table, samples=samples)
+    selection = select_columns(table, columns=columns, ignore=ignore)
+    preparation, rows = Preparation.learn(
+        selection.table, 1, columns=selection.columns or (), scale=scale, gaps=True
+    )
+    preparation = replace(
+        preparation,
+        formats={**preparation.formats, **selection.formats},
+        infinite_as_missing=True,
+    )
+    has_value = np.asarray(~np.isnan(rows.values).all(1))
+    rows = rows if has_value.all() else rows.take(has_value)  # others could be in any group
+    sample = None
+    if len(rows.X) > max_rows:
+        sample = np.sort(np.random.RandomState(random_state).permutation(len(rows.X))[:max_rows])
+    model = LinearTAE(n_clusters, random_state=random_state)
+    with collected_warnings() as caught:  # they are part of the result
+        model.fit(rows.X if sample is None else rows.X[sample])
+    return Exploration(
+        name=name,
+        model=TableModel(model, preparation),
+        selection=selection,
+        rows=rows,
+        sample=sample,
+        given=data,
+        source=source,
+        seed=int(random_state),
+        warnings=tuple(dict.fromkeys(caught)),
+    )
