@@ -1,4 +1,4 @@
-"""A fitted estimator that takes tables as they are, and answers in their units.
+"""A fitted estimator that takes tables as they are, and gives results in their units.
 
 Shapes: n rows, k clusters, d columns of the fit, h latent.
 """
@@ -31,37 +31,57 @@ Method = TypeVar("Method", bound=Callable[..., Any])
 
 
 def _if_estimator_has(name: str) -> Callable[[Method], Method]:
-    """Offer a method only where the estimator does."""
+    """Offer a method only if the estimator has it."""
     decorator: Callable[[Method], Method] = available_if(lambda self: hasattr(self.estimator, name))
     return decorator
 
 
+def _delegated(name: str, summary: str, shape: str = "(n,)", *, rows: bool = False) -> Any:
+    """The estimator's method for prepared rows; with ``rows``, the result is rows as well."""
+
+    def method(self: TableModel, X: Any) -> Any:
+        return self._rows_from(name, X) if rows else self._result(name, X)
+
+    method.__name__, method.__qualname__ = name, f"TableModel.{name}"
+    method.__doc__ = f"""{summary}
+
+        Parameters
+        ----------
+        X : table or array of shape (n, d)
+
+        Returns
+        -------
+        {f"ndarray of shape {shape}" if shape else "float"}
+        """
+    # A detector's `transform` gives no codes.
+    return _if_estimator_has("inverse_transform" if name == "transform" else name)(method)
+
+
 class TableModel(ShownAsCard):
-    """A fitted estimator that takes tables as they are, and answers in their units.
+    """A fitted estimator that takes tables as they are, and gives results in their units.
 
     It is ``explore(...).model``, and what :func:`tensorae.load` returns for a file of
     ``tensorae explore``, ``tensorae fit`` or ``tensorae outliers``: an estimator that was fitted to
-    some columns of a table, on one scale, together with how to get there from a table.
+    some columns of a table, on a common scale, with the steps from such a table to the fit.
 
     Every method that takes X takes a data frame of pandas or polars, a pyarrow Table, a dict of
-    columns, the path of a file, or an array of shape (n, d). Of a table the columns of the fit
-    are taken by their names: their order does not matter, others are ignored, and one that is
-    missing is an error. Numbers that were text in the fit, with decimal commas or single words
-    for what is missing, are read as in the fit. An array has the columns of the fit in their
-    order; ``Batches`` do, too. Values are in the units of the table, and so are answers that are
-    rows or parts of them:
+    columns, the path of a file, or an array of shape (n, d). In a table, the columns of the fit are
+    found by name: their order does not matter, others are ignored, and a missing one is an error.
+    Numbers that were text in the fit, with decimal commas or words for missing values, are read as
+    in the fit. An array, or ``Batches``, has the columns of the fit in their order. Results that
+    are rows, or parts of rows, are in the units of the table as well:
 
     - ``reconstruct``, ``denoise``, ``impute``, ``impute_std``, ``inverse_transform``, ``sample``
-      and ``cluster_centers_`` are in the units of the table, columns in the order of
+      and ``cluster_centers_`` are in the units of the table, with columns in the order of
       ``feature_names_in_``;
     - ``predict``, ``predict_proba``, ``outlier_probability``, ``labels_``, ``weights_`` and the
       like have no units;
     - ``transform``, ``costs``, ``score_samples``, ``score``, ``log_density``, ``bic``, ``aic``,
-      ``decision_function`` and ``loss_`` are those of the estimator, on the scale of the fit:
-      they add up columns, which only makes sense on one scale. So does the ``noise`` of
-      ``denoise``.
+      ``decision_function`` and ``loss_`` are those of the estimator, on the scale of the fit, as
+      they are sums over columns. So is the ``noise`` of ``denoise``.
 
-    What else is on the scale of the fit, such as ``components_``, has the estimator.
+    All other attributes on the scale of the fit, such as ``components_``, are those of
+    ``estimator``.
 
     Parameters
     ----------
@@ -107,15 +127,15 @@ class TableModel(ShownAsCard):
     # Rows in ----------------------------------------------------------------------------------
 
     def prepare(self, X: Any, *, drop_missing: bool = False, gaps: bool = True) -> PreparedTable:
-        """Take the columns of the fit from a table and bring them to its scale.
+        """Take the columns of the fit from a table and scale them as in the fit.
 
         Parameters
         ----------
         X : table or array of shape (n, d)
         drop_missing : bool, default=False
-            Leave out rows that the estimator cannot take; otherwise they are an error.
+            Drop rows that the estimator cannot take; otherwise they are an error.
         gaps : bool, default=True
-            Let missing values stay where the estimator takes them.
+            Keep missing values if the estimator takes them.
 
         Returns
         -------
@@ -127,135 +147,68 @@ class TableModel(ShownAsCard):
         gaps = gaps and self.estimator.__sklearn_tags__().input_tags.allow_nan
         return self.preparation.prepare(as_table(X), drop_missing=drop_missing, gaps=gaps)
 
-    def _ask(self, method: str, X: Any, *arguments: Any, **options: Any) -> Any:
-        """What the estimator says about rows."""
-        given = self._scaled(X) if isinstance(X, Batches) else self.prepare(X).X
-        return getattr(self.estimator, method)(given, *arguments, **options)
+    def _result(self, method: str, X: Any, *arguments: Any, **options: Any) -> Any:
+        """The estimator's result for rows."""
+        if not isinstance(X, Batches):
+            X = self.prepare(X).X
+        else:
+            names, columns = X.feature_names, self.preparation.columns
+            if names is not None and columns is not None and tuple(names) != columns:
+                raise InvalidInputError(
+                    f"X must have the columns of the fit in their order, {list(columns)}, got "
+                    f"{names}; choose them with Batches(columns=...)."
+                )
+            X = X.scaled(self.preparation.scaling)
+        return getattr(self.estimator, method)(X, *arguments, **options)
 
-    def _scaled(self, batches: Batches) -> Batches:
-        """Batches on the scale of the fit; they choose their columns themselves."""
-        names, columns = batches.feature_names, self.preparation.columns
-        if names is not None and columns is not None and tuple(names) != columns:
-            raise InvalidInputError(
-                f"X must have the columns of the fit in their order, {list(columns)}, got {names}; "
-                "choose them by Batches(columns=...)."
-            )
-        return batches.scaled(self.preparation.scaling)
-
-    def _ask_for_rows(self, method: str, X: Any, *arguments: Any, **options: Any) -> Any:
-        """The same where the answer (n, d) is rows: in the units, and the shape, of X."""
+    def _rows_from(self, method: str, X: Any, *arguments: Any, **options: Any) -> Any:
+        """The estimator's result if it is rows (n, d), in the units and the shape of X."""
         if isinstance(X, Batches):
-            return self._in_units(self._ask(method, X, *arguments, **options))
+            return self._in_units(self._result(method, X, *arguments, **options))
         rows = self.prepare(X)
-        answer = self._ask(method, rows, *arguments, **options).reshape(-1, *rows.X.shape)
-        # What the estimator has left alone stays as it is in the table, to the bit.
-        found = np.where(answer == rows.X, rows.values, self._in_units(answer))
+        result = self._result(method, rows, *arguments, **options).reshape(-1, *rows.X.shape)
+        # Values that the estimator did not change stay as they are in the table, to the bit.
+        found = np.where(result == rows.X, rows.values, self._in_units(result))
         leading = found.shape[:-2] if options.get("n_draws") else ()
         return found.reshape(*leading, len(rows.X), *(rows.table.shape or rows.X.shape[1:]))
 
     def _in_units(self, points: Any) -> Any:
-        """Rows of the scale of the fit in the units of the table."""
+        """Rows on the scale of the fit in the units of the table."""
         flat = np.asarray(points).reshape(-1, self.preparation.n_features)
         return self.preparation.undo(flat).reshape(np.shape(points))
 
-    @_if_estimator_has("predict")
-    def predict(self, X: Any) -> Any:
-        """Cluster of each row; of an ``OutlierTAE`` -1 for outliers and 1 for all others.
-
-        Parameters
-        ----------
-        X : table or array of shape (n, d)
-
-        Returns
-        -------
-        ndarray of shape (n,)
-        """
-        return self._ask("predict", X)
-
-    @_if_estimator_has("predict_proba")
-    def predict_proba(self, X: Any) -> Any:
-        """Probability of each cluster.
-
-        Parameters
-        ----------
-        X : table or array of shape (n, d)
-
-        Returns
-        -------
-        ndarray of shape (n, k)
-            Rows sum to one.
-        """
-        return self._ask("predict_proba", X)
-
-    @_if_estimator_has("decision_function")
-    def decision_function(self, X: Any) -> Any:
-        """Score of each row minus ``offset_``: below zero are outliers.
-
-        Parameters
-        ----------
-        X : table or array of shape (n, d)
-
-        Returns
-        -------
-        ndarray of shape (n,)
-        """
-        return self._ask("decision_function", X)
-
-    @_if_estimator_has("outlier_probability")
-    def outlier_probability(self, X: Any) -> Any:
-        """Share of ordinary rows that are less unusual.
-
-        Parameters
-        ----------
-        X : table or array of shape (n, d)
-
-        Returns
-        -------
-        ndarray of shape (n,)
-        """
-        return self._ask("outlier_probability", X)
-
-    @_if_estimator_has("inverse_transform")
-    def transform(self, X: Any) -> Any:
-        """Code of each row by the autoencoder of its cluster.
-
-        Parameters
-        ----------
-        X : table or array of shape (n, d)
-
-        Returns
-        -------
-        ndarray of shape (n, h)
-        """
-        return self._ask("transform", X)
-
-    @_if_estimator_has("costs")
-    def costs(self, X: Any) -> Any:
-        """Cost of each row under each autoencoder, on the scale of the fit.
-
-        Parameters
-        ----------
-        X : table or array of shape (n, d)
-
-        Returns
-        -------
-        ndarray of shape (n, k)
-        """
-        return self._ask("costs", X)
-
-    @_if_estimator_has("score_samples")
-    def score_samples(self, X: Any) -> Any:
-        """How well each row fits, on the scale of the fit: a low score fits no cluster.
-
-        Parameters
-        ----------
-        X : table or array of shape (n, d)
-
-        Returns
-        -------
-        ndarray of shape (n,)
-        """
-        return self._ask("score_samples", X)
+    predict = _delegated(
+        "predict",
+        "Cluster of each row; for an ``OutlierTAE`` -1 for outliers and 1 for all others.",
+    )
+    predict_proba = _delegated(
+        "predict_proba", "Probability of each cluster; rows sum to one.", "(n, k)"
+    )
+    decision_function = _delegated(
+        "decision_function", "Score of each row minus ``offset_``: negative for outliers."
+    )
+    outlier_probability = _delegated(
+        "outlier_probability", "Share of ordinary rows that are less unusual."
+    )
+    transform = _delegated(
+        "transform", "Code of each row by the autoencoder of its cluster.", "(n, h)"
+    )
+    costs = _delegated(
+        "costs", "Cost of each row under each autoencoder, on the scale of the fit.", "(n, k)"
+    )
+    score_samples = _delegated(
+        "score_samples",
+        "How well each row fits, on the scale of the fit: low for rows that fit no cluster.",
+    )
+    log_density = _delegated(
+        "log_density", "Log of the density of each row, on the scale of the fit."
+    )
+    bic = _delegated(
+        "bic", "Bayesian information criterion, on the scale of the fit; lower is better.", ""
+    )
+    aic = _delegated(
+        "aic", "Akaike information criterion, on the scale of the fit; lower is better.", ""
+    )
 
     @_if_estimator_has("score")
     def score(self, X: Any, y: Any = None) -> float:  # noqa: ARG002
@@ -270,65 +223,16 @@ class TableModel(ShownAsCard):
         -------
         float
         """
-        return float(self._ask("score", X))
-
-    @_if_estimator_has("log_density")
-    def log_density(self, X: Any) -> Any:
-        """Log of the density of each row, on the scale of the fit.
-
-        Parameters
-        ----------
-        X : table or array of shape (n, d)
-
-        Returns
-        -------
-        ndarray of shape (n,)
-        """
-        return self._ask("log_density", X)
-
-    @_if_estimator_has("bic")
-    def bic(self, X: Any) -> float:
-        """Bayesian information criterion, on the scale of the fit: the lower the better.
-
-        Parameters
-        ----------
-        X : table or array of shape (n, d)
-
-        Returns
-        -------
-        float
-        """
-        return float(self._ask("bic", X))
-
-    @_if_estimator_has("aic")
-    def aic(self, X: Any) -> float:
-        """Akaike information criterion, on the scale of the fit: the lower the better.
-
-        Parameters
-        ----------
-        X : table or array of shape (n, d)
-
-        Returns
-        -------
-        float
-        """
-        return float(self._ask("aic", X))
+        return float(self._result("score", X))
 
     # Rows in and out --------------------------------------------------------------------------
 
-    @_if_estimator_has("reconstruct")
-    def reconstruct(self, X: Any) -> Any:
-        """Each row as its autoencoder gives it back, in the units of the table.
-
-        Parameters
-        ----------
-        X : table or array of shape (n, d)
-
-        Returns
-        -------
-        ndarray of shape (n, d)
-        """
-        return self._ask_for_rows("reconstruct", X)
+    reconstruct = _delegated(
+        "reconstruct",
+        "Each row as its autoencoder reconstructs it, in the units of the table.",
+        "(n, d)",
+        rows=True,
+    )
 
     @_if_estimator_has("denoise")
     def denoise(self, X: Any, *arguments: Any, **options: Any) -> Any:
@@ -345,25 +249,25 @@ class TableModel(ShownAsCard):
         -------
         ndarray of shape (n, d)
         """
-        return self._ask_for_rows("denoise", X, *arguments, **options)
+        return self._rows_from("denoise", X, *arguments, **options)
 
     @_if_estimator_has("impute")
     def impute(self, X: Any, *, n_draws: int | None = None, random_state: Any = None) -> Any:
-        """Rows with missing values filled, in the units of the table; other values stay as is.
+        """Rows with missing values imputed, in the units of the table; others are unchanged.
 
         Parameters
         ----------
         X : table or array of shape (n, d)
         n_draws : int, optional
-            Give that many completed copies instead, with values drawn from their distribution.
+            Return that many imputations instead, with values drawn from their distribution.
         random_state : int, RandomState or None, default=None
-            Makes the draws repeatable; None takes that of the estimator.
+            Makes the draws reproducible; None uses that of the estimator.
 
         Returns
         -------
         ndarray of shape (n, d), or (n_draws, n, d)
         """
-        return self._ask_for_rows("impute", X, n_draws=n_draws, random_state=random_state)
+        return self._rows_from("impute", X, n_draws=n_draws, random_state=random_state)
 
     @_if_estimator_has("impute_std")
     def impute_std(self, X: Any) -> Any:
@@ -377,11 +281,11 @@ class TableModel(ShownAsCard):
         -------
         ndarray of shape (n, d)
         """
-        return self._ask("impute_std", X) * self.preparation.scaling.unit
+        return self._result("impute_std", X) * self.preparation.scaling.unit
 
     @_if_estimator_has("inverse_transform")
     def inverse_transform(self, Z: Any, labels: Any) -> Any:
-        """Decode codes by the named autoencoders, into the units of the table.
+        """Decode codes by the given autoencoders, in the units of the table.
 
         Parameters
         ----------
@@ -415,13 +319,13 @@ class TableModel(ShownAsCard):
         points, labels = self.estimator.sample(n_samples, **options)
         return self._in_units(points), labels
 
-    # What is known of the fit -----------------------------------------------------------------
+    # Fitted attributes ------------------------------------------------------------------------
 
     @property
     def feature_names_in_(self) -> np.ndarray:
         """Columns of the fit."""
         if self.preparation.columns is None:
-            raise AttributeError("feature_names_in_: the columns of the fit have no names")
+            raise AttributeError("feature_names_in_ needs columns with names in the fit")
         return np.array(self.preparation.columns, dtype=object)
 
     @property
@@ -443,7 +347,7 @@ class TableModel(ShownAsCard):
         known = not name.startswith("_") and hasattr(estimator, name)
         raise AttributeError(f"'TableModel' object has no attribute {name!r}{hint * known}")
 
-    # Shown and kept ---------------------------------------------------------------------------
+    # Display and files ------------------------------------------------------------------------
 
     @_if_estimator_has("plot")
     def plot(self, X: Any = None, *, shape: Any = None, **options: Any) -> Any:
@@ -452,9 +356,9 @@ class TableModel(ShownAsCard):
         Parameters
         ----------
         X : table or array of shape (n, d), optional
-            With rows there is more to see.
+            Rows show more than the model alone.
         shape : (height, width) or (c, height, width), optional
-            Says that rows are images; taken from the fit where it knows.
+            Of one sample, if rows are images; by default that of the fit.
         **options
             ``features``, ``feature_names`` and ``figure``.
 
@@ -480,9 +384,9 @@ class TableModel(ShownAsCard):
         ----------
         X : table or array of shape (n, d)
         path : path-like
-            Of the page; an old file there is replaced.
+            Of the page; an existing file is replaced.
         identifiers : data frame or dict of columns, optional
-            What names the rows; by default the columns of X that had no part in the fit.
+            Columns that identify the rows; by default the columns of X outside the fit.
         **options
             Those of the estimator's ``report``, such as ``title`` and ``max_points``.
 
@@ -493,7 +397,7 @@ class TableModel(ShownAsCard):
         """
         rows = self.prepare(X)
         options["identifiers"] = rows.identifiers() if identifiers is None else identifiers
-        if hasattr(self.estimator, "offset_"):  # it scales columns itself, so nothing else does
+        if hasattr(self.estimator, "offset_"):  # it scales columns itself
             options.setdefault("feature_names", self.preparation.columns)
             page: Path = self.estimator.report(rows.X, path, **options)
             return page
@@ -508,7 +412,7 @@ class TableModel(ShownAsCard):
         Parameters
         ----------
         path : path-like
-            An old file there is replaced.
+            An existing file is replaced.
         """
         save(self, path)
 
