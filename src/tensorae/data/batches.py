@@ -26,7 +26,7 @@ from numpy.typing import DTypeLike, NDArray
 from tensorae._parameters import Interval, check_integer
 from tensorae.data.file_sources import FileSource, ImageSource, common_format, file_source
 from tensorae.data.files import TABLES, ReadOptions, find_files, refuse_twice
-from tensorae.data.frames import arrow_source, dataset_sources, pandas_source, polars_source
+from tensorae.data.frames import TableSource, dataset_sources
 from tensorae.data.scaling import Scaling
 from tensorae.data.sources import (
     BATCH_BYTES,
@@ -266,6 +266,7 @@ class Batches:
             A checksum of names (without folders), sizes, times and rows of files, of the shape and
             some rows of arrays, and of the columns and the range of rows that are read.
         """
+        self.check()
         facts = [
             [source.fingerprint() for source in self._sources],
             self._counts,
@@ -415,17 +416,14 @@ def _sources_of(source: Any, options: ReadOptions | None) -> Iterable[Source]:
         raise InvalidInputError("arrays must not be masked; fill or drop the masked values.")
     if isinstance(source, np.ndarray):
         return [ArraySource(source)]
-    # Packages of tables need not be there if the source is none of them.
-    if is_from(source, "pandas", "DataFrame"):
-        return [pandas_source(source)]
-    if is_from(source, "polars", "DataFrame"):
-        return [polars_source(source)]
+    # Packages of tables need not be imported if the source is none of them.
     if is_from(source, "polars", "LazyFrame"):
         raise InvalidInputError("a LazyFrame has no rows yet; collect() it or give the path.")
-    if is_from(source, "pyarrow", "Table"):
-        return [arrow_source(source)]
     if is_from(source, "pyarrow", "RecordBatch"):
-        return [arrow_source(sys.modules["pyarrow"].Table.from_batches([source]))]
+        source = sys.modules["pyarrow"].Table.from_batches([source])
+    tables = {"pandas": "DataFrame", "polars": "DataFrame", "pyarrow": "Table"}
+    if any(is_from(source, module, name) for module, name in tables.items()):
+        return [TableSource(source)]
     if is_from(source, "pyarrow.dataset", "Dataset"):
         return dataset_sources(source)
     if (known := torch_source(source)) is not None:

@@ -142,12 +142,24 @@ class _GroupedSource(FileSource, RecordBatchSource):
         with self._reading():
             return self._sizes()
 
+    def layout(self) -> Layout:
+        """Columns, as the file declares them."""
+        with self._reading():
+            return layout_of(self._schema())
+
     def count(self) -> int:
         """Rows of all groups."""
         return sum(self.sizes)
 
+    def head(self) -> Any:
+        """The first rows of all columns as a pyarrow Table."""
+        with self._reading():
+            schema, rows = self._schema(), min(self.count(), HEAD_ROWS)
+        batches = list(self.record_batches(0, rows, None, HEAD_ROWS))
+        return arrow().Table.from_batches(batches, schema)
+
     def record_batches(
-        self, start: int, stop: int | None, names: list[str], size: int
+        self, start: int, stop: int | None, names: list[str] | None, size: int
     ) -> Iterator[Any]:
         """The rows of the groups that hold them; of the first group, those before are skipped."""
         ends = list(accumulate(self.sizes))
@@ -163,12 +175,16 @@ class _GroupedSource(FileSource, RecordBatchSource):
                 yield from clip(self._read(groups, names, size), skip, last - start)
 
     @abstractmethod
+    def _schema(self) -> Any:
+        """Names and types of the columns."""
+
+    @abstractmethod
     def _sizes(self) -> list[int]:
         """Rows of each group."""
 
     @abstractmethod
-    def _read(self, groups: list[int], names: list[str], size: int) -> Iterator[Any]:
-        """Record batches of at most ``size`` rows."""
+    def _read(self, groups: list[int], names: list[str] | None, size: int) -> Iterator[Any]:
+        """Record batches of at most ``size`` rows of some columns, or of all."""
 
 
 class ParquetSource(_GroupedSource):
@@ -176,29 +192,21 @@ class ParquetSource(_GroupedSource):
 
     format_name = "Parquet"
 
-    def layout(self) -> Layout:
-        """Columns, from the end of the file."""
-        with self._reading(), self._open() as opened:
-            return layout_of(opened.schema_arrow)
-
     def frame(self) -> Any:
         """All rows and columns as a pyarrow Table."""
         with self._reading(), self._open() as opened:
             return opened.read()
 
-    def head(self) -> Any:
-        """The first rows of all columns as a pyarrow Table."""
-        with self._reading(), self._open() as opened:
-            for first in opened.iter_batches(batch_size=HEAD_ROWS):
-                return arrow().Table.from_batches([first])
-            return opened.schema_arrow.empty_table()
+    def _schema(self) -> Any:
+        with self._open() as opened:
+            return opened.schema_arrow
 
     def _sizes(self) -> list[int]:
         with self._open() as opened:
             metadata = opened.metadata
             return [metadata.row_group(j).num_rows for j in range(metadata.num_row_groups)]
 
-    def _read(self, groups: list[int], names: list[str], size: int) -> Iterator[Any]:
+    def _read(self, groups: list[int], names: list[str] | None, size: int) -> Iterator[Any]:
         with self._open() as opened:
             yield from opened.iter_batches(batch_size=size, row_groups=groups, columns=names)
 
@@ -219,11 +227,6 @@ class ArrowSource(_GroupedSource):
     # Reads of a mapped file before it is mapped again: pages that were read stay in memory.
     mapped_reads = 8
 
-    def layout(self) -> Layout:
-        """Columns, as the file declares them."""
-        with self._reading(), self.file.open_for_seeking() as stream:
-            return layout_of(self._reader(stream).schema)
-
     def frame(self) -> Any:
         """All rows and columns as a pyarrow Table."""
         with self._reading(), self.file.open_for_seeking() as stream:
@@ -232,18 +235,9 @@ class ArrowSource(_GroupedSource):
             table.validate(full=True)
             return table
 
-    def head(self) -> Any:
-        """The first rows of all columns as a pyarrow Table."""
-        with self._reading(), self.file.open_for_seeking() as stream:
-            reader = self._reader(stream)
-            first = next((group for group, size in enumerate(self.sizes) if size), None)
-            if first is None:
-                return reader.schema.empty_table()
-            if self._is_stream:
-                batch = next(batch for batch in reader if batch.num_rows)
-            else:
-                batch = reader.get_batch(first)
-            return arrow().Table.from_batches([batch.slice(0, HEAD_ROWS)])
+    def _schema(self) -> Any:
+        with self.file.open_for_seeking() as stream:
+            return self._reader(stream).schema
 
     def _sizes(self) -> list[int]:
         if self._is_stream:
@@ -253,7 +247,7 @@ class ArrowSource(_GroupedSource):
             reader = self._reader(mapped, [0])  # one column tells
             return [reader.get_batch(j).num_rows for j in range(reader.num_record_batches)]
 
-    def _read(self, groups: list[int], names: list[str], size: int) -> Iterator[Any]:
+    def _read(self, groups: list[int], names: list[str] | None, size: int) -> Iterator[Any]:
         with self.file.open_for_seeking() as stream:
             reader = self._reader(stream)
             if self._is_stream:
@@ -262,7 +256,7 @@ class ArrowSource(_GroupedSource):
                         yield from _slices(batch, 0, batch.num_rows, size)
                 return
             positions = {name: j for j, name in enumerate(reader.schema.names)}
-        fields = [positions[name] for name in names]
+        fields = None if names is None else [positions[name] for name in names]
         for group in groups:
             rows = self.sizes[group]
             step = self.mapped_reads * size if self._is_mapped else rows

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-import sys
 import zlib
 from abc import abstractmethod
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
 
 import numpy as np
@@ -24,17 +23,14 @@ from tensorae.data.sources import (
 
 __all__ = [
     "RecordBatchSource",
-    "arrow_source",
+    "TableSource",
     "clip",
     "dataset_sources",
     "index_columns",
     "layout_of",
-    "pandas_source",
-    "polars_source",
     "to_matrix",
 ]
 
-Cut = Callable[[Any, slice, Sequence[str]], Iterator[Array]]
 # Bytes that are read at once: small beside a batch, large beside the price of a call.
 READ_BYTES = 4_000_000
 # How often a fingerprint looks at a table, and at how many rows each time.
@@ -139,91 +135,66 @@ class RecordBatchSource(Source):
 
 
 class TableSource(Source):
-    """A table in memory; ``cut`` gives some rows and columns of it, at no cost."""
+    """A pandas, polars or pyarrow table in memory; names of columns become texts."""
 
-    def __init__(self, frame: Any, name: str, columns: Layout, cut: Cut) -> None:
-        self.frame, self.name = frame, name
-        self._columns, self._cut = columns, cut
+    def __init__(self, frame: Any) -> None:
+        import narwhals as nw  # takes as long to import as all of this package
+
+        schema = getattr(frame, "schema", None)
+        is_arrow = hasattr(schema, "pandas_metadata")
+        self.name = "the Table" if is_arrow else "the DataFrame"
+        names = frame.column_names if is_arrow else frame.columns
+        unique = [str(place) for place in range(len(names))]  # names need not be
+        if is_arrow:
+            frame = frame.rename_columns(unique)
+        elif hasattr(frame, "set_axis"):  # pandas
+            frame = frame.set_axis(unique, axis=1)
+        self._frame, self._float64 = nw.from_native(frame, eager_only=True), nw.Float64
+        if is_arrow:
+            self._layout = layout_of(schema)
+        else:
+            types = map(_narwhals_type, self._frame.schema.dtypes())
+            self._layout = Layout(tuple(map(str, names)), tuple(types))
 
     def layout(self) -> Layout:
         """Columns and their types."""
-        return self._columns
+        return self._layout
 
     def count(self) -> int:
         """Rows of the table."""
-        return len(self.frame)
+        return len(self._frame)
 
     def rows(self, start: int, stop: int | None, columns: Columns, size: int) -> Iterator[Array]:
         """The rows, a few at a time."""
-        names = [str(column) for column in columns or ()]
+        positions = {name: place for place, name in enumerate(self._layout.names or ())}
+        chosen = [self._frame.columns[positions[str(column)]] for column in columns or ()]
         last = self.count() if stop is None else stop
-        step = _rows_at_once(len(names), size)
+        step = _rows_at_once(len(chosen), size)
         for first in range(start, last, step):
-            yield from self._cut(self.frame, slice(first, min(first + step, last)), names)
+            rows = self._frame[first : min(first + step, last)]
+            numbers = (self._numbers(rows.get_column(name)).to_numpy() for name in chosen)
+            yield np.stack(list(numbers), 1)
+
+    def _numbers(self, column: Any) -> Any:
+        """A column of which narwhals makes numbers, and NaN of missing values."""
+        known = column.dtype.is_integer() or column.dtype.is_float()
+        return column if known else column.cast(self._float64)
 
     def fingerprint(self) -> list[object]:
         """Shape, names and a checksum of some rows."""
-        n, names = self.count(), self._columns.numbers
-        checksum = 0
+        n, checksum = self.count(), 0
         for start in np.linspace(0, max(n - ROWS_EACH, 0), LOOKS).astype(int).tolist():
-            rows = self._cut(self.frame, slice(start, min(start + ROWS_EACH, n)), names)
-            for array in rows:
+            stop = min(start + ROWS_EACH, n)
+            for array in self.rows(start, stop, self._layout.numbers, ROWS_EACH):
                 checksum = zlib.crc32(np.asarray(array, np.float64, order="C").tobytes(), checksum)
-        return ["table", n, *(self._columns.names or ()), checksum]
+        return ["table", n, *(self._layout.names or ()), checksum]
 
 
-def pandas_source(frame: Any) -> TableSource:
-    """A pandas DataFrame; names of columns become texts."""
-    # Types of pandas' own say which of NumPy's they stand for.
-    types = (str(getattr(dtype, "numpy_dtype", dtype)) for dtype in frame.dtypes)
-    columns = Layout(tuple(map(str, frame.columns)), tuple(types))
-    return TableSource(frame, "the DataFrame", columns, _cut_pandas)
-
-
-def _cut_pandas(frame: Any, rows: slice, names: Sequence[str]) -> Iterator[Array]:
-    positions = {str(name): j for j, name in enumerate(frame.columns)}
-    cut = frame.iloc[rows]
-    yield np.stack([_pandas_values(cut.iloc[:, positions[name]]) for name in names], 1)
-
-
-def _pandas_values(series: Any) -> Array:
-    if isinstance(series.dtype, np.dtype):
-        return np.asarray(series)
-    dtype = np.result_type(series.dtype.numpy_dtype, np.float32)  # one that has a NaN
-    return np.asarray(series.to_numpy(dtype=dtype, na_value=np.nan))
-
-
-def polars_source(frame: Any) -> TableSource:
-    """A polars DataFrame."""
-    columns = Layout(tuple(frame.columns), tuple(map(_polars_type, frame.dtypes)))
-    return TableSource(frame, "the DataFrame", columns, _cut_polars)
-
-
-def _cut_polars(frame: Any, rows: slice, names: Sequence[str]) -> Iterator[Array]:
-    yield np.stack([_polars_values(frame[name][rows]) for name in names], 1)
-
-
-def _polars_type(dtype: Any) -> str:
-    label = str(dtype)
-    if label.startswith("Decimal"):
+def _narwhals_type(dtype: Any) -> str:
+    if dtype.is_decimal():
         return "float64"
-    return "bool" if label == "Boolean" else label.lower()
-
-
-def _polars_values(series: Any) -> Array:
-    if series.null_count() or str(series.dtype).startswith("Decimal"):
-        series = series.cast(sys.modules["polars"].Float64)
-    return np.asarray(series.to_numpy())
-
-
-def arrow_source(frame: Any) -> TableSource:
-    """A pyarrow Table."""
-    return TableSource(frame, "the Table", layout_of(frame.schema), _cut_arrow)
-
-
-def _cut_arrow(frame: Any, rows: slice, names: Sequence[str]) -> Iterator[Array]:
-    for batch in frame.slice(rows.start, rows.stop - rows.start).to_batches():
-        yield _to_array(batch, names)
+    label = str(dtype)
+    return "bool" if label == "Boolean" else label.lower() if dtype.is_numeric() else label
 
 
 # Datasets -------------------------------------------------------------------------------------
@@ -286,7 +257,7 @@ class DatasetSource(RecordBatchSource):
 
 
 def dataset_sources(dataset: Any) -> list[Source]:
-    """One part for each fragment, so that processes that share them need not read all."""
+    """One source for each fragment, so that processes that share them need not read all."""
     try:
         fragments = list(dataset.get_fragments())
     except ValueError:  # one that was filtered or renamed is only there as a whole

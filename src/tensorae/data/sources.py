@@ -100,7 +100,7 @@ def number_type(name: str) -> np.dtype[Any] | None:
     """NumPy's real or boolean type of that name, or None if there is none."""
     try:
         dtype = np.dtype(name)
-    except TypeError:
+    except (SyntaxError, TypeError, ValueError):  # NumPy parses lists of types, too
         return None
     return dtype if dtype.kind in "fiub" else None
 
