@@ -23,7 +23,7 @@ from sklearn.base import (
 from sklearn.utils import Tags
 from torch import Tensor
 
-from tensorae._notebook import ShownAsCard
+from tensorae._notebook import EstimatorWithCard
 from tensorae._parameters import check_number
 from tensorae._torch import isolated_torch
 from tensorae._validation import (
@@ -67,7 +67,9 @@ class Predictor(Protocol):
 Step = Callable[[Predictor, Tensor], Tensor]
 
 
-class BaseTAE(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMixin, ShownAsCard, ABC):
+class BaseTAE(
+    ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMixin, EstimatorWithCard, ABC
+):
     """k autoencoders, one per cluster, as a clusterer and a transformer."""
 
     n_clusters: Any

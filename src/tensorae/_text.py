@@ -1,11 +1,12 @@
-"""Words for messages: counts, lists of names, the name that was probably meant."""
+"""Text for messages and pages: numbers, counts, lists of names, the closest known name."""
 
 from __future__ import annotations
 
 import difflib
+import math
 from collections.abc import Iterable, Sequence
 
-__all__ = ["counted", "listed", "nearest", "quoted", "shown"]
+__all__ = ["counted", "listed", "nearest", "number", "percent", "quoted", "shown", "signed"]
 
 
 def counted(number: int, noun: str) -> str:
@@ -33,3 +34,49 @@ def nearest(name: str, names: Iterable[str]) -> str | None:
     folded = {known.casefold(): known for known in reversed(list(names))}
     close = difflib.get_close_matches(name.casefold(), folded, n=1, cutoff=0.7)
     return folded[close[0]] if close else None
+
+
+def number(value: float, digits: int = 4) -> str:
+    """A number with so many significant digits, in plain notation where possible.
+
+    Examples
+    --------
+    >>> from tensorae._text import number
+    >>> number(12345.678), number(-0.00123456), number(3.0), number(1e-9)
+    ('12,346', '−0.001235', '3', '1e−09')
+    """
+    if not math.isfinite(value):
+        return "–" if math.isnan(value) else ("∞" if value > 0 else "−∞")
+    rounded = float(f"{value:.{digits}g}")
+    plain = 1000 <= abs(rounded) < 1e9
+    text = f"{value:,.0f}" if plain else f"{rounded:.{max(digits, 3)}g}"
+    return text.replace("-", "−")
+
+
+def signed(value: float, digits: int = 3) -> str:
+    """The same, always with a sign.
+
+    Examples
+    --------
+    >>> from tensorae._text import signed
+    >>> signed(0.5), signed(-2.0)
+    ('+0.5', '−2')
+    """
+    return ("+" if value > 0 else "") + number(value, digits)
+
+
+def percent(share: float, digits: int = 1) -> str:
+    """A share in percent; a small one does not read as zero, nor a large one as everything.
+
+    Examples
+    --------
+    >>> from tensorae._text import percent
+    >>> percent(0.4354), percent(1.0), percent(0.00004), percent(0.9999, 0)
+    ('43.5 %', '100 %', '< 0.1 %', '> 99 %')
+    """
+    unit = 10.0**-digits
+    if 0 < 100 * share < unit / 2:
+        return f"< {unit:g} %"
+    if 100 - unit / 2 <= 100 * share < 100:
+        return f"> {100 - unit:g} %"
+    return f"{100 * share:.{0 if share in (0, 1) else digits}f} %".replace("-", "−")

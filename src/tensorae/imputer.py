@@ -15,7 +15,7 @@ from sklearn.utils import Tags
 from sklearn.utils.validation import _check_feature_names_in
 from torch import Tensor
 
-from tensorae._notebook import ShownAsCard
+from tensorae._notebook import EstimatorWithCard
 from tensorae._parameters import Constraints, Interval, check_integer, check_parameters
 from tensorae._torch import isolated_torch
 from tensorae._validation import (
@@ -45,7 +45,7 @@ CONSTRAINTS: Constraints = {
 }
 
 
-class ImputerTAE(TransformerMixin, ShownAsCard):
+class ImputerTAE(TransformerMixin, EstimatorWithCard):
     """Impute missing values from the clusters that a row may belong to.
 
     Several mixtures of Gaussians, with one cluster or many, are fitted to the observed values by

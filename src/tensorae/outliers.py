@@ -15,7 +15,7 @@ import torch
 from sklearn.base import OutlierMixin
 from sklearn.utils import Tags
 
-from tensorae._notebook import ShownAsCard
+from tensorae._notebook import EstimatorWithCard
 from tensorae._outlier_fits import CLUSTERS, Plan, Pool, fit_judges, new_reference
 from tensorae._parameters import Constraints, Interval, check_parameters
 from tensorae._torch import isolated_torch
@@ -47,7 +47,7 @@ CONSTRAINTS: Constraints = {
 }
 
 
-class OutlierTAE(OutlierMixin, ShownAsCard):
+class OutlierTAE(OutlierMixin, EstimatorWithCard):
     """Find rows that fit nowhere, and say why.
 
     Many mixtures of probabilistic PCAs, each fitted to a small sample of the rows and half or all
@@ -279,7 +279,7 @@ class OutlierTAE(OutlierMixin, ShownAsCard):
         Path
             Of the page.
         """
-        from tensorae.inspect.odd_rows import outliers
+        from tensorae.inspect.outlier_explanations import outliers
         from tensorae.report import write_report
 
         check_fitted(self)

@@ -13,7 +13,7 @@ from typing import Any, TypeVar
 import numpy as np
 from sklearn.utils.metaestimators import available_if
 
-from tensorae._notebook import ShownAsCard
+from tensorae._notebook import EstimatorWithCard
 from tensorae.data import Batches, Preparation, PreparedTable, as_table
 from tensorae.exceptions import InvalidInputError
 from tensorae.persist import save
@@ -57,7 +57,7 @@ def _delegated(name: str, summary: str, shape: str = "(n,)", *, rows: bool = Fal
     return _if_estimator_has("inverse_transform" if name == "transform" else name)(method)
 
 
-class TableModel(ShownAsCard):
+class TableModel(EstimatorWithCard):
     """A fitted estimator that takes tables as they are, and gives results in their units.
 
     It is ``explore(...).model``, and what :func:`tensorae.load` returns for a file of

@@ -13,7 +13,7 @@ from sklearn.utils import estimator_html_repr
 
 from tensorae import TAE, Batches, Choice, ImputerTAE, LinearTAE, OutlierTAE, load
 from tensorae.inspect import describe
-from tensorae.inspect.comparison import Compared
+from tensorae.inspect.comparison import ComparisonView
 
 CLASSES = (LinearTAE, TAE, ImputerTAE, OutlierTAE)
 # Numbers that scikit-learn counts up from one diagram to the next.
@@ -117,7 +117,7 @@ def test_choices_are_shown_with_their_reason(penguins, read_card):
     assert model.reason_ in read_card(card)
     choice = read_card(Choice(model, model.comparison_, model.reason_)._repr_html_())
     assert model.reason_ in choice
-    chosen = Compared.of(model.comparison_).chosen
+    chosen = ComparisonView.of(model.comparison_).chosen
     row = f"{chosen.n_clusters} {chosen.kind} {chosen.latent_dim} {chosen.said}"
     assert row in re.sub(r"\s+", " ", choice)
     given = LinearTAE(2, 1, latent_penalty=0.1, spread="shared", random_state=0).fit(penguins[0])

@@ -4,7 +4,7 @@ import math
 
 import pytest
 
-from tensorae.inspect.comparison import Compared
+from tensorae.inspect.comparison import ComparisonView
 
 
 def table(rows):
@@ -25,49 +25,49 @@ ROWS = [
 
 
 def test_kinds_are_told_apart_by_spread_and_shape():
-    compared = Compared.of(table(ROWS))
-    assert [kind.name for kind in compared.kinds] == [
+    compared = ComparisonView.of(table(ROWS))
+    assert [kind.name for kind in compared.families] == [
         "one spread, round", "own spreads, long", "one spread, long", "own spreads, round",
     ]  # fmt: skip
-    assert [(kind.own, kind.round) for kind in compared.kinds] == [
+    assert [(kind.own, kind.round) for kind in compared.families] == [
         (False, True), (True, False), (False, False), (True, True),
     ]  # fmt: skip
     assert compared.numbers == (1, 2, 3)
 
 
 def test_differences_are_from_the_lowest():
-    compared = Compared.of(table(ROWS))
+    compared = ComparisonView.of(table(ROWS))
     assert compared.chosen.behind == 20
     assert [(fit.n_clusters, fit.behind) for fit in compared.best] == [(1, 600), (2, 0), (3, 20)]
 
 
 def test_what_was_chosen_stands_for_its_number_of_clusters():
     rows = [*ROWS, (3, "own", 3, 0.1, 50.0, False)]
-    assert Compared.of(table(rows)).best[-1].chosen
+    assert ComparisonView.of(table(rows)).best[-1].chosen
 
 
 def test_the_scale_ends_before_what_is_out_of_the_question():
-    compared = Compared.of(table(ROWS))
+    compared = ComparisonView.of(table(ROWS))
     assert compared.chosen.behind < compared.top < 600
     near = [(k, *rest[:3], 100.0 + k, chosen) for k, *rest, chosen in ROWS]
-    assert Compared.of(table(near)).top == 2  # nothing is far off
+    assert ComparisonView.of(table(near)).top == 2  # nothing is far off
 
 
 @pytest.mark.parametrize("value", [math.nan, math.inf, -math.inf])
 def test_evidence_that_is_not_finite_is_last(value):
     rows = [*ROWS, (4, "own", 3, 0.1, value, False)]
-    compared = Compared.of(table(rows))
+    compared = ComparisonView.of(table(rows))
     assert compared.best[-1].behind == math.inf
     assert math.isfinite(compared.top)
 
 
 def test_a_single_fit_has_a_scale():
-    compared = Compared.of(table(ROWS[5:6]))
+    compared = ComparisonView.of(table(ROWS[5:6]))
     assert compared.chosen.behind == 0
     assert compared.top > 0
 
 
 def test_of_two_fits_of_a_kind_the_better_is_drawn():
     rows = [*ROWS, (3, "shared", 1, 1.0, 110.0, False)]
-    kind = Compared.of(table(rows)).kinds[0]
+    kind = ComparisonView.of(table(rows)).kinds[0]
     assert [fit.behind for fit in kind.fits] == [8900, 200, 10]

@@ -25,7 +25,7 @@ def model(gappy):
 
 def test_values_are_filled_and_the_model_is_asked_about_what_is_there(model, gappy):
     samples = ClusteredSamples.of(model, gappy)
-    assert (samples.gaps == np.isnan(gappy)).all()
+    assert (samples.missing == np.isnan(gappy)).all()
     np.testing.assert_array_equal(samples.values, model.impute(gappy))
     np.testing.assert_array_equal(samples.labels, model.labels_)
     np.testing.assert_array_equal(samples.misfit, model.costs(gappy).min(1))

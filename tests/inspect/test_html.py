@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from tensorae.inspect import cross_table, describe, html, outliers, trend_reversals
-from tensorae.inspect.odd_rows import OddFeature, OddRow, Outliers
+from tensorae.inspect.outlier_explanations import ExplainedRow, FeatureDeviation, Outliers
 
 NASTY = "<script>alert('1')</script> & \"<b>\" </td></style>"
 NUMBER = re.compile(r"[+-]?\d[\d.]*(?:e[+-]?\d+)?")
@@ -32,7 +32,7 @@ def results(data):
     model = LinearTAE(3, latent_dim=1, latent_penalty=0.1, random_state=0).fit(X)
     description = describe(model, X, feature_names=names)
     trends = trend_reversals(X, np.array(["x", NASTY, "z"])[labels], feature_names=names)
-    odd = OddRow(3, True, 2.345, 0.99876, 1, (OddFeature(NASTY, 3.0, 1.0, 4.56),))
+    odd = ExplainedRow(3, True, 2.345, 0.99876, 1, (FeatureDeviation(NASTY, 3.0, 1.0, 4.56),))
     return {
         "description": description,
         "cluster": description[0],

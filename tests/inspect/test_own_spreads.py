@@ -6,8 +6,8 @@ from sklearn.preprocessing import StandardScaler
 
 from tensorae import LinearTAE
 from tensorae.inspect import describe
+from tensorae.inspect.projections import cluster_axes
 from tensorae.inspect.samples import ClusteredSamples
-from tensorae.inspect.views import cluster_axes
 
 
 @pytest.fixture(scope="module")

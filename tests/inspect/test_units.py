@@ -19,8 +19,8 @@ from tensorae.data import Scaling
 from tensorae.datasets import load_penguins
 from tensorae.exceptions import InvalidParameterError
 from tensorae.inspect import describe
+from tensorae.inspect.projections import cluster_axes, rank_features, separating_pair
 from tensorae.inspect.samples import ClusteredSamples
-from tensorae.inspect.views import cluster_axes, separating_pair, telling_features
 
 SCALERS = [StandardScaler(), MaxAbsScaler(), MinMaxScaler((-1, 2)), RobustScaler()]
 
@@ -130,7 +130,7 @@ def test_wine_is_seen_from_where_its_clusters_lie_apart():
 
     everywhere = [found((i, j)) for i in range(13) for j in range(i)]
     assert found(separating_pair(samples)) > np.quantile(everywhere, 0.9)
-    assert found(separating_pair(samples)) >= found(telling_features(samples)[:2])
+    assert found(separating_pair(samples)) >= found(rank_features(samples)[:2])
 
 
 @pytest.mark.parametrize(("k", "d"), [(1, 3), (2, 2), (3, 30)])

@@ -18,7 +18,7 @@ from tensorae.anomaly.residuals import conditional_residuals, squared_distances
 from tensorae.core.criteria import touching
 from tensorae.data.selection import ColumnSelection
 from tensorae.inspect import CrossTable, Outliers, TrendReversals, cross_table, trend_reversals
-from tensorae.inspect.odd_rows import OddRow, odd_features
+from tensorae.inspect.outlier_explanations import ExplainedRow, largest_deviations
 from tensorae.inspect.samples import ClusteredSamples
 from tensorae.inspect.trends import observed_enough
 from tensorae.linear_tae import LinearTAE
@@ -130,7 +130,7 @@ def unusual_rows(
     unusual, on_page = scores > LIMIT, scores[sample]
     first = np.argsort(-on_page, kind="stable")[: min(int((on_page > LIMIT).sum()), MOST_OUTLIERS)]
     names = [str(j) for j in range(samples.d)] if samples.image_shape else samples.names
-    features = odd_features(
+    features = largest_deviations(
         names,
         np.where(np.isnan(deviations[sample][first]), np.nan, samples.values[first]),
         samples.scaling.undo(expected[sample][first]),
@@ -139,7 +139,9 @@ def unusual_rows(
     chances = special.ndtr(on_page)
     return unusual, Outliers(
         tuple(
-            OddRow(int(row), True, float(on_page[row]), float(chances[row]), int(label), causes)
+            ExplainedRow(
+                int(row), True, float(on_page[row]), float(chances[row]), int(label), causes
+            )
             for row, label, causes in zip(first, samples.labels[first], features, strict=True)
         )
     )
@@ -259,7 +261,7 @@ def share_touching(samples: ClusteredSamples) -> float | None:
 
     None for one group, and where values are missing: imputed values have no density.
     """
-    if np.count_nonzero(samples.sizes) < 2 or samples.gaps is not None:
+    if np.count_nonzero(samples.sizes) < 2 or samples.missing is not None:
         return None
     values = samples.scaled.values
     # Two halves of the rows are compared, which must not depend on the order of the rows.

@@ -15,6 +15,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from tensorae import _notebook
 from tensorae._warnings import collected_warnings
 from tensorae.data import (
     Preparation,
@@ -49,7 +50,7 @@ from tensorae.exploration.sentences import (
     group_lines,
     group_words,
 )
-from tensorae.inspect import CrossTable, Description, Outliers, TrendReversals, html
+from tensorae.inspect import CrossTable, Description, Outliers, TrendReversals
 from tensorae.inspect.clusters import describe_samples
 from tensorae.inspect.samples import ClusteredSamples
 from tensorae.report import ExplorationContext, Step, write_report
@@ -462,20 +463,22 @@ class Exploration:
     def _repr_html_(self) -> str:
         clarity = about_clarity(self.n_clusters, self.agreement, self.grade)
         sentences = [self.caution, *self.warnings, clarity, *self.sentences]
-        parts = [html.heading(self.name, f": {self.steps[0].what}")]
-        parts += [html.paragraph(sentence) for sentence in sentences if sentence]
+        parts = [_notebook.heading(self.name, f": {self.steps[0].what}")]
+        parts += [_notebook.paragraph(sentence) for sentence in sentences if sentence]
         if self.n_clusters > 1:
             rows = [
-                (str(label), f"{size:,}", html.Share(size / self.sizes.sum()), words)
+                (str(label), f"{size:,}", _notebook.Share(size / self.sizes.sum()), words)
                 for label, (size, words) in enumerate(
                     zip(self.sizes.tolist(), self.group_words, strict=True)
                 )
             ]
-            parts.append(html.table(["group", "rows", "share", "unlike the rest"], rows, words=[3]))
+            parts.append(
+                _notebook.table(["group", "rows", "share", "unlike the rest"], rows, words=[3])
+            )
         if self.left_out:
-            reasons = [html.paragraph(str(one)) for one in self.left_out]
-            parts.append(html.fold("columns left out", *reasons))
-        return html.card(*parts, html.fold("Python code", html.code(self.code)))
+            reasons = [_notebook.paragraph(str(one)) for one in self.left_out]
+            parts.append(_notebook.fold("columns left out", *reasons))
+        return _notebook.card(*parts, _notebook.fold("Python code", _notebook.code(self.code)))
 
 
 def _free_names(taken: list[str]) -> list[str]:

@@ -13,9 +13,9 @@ from numpy.typing import NDArray
 from tensorae.data import counted, shown
 from tensorae.exploration.diagnostics import GRADES, MOST_TOUCHING, grade_of
 from tensorae.inspect import ClusterSummary, CrossTable, Description, TrendReversals
-from tensorae.inspect.clusters import WORTH_A_WORD
+from tensorae.inspect.clusters import MEDIUM_EFFECT
+from tensorae.inspect.projections import rank_features
 from tensorae.inspect.samples import ClusteredSamples, in_units
-from tensorae.inspect.views import telling_features
 
 __all__ = [
     "about_clarity",
@@ -95,9 +95,9 @@ def about_groups(
         one.feature
         for group in description
         for one in group.defining
-        if abs(one.value) >= WORTH_A_WORD
+        if abs(one.value) >= MEDIUM_EFFECT
     }
-    columns = telling_features(samples)[: max(samples.d - 1, 1)]
+    columns = rank_features(samples)[: max(samples.d - 1, 1)]
     names = [samples.names[column] for column in columns if samples.names[column] in telling]
     if not names:
         return f"{sentence}; they do not differ in the mean of any column."
@@ -196,7 +196,7 @@ def _marks(group: ClusterSummary, names: Sequence[str]) -> list[str]:
     """Columns that are high, low or missing in a group, clearest first."""
     found = []
     for one in group.defining:
-        if abs(one.value) < WORTH_A_WORD:
+        if abs(one.value) < MEDIUM_EFFECT:
             continue
         share = 0.0
         if group.missing_share is not None:
@@ -230,7 +230,7 @@ def _beside(group: ClusterSummary, other: ClusterSummary, description: Descripti
     name, size = shown(description.feature_names[column]), abs(float(apart[column]))
     if size < SLIGHT:
         return f"same means as group {other.label}, but other variances"
-    degree = "" if size >= WORTH_A_WORD else "slightly "
+    degree = "" if size >= MEDIUM_EFFECT else "slightly "
     level = "higher" if apart[column] > 0 else "lower"
     return f"unlike group {other.label}: {degree}{level} {name} ({size:.1f} standard deviations)"
 

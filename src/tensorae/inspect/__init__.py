@@ -1,24 +1,27 @@
-"""Why these clusters: what makes each one up, and where its trends contradict the overall one.
+"""What a fitted model found: its clusters, outliers, and trends inside the clusters.
 
-``describe`` tells what a fitted model found, ``outliers`` why rows are odd; ``trend_reversals``
-looks for Simpson's paradox in any data with groups, and ``cross_table`` compares groups with a
-column that had no part in finding them.
+``describe`` summarises the clusters of a fitted model, ``outliers`` explains anomalous rows,
+``trend_reversals`` looks for Simpson's paradox in any data with groups, and ``cross_table``
+compares groups with a column that was not used to find them.
 """
 
 from __future__ import annotations
 
-from tensorae.inspect.clusters import describe
-from tensorae.inspect.cross_counts import Excess
-from tensorae.inspect.cross_tables import CrossTable, cross_table
-from tensorae.inspect.odd_rows import OddFeature, OddRow, Outliers, outliers
-from tensorae.inspect.results import (
+from tensorae.inspect.clusters import (
     ClusterSummary,
     Component,
     Description,
     Loading,
+    describe,
 )
-from tensorae.inspect.trend_results import Slope, Trend, TrendReversals
-from tensorae.inspect.trends import trend_reversals
+from tensorae.inspect.cross_tables import CrossTable, Excess, cross_table
+from tensorae.inspect.outlier_explanations import (
+    ExplainedRow,
+    FeatureDeviation,
+    Outliers,
+    outliers,
+)
+from tensorae.inspect.trends import Slope, Trend, TrendReversals, trend_reversals
 
 __all__ = [
     "ClusterSummary",
@@ -26,9 +29,9 @@ __all__ = [
     "CrossTable",
     "Description",
     "Excess",
+    "ExplainedRow",
+    "FeatureDeviation",
     "Loading",
-    "OddFeature",
-    "OddRow",
     "Outliers",
     "Slope",
     "Trend",

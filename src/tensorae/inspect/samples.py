@@ -1,49 +1,46 @@
-"""Samples sorted by a fitted model: what explanations, pictures and reports start from.
+"""Samples in the clusters of a fitted model: what explanations, plots and reports start from.
 
 Shapes: n samples, k clusters, d features, h latent.
 """
 
 from __future__ import annotations
 
-import difflib
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+import math
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field, fields, replace
 from functools import cached_property
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
 
-from tensorae import exceptions
+from tensorae._text import nearest, quoted
+from tensorae._validation import check_fitted
 from tensorae.data.scaling import Scaling
-from tensorae.exceptions import InvalidParameterError
-from tensorae.inspect.arrays import (
-    as_array,
-    as_floats,
-    as_rows,
-    evenly_spaced,
-    in_chunks,
-    in_units,
-    moments,
-    rounding,
-)
+from tensorae.exceptions import InvalidInputError, InvalidParameterError
+from tensorae.linear_tae import LinearTAE
+from tensorae.table_model import TableModel
+
+if TYPE_CHECKING:
+    from tensorae.deep_tae import TAE
+
+    FittedModel: TypeAlias = LinearTAE | TAE | TableModel
 
 __all__ = [
     "ClusteredSamples",
-    "FittedModel",
+    "DictMixin",
     "as_array",
     "as_floats",
     "as_rows",
-    "check_fitted",
+    "check_groups",
     "check_names",
     "estimator_of",
     "evenly_spaced",
     "find_feature",
-    "has_components",
     "has_own_spreads",
-    "is_variational",
     "in_chunks",
     "in_units",
+    "is_variational",
     "latent_dim",
     "losses_of",
     "model_names",
@@ -54,190 +51,154 @@ __all__ = [
 
 Array = NDArray[Any]
 
+CHUNK_ROWS = 8192
 
-class FittedModel(Protocol):
-    """What is asked of a fitted model; ``LinearTAE`` and ``TAE`` offer it.
 
-    Looked for and used where it is there: ``components_`` with ``explained_variance_``,
-    ``explained_variance_ratio_`` and ``noise_variance_``, ``spread_`` with ``latent_dims_``,
-    ``latent_penalty_``, ``comparison_`` with ``reason_``, ``feature_names_in_``,
-    ``input_shape_``, ``impute`` with ``impute_std`` for samples with gaps, and the course of the
-    fit as ``loss_path_`` or ``history_``.
-    """
-
-    n_features_in_: int
-    cluster_centers_: Any
-    labels_: Any
-    cluster_sizes_: Any
-    weights_: Any
-
-    predict: Callable[[Any], Any]
-    predict_proba: Callable[[Any], Any]
-    costs: Callable[[Any], Any]
-    score_samples: Callable[[Any], Any]
-    transform: Callable[[Any], Any]
-    inverse_transform: Callable[[Any, Any], Any]
-    reconstruct: Callable[[Any], Any]
-    denoise: Callable[..., Any]  # a TAE has learnt what noise to expect, a LinearTAE is told
-    get_feature_names_out: Callable[[], Any]
+# Models -------------------------------------------------------------------------------------------
 
 
 def estimator_of(model: Any) -> Any:
-    """What computes: the estimator of a ``TableModel``, or the model itself."""
-    return getattr(model, "estimator", model)
+    """The estimator of a ``TableModel``, or the model itself."""
+    return model.estimator if isinstance(model, TableModel) else model
 
 
 def unwrapped(
-    model: Any, feature_names: Sequence[str] | None, scaler: Any
+    model: Any, feature_names: Sequence[str] | None = None, scaler: Any = None
 ) -> tuple[Any, Sequence[str] | None, Any]:
-    """The estimator with names and scale of its features; a ``TableModel`` has its own."""
-    preparation = getattr(model, "preparation", None)
-    if preparation is None:
+    """A fitted estimator with the names and the scale of its features."""
+    check_fitted(estimator_of(model))
+    if not isinstance(model, TableModel):
         return model, feature_names, scaler
     if scaler is not None:
         raise InvalidParameterError(
-            f"scaler must be left out for a TableModel, which has its own, got "
-            f"{type(scaler).__name__}; give X in the units of the table."
+            f"scaler must be None for a TableModel, which scales its own columns, got "
+            f"{type(scaler).__name__}; pass X in the units of the table."
         )
+    preparation = model.preparation
     names = preparation.columns if feature_names is None else feature_names
-    return estimator_of(model), names, preparation.scaling
+    return model.estimator, names, preparation.scaling
 
 
-def check_fitted(model: FittedModel) -> None:
-    """Refuse a model that is asked for results before ``fit``."""
-    if not hasattr(model, "n_features_in_"):
-        raise exceptions.NotFittedError(
-            f"This {type(model).__name__} instance is not fitted yet. Call 'fit' with "
-            "appropriate arguments before using this estimator."
-        )
+def has_own_spreads(model: Any) -> bool:
+    """Whether each cluster has its own variances, so that misfits come from a density."""
+    return isinstance(model, LinearTAE) and model.spread_ == "own"
 
 
-def has_components(model: FittedModel) -> bool:
-    """Whether the model itself knows the directions of its clusters, as a ``LinearTAE`` does."""
-    return hasattr(model, "components_")
-
-
-def has_own_spreads(model: FittedModel) -> bool:
-    """Whether costs come from a density, in which each cluster has its own variances."""
-    return getattr(model, "spread_", "shared") == "own"
-
-
-def is_variational(model: FittedModel) -> bool:
+def is_variational(model: Any) -> bool:
     """Whether codes are distributions, as those of ``TAE(architecture="vae")``."""
-    return hasattr(model, "noise_variance_") and not has_components(model)
+    return not isinstance(model, LinearTAE) and hasattr(model, "noise_variance_")
 
 
-def latent_dim(model: FittedModel) -> int:
-    """Numbers of a code."""
+def latent_dim(model: Any) -> int:
+    """Length of a code."""
     return len(model.get_feature_names_out())
 
 
 def losses_of(model: Any) -> Array:
-    """Losses along the fit, by iteration or epoch."""
-    by_epoch = hasattr(model, "history_")
-    return np.asarray(model.history_["loss"] if by_epoch else model.loss_path_, np.float64)
+    """Loss by iteration or epoch."""
+    linear = isinstance(model, LinearTAE)
+    return np.asarray(model.loss_path_ if linear else model.history_["loss"], np.float64)
+
+
+# Samples ------------------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True, eq=False)
 class ClusteredSamples:
-    """Samples that a fitted model has accepted, and what it makes of them, asked for once.
+    """Samples with what a fitted model predicts for them, computed on first use.
 
-    The one place where what a model says is turned into the units of the features: values,
-    centres, reconstructions and all that is computed from them are in these units. ``scaled`` is
-    the same on the scale of the model, where its distances, directions and costs are.
+    Values, centres and reconstructions are in the units of the features. ``scaled`` has the same
+    on the scale of the model, to which its distances, directions and costs refer.
 
     Attributes
     ----------
-    model : FittedModel
+    model : LinearTAE or TAE
     given : object
-        The samples in the form, and on the scale, that the model takes without a warning.
+        The samples as the model takes them.
     values : ndarray of shape (n, d)
-        The same as floating-point numbers in the units of the features, with gaps filled by
-        ``impute``.
+        Numbers in the units of the features; missing ones are imputed.
     names : tuple of str
         Of the features.
     labels : ndarray of shape (n,)
     scaling : Scaling
         From the units of the features to the scale of the model.
-    gaps : ndarray of shape (n, d) or None
-        Where values were missing (NaN) and are filled; None where nothing was.
+    missing : ndarray of bool of shape (n, d) or None
+        Which values are imputed; None where none are.
     prepared_shape : tuple of int or None
-        Of one sample, where a ``TableModel`` knows that it is an image.
+        Of one image, where a ``TableModel`` was fitted to images.
     """
 
-    model: FittedModel
+    model: Any
     given: Any
     values: Array
     names: tuple[str, ...]
     labels: Array
     scaling: Scaling
-    gaps: Array | None = field(default=None, kw_only=True)
+    missing: Array | None = field(default=None, kw_only=True)
     prepared_shape: tuple[int, ...] | None = field(default=None, kw_only=True)
 
     @classmethod
     def of(
         cls,
-        model: FittedModel,
+        model: Any,
         X: Any,
         feature_names: Sequence[str] | None = None,
         scaler: Any = None,
     ) -> ClusteredSamples:
-        """Check a fitted model and samples for it; errors about them are the model's own.
+        """Check samples and predict their clusters; errors about them are the model's own.
 
-        With a scaler, X is in the units of the features, otherwise as the model takes it. Gaps
-        (NaN) are filled in the values; the model is asked about the samples as they are. A
-        ``TableModel`` knows columns and scale by itself.
+        With a scaler, X is in the units of the features, otherwise on the scale of the model. A
+        ``TableModel`` knows columns and scale. Missing values are imputed in ``values``; the model
+        predicts from the samples as they are.
         """
         if isinstance(X, ClusteredSamples):
             return X
-        check_fitted(model)
-        estimator, names, scaling = unwrapped(model, feature_names, scaler)
-        if estimator is not model:
-            table_model: Any = model
-            rows, shape = table_model.prepare(X), table_model.preparation.shape
-            return cls._sorted(estimator, rows.X, rows.values, names, scaling, prepared_shape=shape)
-        if feature_names is None and _is_table(X) and len(X.columns):
-            feature_names = [str(name) for name in X.columns]
-        scaling = Scaling.like(scaler, int(model.n_features_in_))
-        given = _as_taken(model, X if scaler is None else _scaled(X, scaler))
-        values = as_floats(given if scaler is None else X)
-        return cls._sorted(model, given, values, feature_names, scaling)
-
-    @classmethod
-    def _sorted(
-        cls,
-        model: FittedModel,
-        given: Any,
-        values: Array,
-        feature_names: Sequence[str] | None,
-        scaling: Scaling,
-        *,
-        prepared_shape: tuple[int, ...] | None = None,
-    ) -> ClusteredSamples:
-        """Samples on the scale of the model and in units, with labels and without gaps."""
-        labels = np.asarray(model.predict(given))
-        gaps = np.isnan(values)
-        if gaps.any():
-            values = np.where(gaps, scaling.undo(as_floats(_filled(model, given))), values)
-        names = model_names(model, feature_names)
-        known = gaps if gaps.any() else None
+        estimator, names, scaler = unwrapped(model, feature_names, scaler)
+        scaling = Scaling.like(scaler, int(estimator.n_features_in_))
+        shape = None
+        if isinstance(model, TableModel):
+            rows, shape = model.prepare(X), model.preparation.shape
+            given, values = rows.X, rows.values
+        else:
+            table = hasattr(X, "columns") and not hasattr(X, "collect")
+            if names is None and table and len(X.columns):
+                names = [str(name) for name in X.columns]
+            given = X
+            if isinstance(scaler, Scaling):
+                given = scaler.apply(as_floats(X))
+            elif scaler is not None:  # by the scaler itself: to the bit as in the fit
+                named = table and hasattr(scaler, "feature_names_in_")
+                given = scaler.transform(X if named else as_floats(X))
+            # A model fitted without names would warn about those of a table.
+            unnamed = hasattr(given, "columns") and not hasattr(estimator, "feature_names_in_")
+            if (unnamed and table) or hasattr(given, "detach"):
+                given = as_array(given)
+            values = as_floats(given if scaler is None else X)
+        labels = np.asarray(estimator.predict(given))
+        missing = np.isnan(values)
+        if missing.any():
+            imputed = scaling.undo(as_floats(estimator.impute(given)))
+            values = np.where(missing, imputed, values)
         return cls(
-            model, given, values, names, labels, scaling, gaps=known, prepared_shape=prepared_shape
+            estimator,
+            given,
+            values,
+            model_names(estimator, names),
+            labels,
+            scaling,
+            missing=missing if missing.any() else None,
+            prepared_shape=shape,
         )
 
     @cached_property
     def scaled(self) -> ClusteredSamples:
-        """The same samples as the model sees them."""
+        """The same samples on the scale of the model."""
         if self.scaling.name == "none":
             return self
-        plain = Scaling.none(self.d)
         values = as_floats(self.given)
-        if self.gaps is not None:
-            values = np.where(self.gaps, self.scaling.apply(self.values), values)
-        return ClusteredSamples(
-            self.model, self.given, values, self.names, self.labels, plain, gaps=self.gaps,
-            prepared_shape=self.prepared_shape,
-        )  # fmt: skip
+        if self.missing is not None:
+            values = np.where(self.missing, self.scaling.apply(self.values), values)
+        return replace(self, values=values, scaling=Scaling.none(self.d))
 
     @property
     def k(self) -> int:
@@ -307,36 +268,29 @@ class ClusteredSamples:
         return costs[np.arange(self.n), self.labels]
 
     def misfit_parts(self, rows: Array) -> Array:
-        """What makes samples fit badly (m, d + h): squared errors, then squared codes.
+        """Contributions (m, d + h) to the misfit of rows: squared errors, then weighted codes.
 
-        Codes are weighted by λ, so that the sum is the cost; those of variational autoencoders by
-        their noise, so that it is the cost but for what the spread of a code adds. Where spreads
-        are own all is in units of the cluster's own variances: the sum is the squared
-        Mahalanobis distance. What is missing of a sample has no part in it.
+        Codes are weighted by λ, so that the sum is the cost, or by the noise variance of a
+        variational model. With own spreads all are in units of the variances of the cluster: the
+        sum is the squared Mahalanobis distance. Missing values contribute nothing.
         """
+        model: Any = self.model
         missed = self.scaled.values[rows] - self.scaled.reconstructions[rows]
-        if self.gaps is not None:
-            missed = np.where(self.gaps[rows], 0, missed)
+        if self.missing is not None:
+            missed = np.where(self.missing[rows], 0, missed)
         codes = self.codes[rows].reshape(len(rows), -1)
         squares = np.concatenate([missed, codes], axis=1, dtype=np.float64) ** 2
-        if has_own_spreads(self.model):
-            parts: Array = squares / self._variances()[self.labels[rows]]
-            return parts
-        model: Any = self.model
-        name = "noise_variance_" if is_variational(model) else "latent_penalty_"
-        squares[:, self.d :] *= float(getattr(model, name, 0))
-        return squares
-
-    def _variances(self) -> Array:
-        """Of own spreads (k, d + h): off the components, then along them."""
-        model: Any = self.model
-        noise, along = (
-            np.asarray(values, np.float64)
-            for values in (model.noise_variance_, model.explained_variance_)
-        )
+        if not has_own_spreads(model):
+            weight = model.noise_variance_ if is_variational(model) else model.latent_penalty_
+            squares[:, self.d :] *= float(weight)
+            return squares
+        noise = np.asarray(model.noise_variance_, np.float64)[:, None]
+        along = np.asarray(model.explained_variance_, np.float64)
         counted = np.arange(along.shape[1]) < np.asarray(model.latent_dims_)[:, None]
-        off = np.repeat(noise[:, None], self.d, axis=1)
-        return np.concatenate([off, np.where(counted, along, noise[:, None])], axis=1)
+        off = np.repeat(noise, self.d, axis=1)
+        variances = np.concatenate([off, np.where(counted, along, noise)], axis=1)
+        parts: Array = squares / variances[self.labels[rows]]
+        return parts
 
     @cached_property
     def confidence(self) -> Array:
@@ -359,7 +313,10 @@ class ClusteredSamples:
         return moments(self.values)
 
 
-def model_names(model: FittedModel, feature_names: Sequence[str] | None = None) -> tuple[str, ...]:
+# Features -----------------------------------------------------------------------------------------
+
+
+def model_names(model: Any, feature_names: Sequence[str] | None = None) -> tuple[str, ...]:
     """Names of a fitted model's features: as given, as fitted, or x0, x1 and so on."""
     if feature_names is None:
         feature_names = getattr(model, "feature_names_in_", None)
@@ -384,9 +341,8 @@ def find_feature(feature: int | str, names: Sequence[str]) -> int:
     if isinstance(feature, str):
         if feature in names:
             return list(names).index(feature)
-        close = difflib.get_close_matches(feature, names, n=1)
-        some = ", ".join(repr(name) for name in names[:8]) + (" …" if len(names) > 8 else "")
-        remedy = f"did you mean {close[0]!r}?" if close else f"choose among {some}."
+        close = nearest(feature, names)
+        remedy = f"did you mean {close!r}?" if close else f"choose from {quoted(names, 8)}."
         raise InvalidParameterError(f"no feature is called {feature!r}; {remedy}")
     if isinstance(feature, bool) or not isinstance(feature, int | np.integer):
         raise InvalidParameterError(
@@ -400,24 +356,110 @@ def find_feature(feature: int | str, names: Sequence[str]) -> int:
     return int(feature) % len(names)
 
 
-def _is_table(X: Any) -> bool:
-    return hasattr(X, "columns") and not hasattr(X, "collect")
+# Arrays -------------------------------------------------------------------------------------------
 
 
-def _as_taken(model: FittedModel, X: Any) -> Any:
-    # A model fitted without names would warn about those of a table.
-    unnamed = _is_table(X) and not hasattr(model, "feature_names_in_")
-    return as_array(X) if unnamed or hasattr(X, "detach") else X
+def moments(values: Array) -> tuple[Array, Array, Array]:
+    """Mean, standard deviation and largest size (d,) of the columns.
+
+    The deviation is 0 where rounding is all that varies; the size is 1 where it would be 0.
+    """
+    largest = np.maximum(values.max(0), -values.min(0)).astype(np.float64)
+    unit = np.where(largest > 0, largest, 1)
+    # In units of the largest entry no square can overflow.
+    mean = sum((part / unit).sum(0) for part in in_chunks(values)) / len(values)
+    squares = sum((((part / unit) - mean) ** 2).sum(0) for part in in_chunks(values))
+    spread = np.sqrt(squares / len(values))
+    return mean * unit, np.where(spread > rounding(values), spread, 0) * unit, unit
 
 
-def _filled(model: Any, given: Any) -> Any:
-    """Samples as a model takes them, which has accepted their gaps, with these filled."""
-    return model.impute(given)
+def rounding(values: Array) -> float:
+    """What sums of numbers of this precision lose, as a share of the largest."""
+    return 8 * float(np.finfo(values.dtype).eps)
 
 
-def _scaled(X: Any, scaler: Any) -> Any:
-    """Samples on the scale of the model, by the scaler itself: to the bit as in the fit."""
-    if isinstance(scaler, Scaling):
-        return scaler.apply(as_floats(X))
-    named = _is_table(X) and hasattr(scaler, "feature_names_in_")
-    return scaler.transform(X if named else as_floats(X))
+def in_units(values: Array, units: Array) -> Array:
+    """Values over the unit of their feature, such as its spread; 0 where that is 0."""
+    return np.where(units > 0, values / np.where(units > 0, units, 1), 0)
+
+
+def in_chunks(rows: Array) -> Iterator[Array]:
+    """Rows in parts, so that what is computed from them takes little memory."""
+    return (rows[start : start + CHUNK_ROWS] for start in range(0, len(rows), CHUNK_ROWS))
+
+
+def evenly_spaced(n: int, most: int) -> NDArray[np.intp]:
+    """All of n row numbers, or so many of them at even distances."""
+    return np.unique(np.linspace(0, n - 1, min(n, most)).round().astype(np.intp))
+
+
+def as_array(values: Any) -> Array:
+    """Any array-like as an array, from a GPU too."""
+    if hasattr(values, "detach"):
+        values = values.detach().cpu()
+    array: Array = np.asarray(values)
+    return array
+
+
+def as_rows(samples: Any) -> Array:
+    """Samples or images of any shape as rows (n, d)."""
+    array = np.asarray(samples)
+    return array.reshape(len(array), -1)
+
+
+def as_floats(samples: Any) -> Array:
+    """The same as floating-point numbers."""
+    rows = as_rows(as_array(samples))
+    if rows.dtype.kind == "f":
+        return rows
+    if rows.dtype == object and hasattr(samples, "to_numpy"):  # pandas' own mark of a gap
+        rows = np.asarray(samples.to_numpy(dtype=np.float64, na_value=np.nan))
+    return rows.astype(np.float64)
+
+
+def check_groups(labels: Any, n: int) -> tuple[tuple[Any, ...], NDArray[np.intp]]:
+    """Distinct labels, sorted, and for each of n rows which of them it has."""
+    array = as_array(labels)
+    if array.shape != (n,):
+        raise InvalidInputError(
+            f"labels must be 1-D with one entry for each of the {n} rows, "
+            f"got shape {array.shape}; check that both come from the same table."
+        )
+    if array.dtype.kind == "f" and np.isnan(array).any():
+        raise InvalidInputError("labels must be known for every row, got NaN; drop those rows.")
+    try:
+        distinct, codes = np.unique(array, return_inverse=True)
+    except TypeError:
+        raise InvalidInputError(
+            "labels must be of one kind, got a mixture such as text and None; "
+            "turn them all into text or numbers."
+        ) from None
+    return tuple(distinct.tolist()), codes
+
+
+# Results ------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, eq=False)
+class DictMixin:
+    """A result that converts to a dictionary."""
+
+    def to_dict(self) -> dict[str, Any]:
+        """Plain numbers, strings, lists and dictionaries, ready for JSON.
+
+        Infinite numbers become None; fields that are too long to print are left out.
+        """
+        shown = [entry.name for entry in fields(self) if entry.repr]
+        return {name: _plain(getattr(self, name)) for name in shown}
+
+
+def _plain(value: Any) -> Any:
+    if isinstance(value, DictMixin):
+        return value.to_dict()
+    if hasattr(value, "_asdict"):
+        return value._asdict()
+    if isinstance(value, np.ndarray):
+        return value.tolist()
+    if isinstance(value, tuple):
+        return [_plain(entry) for entry in value]
+    return None if isinstance(value, float) and math.isinf(value) else value

@@ -1,16 +1,21 @@
-"""Pictures of fitted models; matplotlib loads when the first one is drawn.
+"""Plots of fitted models; matplotlib is imported when the first one is drawn.
 
 Every function draws on the axes it is given, or on those of a new figure, and returns them. None
-shows or saves anything, and none changes matplotlib's settings.
+shows or saves anything or changes matplotlib's settings.
 """
 
 from __future__ import annotations
 
-from tensorae.plot.choice import plot_comparison
-from tensorae.plot.clusters import plot_cluster_pairs, plot_clusters, plot_loadings
+from tensorae.plot.clusters import (
+    plot_cluster_pairs,
+    plot_clusters,
+    plot_confidence,
+    plot_costs,
+    plot_embedding,
+    plot_loadings,
+)
 from tensorae.plot.images import plot_reconstructions
-from tensorae.plot.members import plot_confidence, plot_costs, plot_embedding
-from tensorae.plot.overview import plot_history, plot_overview, plot_sizes
+from tensorae.plot.overview import plot_comparison, plot_history, plot_overview, plot_sizes
 from tensorae.plot.style import cluster_colors
 
 __all__ = [

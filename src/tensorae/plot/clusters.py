@@ -1,4 +1,4 @@
-"""Clusters in their features: scatters with the axes of each cluster, and its loadings.
+"""Clusters in their features, and their members: scatters, loadings, codes, confidence, costs.
 
 Shapes: n samples, k clusters, d features, h latent.
 """
@@ -13,41 +13,68 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
+from tensorae._optional import import_optional
 from tensorae.exceptions import InvalidParameterError
 from tensorae.inspect.clusters import describe
-from tensorae.inspect.samples import ClusteredSamples, FittedModel, find_feature
-from tensorae.inspect.views import (
+from tensorae.inspect.projections import (
     AxisLine,
     cluster_axes,
     overall_axis,
     overall_directions,
-    telling_features,
+    rank_features,
 )
-from tensorae.plot.canvas import (
-    MOST_IN_LEGEND,
-    cased,
-    dots,
-    draw_key,
-    grid_of,
+from tensorae.inspect.samples import (
+    ClusteredSamples,
+    evenly_spaced,
+    find_feature,
+    has_own_spreads,
+)
+from tensorae.plot.style import (
+    INK,
+    MAX_IN_LEGEND,
+    MAX_POINTS,
+    RASTERISE_FROM,
+    axes_grid,
+    cluster_colors,
+    draw_legend,
+    hide_frame,
+    jitter,
+    label_strips,
+    legend_outside,
     one_ax,
-    outside_legend,
-    strip_offsets,
-    stripes,
+    outlined,
+    point_style,
+    scatter_clusters,
     strips_height,
     tick_positions,
-    without_frame,
 )
-from tensorae.plot.style import INK, cluster_colors
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
-__all__ = ["Feature", "plot_cluster_pairs", "plot_clusters", "plot_loadings"]
+    from tensorae.inspect.samples import FittedModel
+
+__all__ = [
+    "Feature",
+    "plot_cluster_pairs",
+    "plot_clusters",
+    "plot_confidence",
+    "plot_costs",
+    "plot_embedding",
+    "plot_loadings",
+]
 
 Feature = int | str
-MOST_PAIRED = 4
+MAX_PAIRED = 4
 # Numbers are written into the cells of a heat map up to so many of them.
-MOST_WRITTEN = 120
+MAX_WRITTEN = 120
+# A histogram may reach so far into the stripe above.
+HEIGHT = 0.9
+# Rows of the picture of the costs.
+MAX_ROWS = 4000
+
+
+# Features -----------------------------------------------------------------------------------------
 
 
 def plot_clusters(
@@ -77,7 +104,7 @@ def plot_clusters(
     features : two names or column numbers, optional
         The first two by default. One alone draws a strip for each cluster.
     feature_names : sequence of str, optional
-        Taken from X or the model where they know them.
+        Taken from X or the model if they have names.
     overall : bool, default=True
         Whether to draw the overall axis.
     legend : bool, default=True
@@ -131,7 +158,7 @@ def plot_cluster_pairs(
     features : names or column numbers, optional
         Up to four by default: those in which the centres differ most.
     feature_names : sequence of str, optional
-        Taken from X or the model where they know them.
+        Taken from X or the model if they have names.
     overall : bool, default=True
         Whether to draw the overall axis.
     axes : figure or axes (q, q), optional
@@ -144,12 +171,12 @@ def plot_cluster_pairs(
     """
     samples = ClusteredSamples.of(model, X, feature_names)
     if features is None:
-        columns = sorted(telling_features(samples)[:MOST_PAIRED].tolist())
+        columns = sorted(rank_features(samples)[:MAX_PAIRED].tolist())
     else:
         columns = [find_feature(feature, samples.names) for feature in features]
     q = len(columns)
     side = 2.3 * q + 0.6
-    grid = grid_of(axes, q, q, (side + 1, side))
+    grid = axes_grid(axes, q, q, (side + 1, side))
     lines = _lines(samples, overall=overall)
     for i, j in product(range(q), range(q)):
         ax = grid[i, j]
@@ -162,7 +189,7 @@ def plot_cluster_pairs(
             _draw_pair(ax, samples, lines, (columns[j], columns[i]))
         _label_edges(ax, samples.names[columns[j]], samples.names[columns[i]], (i, j), q)
     if q > 1:
-        _legend_in_corner(grid, columns=math.ceil(samples.k / MOST_IN_LEGEND))
+        _legend_in_corner(grid, columns=math.ceil(samples.k / MAX_IN_LEGEND))
     return grid
 
 
@@ -185,7 +212,7 @@ def plot_loadings(
     X : array-like of shape (n, d), optional
         Samples; only a ``TAE`` needs them, see ``tensorae.inspect.describe``.
     feature_names : sequence of str, optional
-        Taken from X or the model where they know them.
+        Taken from X or the model if they have names.
     n_features : int, default=30
         Features to show at most: those with the largest loadings.
     ax : matplotlib Axes, optional
@@ -230,14 +257,11 @@ def plot_loadings(
     if q < d:
         ax.set_xlabel(f"{q} of {d} features: the largest loadings")
     ax.tick_params(length=0)
-    without_frame(ax)
-    if m * q <= MOST_WRITTEN:
+    hide_frame(ax)
+    if m * q <= MAX_WRITTEN:
         _write_numbers(ax, table[:, columns])
     ax.figure.colorbar(image, ax=ax, label="loading", pad=0.02)
     return ax
-
-
-# What is drawn ----------------------------------------------------------------------------------
 
 
 def _say_round(ax: Axes) -> Axes:
@@ -259,20 +283,20 @@ def _draw_pair(
     ax: Axes, samples: ClusteredSamples, lines: list[AxisLine], columns: tuple[int, int]
 ) -> None:
     x, y = columns
-    dots(ax, samples.values[:, x], samples.values[:, y], samples.labels, samples.k)
+    scatter_clusters(ax, samples.values[:, x], samples.values[:, y], samples.labels, samples.k)
     colors = cluster_colors(samples.k)
     for line in lines:
         path = line.points[:, x], line.points[:, y]
         if line.cluster < 0:
             ax.plot(
-                *path, color=INK, linewidth=2.2, linestyle=(0, (4, 2)), path_effects=cased(4),
+                *path, color=INK, linewidth=2.2, linestyle=(0, (4, 2)), path_effects=outlined(4),
                 label="overall axis", zorder=3,
             )  # fmt: skip
         else:
             first = line.component == 0
             ax.plot(
                 *path, color=colors[line.cluster], linewidth=2.6 if first else 1.4,
-                solid_capstyle="round", path_effects=cased(4.6 if first else 3, INK), zorder=4,
+                solid_capstyle="round", path_effects=outlined(4.6 if first else 3, INK), zorder=4,
             )  # fmt: skip
     ax.set_xlabel(samples.names[x])
     ax.set_ylabel(samples.names[y])
@@ -281,15 +305,15 @@ def _draw_pair(
 def _draw_strips(ax: Axes, samples: ClusteredSamples, column: int) -> Axes:
     """One feature: a strip of points for each cluster, its mean as a tick."""
     values, labels = samples.values[:, column], samples.labels
-    dots(ax, values, labels + 0.6 * strip_offsets(len(values)), labels, samples.k)
+    scatter_clusters(ax, values, labels + 0.6 * jitter(len(values)), labels, samples.k)
     for label, color in enumerate(cluster_colors(samples.k)):
         own = values[labels == label]
         if len(own):
             ax.plot(
                 [float(own.mean())] * 2, [label - 0.38, label + 0.38], color=color, linewidth=2.6,
-                path_effects=cased(4.6, INK), zorder=4,
+                path_effects=outlined(4.6, INK), zorder=4,
             )  # fmt: skip
-    stripes(ax, samples.sizes)
+    label_strips(ax, samples.sizes)
     ax.set_xlabel(samples.names[column])
     return ax
 
@@ -297,7 +321,7 @@ def _draw_strips(ax: Axes, samples: ClusteredSamples, column: int) -> Axes:
 def _draw_histograms(ax: Axes, samples: ClusteredSamples, column: int) -> None:
     values = samples.values[:, column]
     edges = np.histogram_bin_edges(values, bins=24)
-    kind: Any = "stepfilled" if samples.k <= MOST_IN_LEGEND else "step"
+    kind: Any = "stepfilled" if samples.k <= MAX_IN_LEGEND else "step"
     for label, color in enumerate(cluster_colors(samples.k)):
         own = values[samples.labels == label]
         ax.hist(own, bins=list(edges), color=color, alpha=0.6, histtype=kind)
@@ -306,15 +330,15 @@ def _draw_histograms(ax: Axes, samples: ClusteredSamples, column: int) -> None:
 
 
 def _name_clusters(ax: Axes, centers: NDArray[Any]) -> None:
-    if len(centers) <= MOST_IN_LEGEND:
-        outside_legend(ax)
+    if len(centers) <= MAX_IN_LEGEND:
+        legend_outside(ax)
         return
     for label, (x, y) in enumerate(centers):
         ax.annotate(
             str(label), (float(x), float(y)), ha="center", va="center", fontsize="small",
-            fontweight="bold", color=INK, path_effects=cased(2.5), zorder=5,
+            fontweight="bold", color=INK, path_effects=outlined(2.5), zorder=5,
         )  # fmt: skip
-    outside_legend(ax, [line for line in ax.lines if line.get_label() == "overall axis"])
+    legend_outside(ax, [line for line in ax.lines if line.get_label() == "overall axis"])
 
 
 def _label_edges(ax: Axes, x: str, y: str, position: tuple[int, int], q: int) -> None:
@@ -331,7 +355,7 @@ def _legend_in_corner(grid: NDArray[Any], columns: int) -> None:
     corner.set_visible(True)
     corner.set_axis_off()
     handles, names = grid[1, 0].get_legend_handles_labels()
-    draw_key(corner, handles, names, loc="upper left", ncols=columns)
+    draw_legend(corner, handles, names, loc="upper left", ncols=columns)
     corner.get_legend().set_in_layout(False)
 
 
@@ -363,3 +387,246 @@ def _write_numbers(ax: Axes, table: NDArray[Any]) -> None:
         ax.text(
             column, row, f"{value:.2f}", ha="center", va="center", fontsize="small", color=color
         )
+
+
+# Members ------------------------------------------------------------------------------------------
+
+
+def plot_embedding(
+    model: FittedModel, X: Any, dims: Sequence[int] = (0, 1), *, axes: Any = None
+) -> Any:
+    """Draw the codes that the autoencoders give their members.
+
+    Codes of different clusters live in different coordinates, so every cluster has a picture of
+    its own: a histogram where a code is one number, a scatter of two of its numbers otherwise. All
+    have the same scale. Where codes have no numbers (``latent_dim=0``) the histograms are those of
+    the distances from the centres.
+
+    Parameters
+    ----------
+    model : LinearTAE or TAE
+        Fitted.
+    X : array-like of shape (n, d)
+    dims : two ints, default=(0, 1)
+        The numbers of a code to draw; of no effect where there is one.
+    axes : matplotlib Axes, figure or k Axes, optional
+        One Axes where a code is one number or none; otherwise a figure or one Axes for each
+        cluster. A new figure by default.
+
+    Returns
+    -------
+    Axes, or ndarray of k Axes
+
+    Examples
+    --------
+    >>> from tensorae import LinearTAE
+    >>> from sklearn.datasets import load_iris
+    >>> from tensorae.plot import plot_embedding
+    >>> X = load_iris().data
+    >>> model = LinearTAE(3, latent_dim=2, latent_penalty=0.1, random_state=0).fit(X)
+    >>> axes = plot_embedding(model, X)
+    >>> axes[0].get_title()
+    'cluster 0 (53)'
+    """
+    samples = ClusteredSamples.of(model, X)
+    k, h = samples.k, samples.h
+    if h < 2:
+        ax = one_ax(axes, (6.4, strips_height(k)))
+        _draw_ridges(ax, samples, samples.codes[:, 0] if h else _distances(samples))
+        ax.set_xlabel("code" if h else "distance from the centre (round clusters have no code)")
+        return ax
+    pair = _checked_dims(dims, h)
+    if axes is None or hasattr(axes, "subplots"):
+        columns = math.ceil(math.sqrt(k))
+        lines = math.ceil(k / columns)
+        size = (2.1 * columns + 0.6, 2.0 * lines + 0.5)
+        grid = axes_grid(axes, lines, columns, size, sharex=True, sharey=True).ravel()
+    else:
+        columns = k
+        grid = axes_grid(axes, 1, k, (0, 0)).ravel()
+    _draw_scatters(grid, samples, pair)
+    _name_edges(grid[:k], columns, pair)
+    for spare in grid[k:]:
+        spare.set_visible(False)
+    return grid[:k]
+
+
+def plot_confidence(
+    model: FittedModel, X: Any, *, threshold: float = 0.9, ax: Axes | None = None
+) -> Axes:
+    """Draw the probability of its own cluster for every sample, a strip for each cluster.
+
+    Parameters
+    ----------
+    model : LinearTAE or TAE
+        Fitted.
+    X : array-like of shape (n, d)
+    threshold : float, default=0.9
+        Drawn as a line; how many members of a cluster lie below it is written beside the strip.
+    ax : matplotlib Axes, optional
+        A new figure by default.
+
+    Returns
+    -------
+    Axes
+
+    Examples
+    --------
+    >>> from tensorae import LinearTAE
+    >>> from sklearn.datasets import load_iris
+    >>> from tensorae.plot import plot_confidence
+    >>> X = load_iris().data
+    >>> ax = plot_confidence(LinearTAE(3, latent_dim=1, random_state=0).fit(X), X)
+    >>> ax.get_xlabel()
+    'probability of its cluster'
+    """
+    samples = ClusteredSamples.of(model, X)
+    own, labels, k = samples.confidence, samples.labels, samples.k
+    ax = one_ax(ax, (6.4, strips_height(k)))
+    scatter_clusters(ax, own, labels + 0.7 * jitter(samples.n), labels, k)
+    ax.axvline(threshold, color=INK, linewidth=1, linestyle=(0, (4, 3)), zorder=1)
+    below = np.bincount(labels[own < threshold], minlength=k)
+    label_strips(ax, samples.sizes)
+    for label in tick_positions(ax, k):
+        if samples.sizes[label]:
+            text = f"{100 * below[label] / samples.sizes[label]:.0f} % below {threshold:g}"
+            ax.annotate(
+                text, (1.02, label), xycoords=("axes fraction", "data"), va="center",
+                fontsize="small", color=INK,
+            )  # fmt: skip
+    ax.set_xlim(-0.02, 1.02)
+    ax.set_xlabel("probability of its cluster")
+    return ax
+
+
+def plot_costs(model: FittedModel, X: Any, *, ax: Axes | None = None) -> Axes:
+    """Draw the cost of every sample under every autoencoder, samples sorted by cluster and cost.
+
+    Dark blocks on the diagonal, bright elsewhere: every cluster has an autoencoder of its own. A
+    sample that is bright in all columns fits nowhere. Where spreads are own a cost is minus twice
+    the log of weight times density, drawn above the lowest of all.
+
+    Parameters
+    ----------
+    model : LinearTAE or TAE
+        Fitted.
+    X : array-like of shape (n, d)
+        Of more than 4,000 samples as many are drawn, at even distances in this order.
+    ax : matplotlib Axes, optional
+        A new figure by default.
+
+    Returns
+    -------
+    Axes
+    """
+    samples = ClusteredSamples.of(model, X)
+    costs = np.asarray(samples.model.costs(samples.given), np.float64)
+    name = "cost"
+    if has_own_spreads(samples.model):
+        name, costs = "-2 log (weight x density), above the lowest", costs - costs.min()
+    n, k = costs.shape
+    order = np.lexsort((costs.min(1), samples.labels))[evenly_spaced(n, MAX_ROWS)]
+    ax = one_ax(ax, (min(3.4 + 0.35 * k, 10), 4.8))
+    image = ax.imshow(
+        costs[order],
+        cmap="cividis",
+        norm=_logarithmic(costs),
+        aspect="auto",
+        interpolation="nearest",
+    )
+    counts = np.bincount(samples.labels[order], minlength=k)
+    ends = np.cumsum(counts)
+    for end in ends[:-1]:
+        ax.axhline(end - 0.5, color="white", linewidth=1.6)
+    _name_blocks(ax, samples.sizes, ends - counts / 2, len(order))
+    ax.set_xticks(list(tick_positions(ax, k, along_x=True)))
+    ax.set_xlabel("autoencoder")
+    ax.set_ylabel("samples by cluster (members)")
+    ax.tick_params(length=0)
+    hide_frame(ax)
+    ax.figure.colorbar(image, ax=ax, label=name, pad=0.02)
+    return ax
+
+
+def _distances(samples: ClusteredSamples) -> NDArray[Any]:
+    """How far (n,) samples are from the centres of their clusters, on the scale of the model."""
+    off = samples.scaled.values - samples.scaled.centers[samples.labels]
+    distances: NDArray[Any] = np.linalg.norm(off, axis=1)
+    return distances
+
+
+def _draw_ridges(ax: Axes, samples: ClusteredSamples, codes: NDArray[Any]) -> None:
+    """A histogram of numbers (n,) for each cluster, standing on its own line."""
+    k = samples.k
+    # Coarser where samples are few, so that a histogram shows a shape and not its noise.
+    bins = int(np.clip(2 * len(codes) ** 0.4, 12, 60))
+    edges = np.histogram_bin_edges(codes, bins=bins)
+    for label, color in enumerate(cluster_colors(k)):
+        counts = np.histogram(codes[samples.labels == label], bins=edges)[0]
+        base = label + 0.4
+        top = base - HEIGHT * counts / max(int(counts.max()), 1)
+        ax.stairs(
+            top, edges, baseline=base, fill=True, color=color, alpha=0.85, zorder=2 + label / k
+        )
+    label_strips(ax, samples.sizes)
+
+
+def _draw_scatters(grid: NDArray[Any], samples: ClusteredSamples, pair: list[int]) -> None:
+    codes = samples.codes[:, pair]
+    low, high = codes.min(0), codes.max(0)
+    margin = np.where(high > low, 0.06 * (high - low), 1)
+    for label, color in enumerate(cluster_colors(samples.k)):
+        ax, own = grid[label], np.flatnonzero(samples.labels == label)
+        shown = own[evenly_spaced(len(own), MAX_POINTS)] if len(own) else own
+        size, alpha = point_style(2 * len(shown))
+        ax.scatter(
+            *codes[shown].T, s=0.7 * size, alpha=alpha, color=color, linewidths=0,
+            rasterized=len(shown) > RASTERISE_FROM,
+        )  # fmt: skip
+        ax.set_title(f"cluster {label} ({len(own)})", fontsize="medium")
+        ax.set_xlim(low[0] - margin[0], high[0] + margin[0])
+        ax.set_ylim(low[1] - margin[1], high[1] + margin[1])
+
+
+def _name_edges(grid: NDArray[Any], columns: int, pair: list[int]) -> None:
+    """Name the coordinates at the left and at the foot of each column only."""
+    for number, ax in enumerate(grid):
+        first, last = number % columns == 0, number + columns >= len(grid)
+        ax.set_xlabel(f"code {pair[0]}" if last else "")
+        ax.set_ylabel(f"code {pair[1]}" if first else "")
+        ax.tick_params(labelbottom=last, labelleft=first)
+
+
+def _checked_dims(dims: Sequence[int], h: int) -> list[int]:
+    pair = list(dims)
+    if len(pair) != 2 or not all(isinstance(dim, int) and 0 <= dim < h for dim in pair):
+        raise InvalidParameterError(
+            f"dims must be two numbers from 0 to {h - 1}, got {dims!r}; "
+            f"a code of this model has {h} numbers."
+        )
+    return pair
+
+
+def _logarithmic(costs: NDArray[Any]) -> Any:
+    """Costs span many sizes; those of zero get the lowest colour."""
+    colors = import_optional("matplotlib.colors", extra="plots")
+    positive = costs[costs > 0]
+    if positive.size == 0 or positive.min() == positive.max():
+        return colors.Normalize()
+    # A few samples that sit on their centre should not use up the scale.
+    low = max(float(np.quantile(positive, 0.005)), float(positive.max()) * 1e-6)
+    return colors.LogNorm(
+        vmin=min(low, float(positive.max()) / 2), vmax=float(positive.max()), clip=True
+    )
+
+
+def _name_blocks(ax: Axes, counts: NDArray[Any], middles: NDArray[Any], n: int) -> None:
+    """Name the blocks at their middles, those left out that would overlap."""
+    apart = n * tick_positions(ax, 1000).step / 1000
+    positions: list[float] = []
+    names: list[str] = []
+    for label, middle in enumerate(middles):
+        if counts[label] and (not positions or middle - positions[-1] > apart):
+            positions.append(float(middle) - 0.5)
+            names.append(f"{label} ({counts[label]})")
+    ax.set_yticks(positions, names)

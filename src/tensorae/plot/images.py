@@ -7,21 +7,19 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from tensorae._parameters import check_integer
 from tensorae.exceptions import InvalidParameterError
-from tensorae.inspect.samples import (
-    ClusteredSamples,
-    FittedModel,
-    as_array,
-    as_rows,
-    has_components,
-)
-from tensorae.plot.canvas import grid_of, without_frame
+from tensorae.inspect.samples import ClusteredSamples, as_array, as_rows
+from tensorae.linear_tae import LinearTAE
+from tensorae.plot.style import axes_grid, hide_frame
+
+if TYPE_CHECKING:
+    from tensorae.inspect.samples import FittedModel
 
 __all__ = ["check_shape", "in_range", "plot_reconstructions"]
 
@@ -90,7 +88,7 @@ def plot_reconstructions(
     pictures["reconstruction"] = undo(as_rows(samples.model.reconstruct(given)))
     if denoise is not False:
         pictures["de-noised"] = undo(_denoised(samples.model, given, denoise))
-    grid = grid_of(
+    grid = axes_grid(
         axes, len(pictures), len(chosen), (1.05 * len(chosen) + 1, 1.1 * len(pictures) + 0.4)
     )
     # Noise would widen the range and take contrast from all images.
@@ -100,7 +98,7 @@ def plot_reconstructions(
         for ax, image in zip(line, images, strict=True):
             ax.imshow(_as_picture(image, size, limits), interpolation="nearest", **limits)
             ax.set(xticks=[], yticks=[])
-            without_frame(ax)
+            hide_frame(ax)
         line[0].set_ylabel(name, rotation=0, ha="right", va="center")
     for ax, label in zip(grid[0], samples.labels[chosen], strict=True):
         ax.set_title(f"cluster {label}", fontsize="small")
@@ -157,8 +155,8 @@ def _picked(given: Any, chosen: NDArray[np.intp]) -> Any:
     return np.asarray(given)[chosen]
 
 
-def _denoised(model: FittedModel, given: Any, denoise: float | str | bool) -> NDArray[Any]:
-    if has_components(model):
+def _denoised(model: Any, given: Any, denoise: float | str | bool) -> NDArray[Any]:
+    if isinstance(model, LinearTAE):
         return as_rows(model.denoise(given, noise="auto" if denoise is True else denoise))
     if denoise is not True:
         raise InvalidParameterError(

@@ -1,32 +1,55 @@
-"""How pictures look: one colour for each cluster, readable fonts, quiet axes.
+"""How plots look: colours of clusters, fonts, and the marks and axes that plots share.
 
-Nothing here changes matplotlib's global settings: figures that tensorae makes are styled while
-they are made, and axes that a caller passes keep the style they have.
+Nothing here changes matplotlib's global settings: new figures get the style of tensorae, axes of
+the caller keep their own.
+
+Shapes: n samples, k clusters.
 """
 
 from __future__ import annotations
 
 import functools
-from collections.abc import Iterator
+import math
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from tensorae._optional import import_optional
 from tensorae._parameters import check_integer
+from tensorae.exceptions import InvalidParameterError
+from tensorae.inspect.samples import evenly_spaced
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
 
 __all__ = [
     "INK",
+    "MAX_IN_LEGEND",
+    "MAX_POINTS",
     "MUTED",
     "OKABE_ITO",
+    "RASTERISE_FROM",
     "ClusterStyle",
+    "axes_grid",
     "cluster_colors",
     "cluster_markers",
     "cluster_styles",
+    "draw_legend",
+    "hide_frame",
+    "jitter",
+    "legend_outside",
+    "one_ax",
+    "outlined",
+    "point_style",
+    "scatter_clusters",
+    "strips_height",
     "styled",
+    "tick_positions",
+    "label_strips",
 ]
 
 # Okabe and Ito (2008): safe for the common forms of colour blindness. Ordered so that the first
@@ -82,6 +105,16 @@ TO_CONES = np.array(
 TO_LAB = np.array(
     [[0.21045, 0.79362, -0.00407], [1.97800, -2.42859, 0.45059], [0.02590, 0.78277, -0.80868]]
 )
+
+# More points than this do not make a picture clearer, only slower.
+MAX_POINTS = 20_000
+# From here on scatters are stored as pixels, so that files stay small.
+RASTERISE_FROM = 1000
+# Up to so many clusters a legend is read; beyond, each is named where it is.
+MAX_IN_LEGEND = 10
+
+
+# Colours ------------------------------------------------------------------------------------------
 
 
 def cluster_colors(n_clusters: int) -> list[str]:
@@ -233,3 +266,129 @@ def _rgb(color: str) -> NDArray[Any]:
 
 def _name(rgb: NDArray[Any]) -> str:
     return "#{:02X}{:02X}{:02X}".format(*rgb.astype(int).tolist())
+
+
+# Axes and marks -----------------------------------------------------------------------------------
+
+
+def one_ax(ax: Any, figsize: tuple[float, float]) -> Axes:
+    """The caller's axes, those of the caller's figure, or of a new one."""
+    if isinstance(ax, np.ndarray | Sequence):
+        raise InvalidParameterError(
+            f"ax must be one matplotlib Axes, got {type(ax).__name__}; "
+            "take it from plt.subplots(), or omit it."
+        )
+    axes: Axes = axes_grid(ax, 1, 1, figsize, name="ax")[0, 0]
+    return axes
+
+
+def axes_grid(
+    axes: Any,
+    rows: int,
+    columns: int,
+    figsize: tuple[float, float],
+    *,
+    name: str = "axes",
+    **share: Any,
+) -> NDArray[Any]:
+    """Axes (rows, columns): the caller's, those of the caller's figure, or of a new one."""
+    if axes is None or hasattr(axes, "subplots"):  # a Figure or a SubFigure
+        with styled() as plt:
+            figure = plt.figure(figsize=figsize, layout="constrained") if axes is None else axes
+            axes = figure.subplots(rows, columns, squeeze=False, **share)
+    given = np.array(axes, dtype=object)
+    kind = import_optional("matplotlib.axes", extra="plots").Axes
+    if given.size != rows * columns or not all(isinstance(entry, kind) for entry in given.flat):
+        raise InvalidParameterError(
+            f"{name} must be a figure or {rows * columns} matplotlib Axes ({rows} x {columns}), "
+            f"got {given.size} of {type(given.flat[0]).__name__ if given.size else 'nothing'}; "
+            "omit it to get a new figure."
+        )
+    return given.reshape(rows, columns)
+
+
+def scatter_clusters(
+    ax: Axes, x: NDArray[Any], y: NDArray[Any], labels: NDArray[Any], k: int
+) -> None:
+    """Scatter of each cluster in its colour: fainter and smaller the more points there are."""
+    shown = evenly_spaced(len(labels), MAX_POINTS)
+    x, y, labels = x[shown], y[shown], labels[shown]
+    n = len(labels)
+    size, alpha = point_style(n)
+    colors, markers = cluster_colors(k), cluster_markers(k)
+    for label in range(k):
+        own = labels == label
+        ax.scatter(
+            x[own], y[own], s=size, alpha=alpha, color=colors[label], marker=markers[label],
+            linewidths=0, rasterized=n > RASTERISE_FROM, label=f"cluster {label}", zorder=2,
+        )  # fmt: skip
+
+
+def point_style(n: int) -> tuple[float, float]:
+    """Area and opacity for so many points."""
+    crowd = np.clip(np.log10(max(n, 1) / 200) / 2, 0, 1)
+    return float(30 - 24 * crowd), float(0.75 - 0.5 * crowd)
+
+
+def outlined(width: float, casing: str = "white") -> list[Any]:
+    """Path effects that set a line or a text off from what lies beneath it."""
+    effects = import_optional("matplotlib.patheffects", extra="plots")
+    return [effects.Stroke(linewidth=width, foreground=casing), effects.Normal()]
+
+
+def legend_outside(ax: Axes, handles: Sequence[Any] | None = None) -> None:
+    """A legend to the right of the axes, where it covers nothing."""
+    if handles is None:
+        handles = ax.get_legend_handles_labels()[0]
+    if handles:
+        names = [str(handle.get_label()) for handle in handles]
+        draw_legend(
+            ax, handles, names, loc="upper left", bbox_to_anchor=(1.01, 1.0), borderaxespad=0
+        )
+
+
+def draw_legend(ax: Axes, handles: Sequence[Any], names: Sequence[str], **location: Any) -> None:
+    """A legend whose marks are full and large: faint points would be unreadable as a key."""
+    legend = ax.legend(handles, names, frameon=False, **location)
+    for handle in filter(None, legend.legend_handles):
+        handle.set_alpha(1)
+        if hasattr(handle, "set_sizes"):  # points
+            handle.set_sizes([36])
+
+
+def jitter(n: int) -> NDArray[np.float64]:
+    """Offsets in [-0.5, 0.5) that spread neighbours apart, the same every time."""
+    golden = (np.sqrt(5) - 1) / 2
+    offsets: NDArray[np.float64] = np.arange(n) * golden % 1 - 0.5
+    return offsets
+
+
+def tick_positions(ax: Axes, count: int, *, along_x: bool = False) -> range:
+    """Which of so many entries along an axis have room for a name: all, or every so many."""
+    box = ax.get_window_extent()
+    inches = (box.width if along_x else box.height) / ax.figure.dpi
+    fitting = max(inches / (0.32 if along_x else 0.21), 1)
+    return range(0, count, math.ceil(count / fitting))
+
+
+def strips_height(k: int) -> float:
+    """Inches for a figure with one stripe for each cluster."""
+    return min(max(2.4, 0.45 * k + 1), 12)
+
+
+def label_strips(ax: Axes, counts: NDArray[Any]) -> None:
+    """Name one stripe for each cluster along y, the first on top, with its size."""
+    k = len(counts)
+    named = tick_positions(ax, k)
+    ax.set_yticks(list(named), [f"{label} ({counts[label]})" for label in named])
+    ax.set_ylim(k - 0.4, -0.6)
+    ax.set_ylabel("cluster (members)")
+    ax.tick_params(axis="y", length=0)
+    for label in range(1, k):
+        ax.axhline(label - 0.5, color=INK, alpha=0.12, linewidth=0.6, zorder=0)
+
+
+def hide_frame(ax: Axes) -> None:
+    """Hide the lines around the axes."""
+    for spine in ax.spines.values():
+        spine.set_visible(False)

@@ -17,8 +17,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from tensorae.inspect.samples import evenly_spaced
-from tensorae.inspect.views import (
+from tensorae.inspect.projections import (
     AxisLine,
     axis_ends,
     cluster_axes,
@@ -26,6 +25,7 @@ from tensorae.inspect.views import (
     overall_directions,
     separating_pair,
 )
+from tensorae.inspect.samples import evenly_spaced
 from tensorae.plot.images import in_range
 from tensorae.plot.style import cluster_styles
 from tensorae.report.report_samples import Array, ReportSamples
@@ -213,8 +213,8 @@ def _feature_columns(
     order = dict.fromkeys([*first, *paired, *samples.telling.tolist()])
     for column in list(order)[:MAX_FEATURES]:
         values = samples.values[rows, column]
-        if samples.gaps is not None:  # imputed values are not drawn
-            values = np.where(samples.gaps[rows, column], np.nan, values)
+        if samples.missing is not None:  # imputed values are not drawn
+            values = np.where(samples.missing[rows, column], np.nan, values)
         line = None if path is None else path[:, column]
         yield _column(f"x{column}", samples.names[column], "Features", values, line)
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 import base64
 import datetime
 import hashlib
-import math
 import os
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -13,14 +12,13 @@ from importlib import resources
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-import numpy as np
-
 from tensorae._files import open_atomically
 from tensorae._optional import import_optional
 from tensorae._parameters import check_integer
+from tensorae._text import number, percent, signed
 from tensorae.exceptions import InvalidParameterError
 from tensorae.inspect import CrossTable, Outliers
-from tensorae.inspect.samples import check_fitted, has_own_spreads
+from tensorae.inspect.samples import has_own_spreads, unwrapped
 from tensorae.plot.style import cluster_styles
 from tensorae.report import sections
 from tensorae.report.map import Painter, map_context
@@ -30,7 +28,7 @@ if TYPE_CHECKING:
     from tensorae._base import BaseTAE
     from tensorae.table_model import TableModel
 
-__all__ = ["ExplorationContext", "Step", "number", "percent", "signed", "write_report"]
+__all__ = ["ExplorationContext", "Step", "write_report"]
 
 # More points than this make a page that is slow to open.
 MAX_POINTS = 20_000
@@ -110,7 +108,7 @@ def write_report(
     ...     "<title>Iris</title>" in page.read_text("utf-8")
     True
     """
-    check_fitted(model)
+    unwrapped(model)  # a model that is not fitted is an error even if path is wrong, too
     check_integer("max_points", max_points, low=1, high=MAX_POINTS)
     try:
         target = Path(path)
@@ -218,60 +216,6 @@ def _trusted(text: str) -> Any:
 def _hash(text: str) -> str:
     """For the Content-Security-Policy, so that no other script runs."""
     return "sha256-" + base64.b64encode(hashlib.sha256(text.encode()).digest()).decode()
-
-
-# Numbers -----------------------------------------------------------------------------------------
-
-
-def number(value: float, digits: int = 4) -> str:
-    """A number with so many significant digits, in plain notation where possible.
-
-    Examples
-    --------
-    >>> from tensorae.report.page import number
-    >>> number(12345.678), number(-0.00123456), number(3.0), number(1e-9)
-    ('12,346', '−0.001235', '3', '1e−09')
-    """
-    if not math.isfinite(value):
-        return "–" if math.isnan(value) else ("∞" if value > 0 else "−∞")
-    size = abs(value)
-    if size >= 1000 and size < 1e9:
-        text = f"{value:,.0f}"
-    elif size == 0 or 1e-4 <= size < 1000:
-        text = np.format_float_positional(value, digits, fractional=False, trim="-")
-    else:
-        text = f"{value:.{digits - 1}g}"
-    return text.replace("-", "−")
-
-
-def signed(value: float, digits: int = 3) -> str:
-    """The same, always with a sign.
-
-    Examples
-    --------
-    >>> from tensorae.report.page import signed
-    >>> signed(0.5), signed(-2.0)
-    ('+0.5', '−2')
-    """
-    return ("+" if value > 0 else "") + number(value, digits)
-
-
-def percent(share: float) -> str:
-    """A share in percent.
-
-    Examples
-    --------
-    >>> from tensorae.report.page import percent
-    >>> percent(0.4354), percent(1.0), percent(0.00004)
-    ('43.5 %', '100 %', '< 0.1 %')
-    """
-    # A small share must not read as zero, nor a large one as everything.
-    if 0 < share < 0.0005:
-        return "< 0.1 %"
-    if 0.9995 <= share < 1:
-        return "> 99.9 %"
-    digits = 0 if share in (0, 1) else 1
-    return f"{100 * share:.{digits}f} %".replace("-", "−")
 
 
 def _as_data(value: Any, text: str | None = None) -> Any:

@@ -17,8 +17,8 @@ from numpy.typing import NDArray
 from tensorae.exceptions import InvalidInputError, InvalidParameterError
 from tensorae.inspect import ClusterSummary, Component, Description
 from tensorae.inspect.clusters import describe_samples
+from tensorae.inspect.projections import rank_features
 from tensorae.inspect.samples import ClusteredSamples, as_rows
-from tensorae.inspect.views import telling_features
 from tensorae.linear_tae import LinearTAE
 from tensorae.plot.images import check_shape
 
@@ -134,7 +134,7 @@ class ReportSamples(ClusteredSamples):
     @cached_property
     def telling(self) -> NDArray[np.intp]:
         """All columns, those first in which clusters differ or vary most."""
-        return telling_features(
+        return rank_features(
             self, [component for cluster in self.description for component in cluster.components]
         )
 
@@ -152,11 +152,11 @@ class ReportSamples(ClusteredSamples):
     def errors(self) -> Array:
         """Root mean square error (d,) of the reconstructions of each feature."""
         missed = self.values - self.reconstructions
-        if self.gaps is None:
+        if self.missing is None:
             return root_mean_square(missed)
         # Imputed values are close to their reconstructions and would flatter the model.
-        shares = np.maximum(1 - self.gaps.mean(0), 1 / self.n)
-        errors: Array = root_mean_square(np.where(self.gaps, 0, missed)) / np.sqrt(shares)
+        shares = np.maximum(1 - self.missing.mean(0), 1 / self.n)
+        errors: Array = root_mean_square(np.where(self.missing, 0, missed)) / np.sqrt(shares)
         return errors
 
     @property

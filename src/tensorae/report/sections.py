@@ -17,9 +17,10 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from tensorae import __version__
+from tensorae._text import number
 from tensorae.inspect import Outliers, Slope, Trend, TrendReversals
 from tensorae.inspect.clusters import Observed
-from tensorae.inspect.comparison import Compared, ComparedKind, in_short
+from tensorae.inspect.comparison import ComparedFamily, ComparisonView
 from tensorae.inspect.samples import (
     as_rows,
     evenly_spaced,
@@ -293,12 +294,12 @@ def settings(model: Any) -> Context | None:
     """The fits that were compared, as a chart and a table; None where all settings were given."""
     if not isinstance(model, LinearTAE) or not model.comparison_:
         return None
-    compared = Compared.of(model.comparison_)
+    compared = ComparisonView.of(model.comparison_)
     chart = _by_number(compared) if len(compared.numbers) > 1 else _by_kind(compared)
     return {**chart, "several": len(compared.numbers) > 1, "best": compared.shown}
 
 
-def _by_number(compared: Compared) -> Context:
+def _by_number(compared: ComparisonView) -> Context:
     top = compared.top * (1 + BEYOND)
     bottom = HEIGHT - BOTTOM
     first, last = compared.numbers[0], compared.numbers[-1]
@@ -315,21 +316,21 @@ def _by_number(compared: Compared) -> Context:
         "left": LEFT,
         "bottom": bottom,
         "x_ticks": [(x(k), str(k)) for k in compared.numbers],
-        "y_ticks": [(y(value), in_short(value)) for value in _round_numbers(compared.top)],
+        "y_ticks": [(y(value), number(value, 3)) for value in _round_numbers(compared.top)],
         "curves": [
             _curve_of(
                 kind,
                 [(x(fit.n_clusters), y(fit.behind), fit.behind > top) for fit in kind.fits],
             )
-            for kind in compared.kinds
+            for kind in compared.families
         ],
     }
 
 
-def _by_kind(compared: Compared) -> Context:
-    behind = [kind.fits[0].behind for kind in compared.kinds]
+def _by_kind(compared: ComparisonView) -> Context:
+    behind = [fit.behind for fit in compared.shown]
     top = max(filter(math.isfinite, behind), default=0.0) or 1.0
-    bottom = TOP + LINE * len(compared.kinds)
+    bottom = TOP + LINE * len(compared.families)
 
     def x(value: float) -> float:
         return NAMES + 12 + (WIDTH - NAMES - RIGHT - 12) * min(value, top) / (top * (1 + ROOM))
@@ -339,17 +340,17 @@ def _by_kind(compared: Compared) -> Context:
         "height": bottom + BOTTOM,
         "left": NAMES,
         "bottom": bottom,
-        "x_ticks": [(x(value), in_short(value)) for value in _round_numbers(top)],
+        "x_ticks": [(x(value), number(value, 3)) for value in _round_numbers(top)],
         "y_ticks": [],
         "curves": [
             _curve_of(kind, [(x(value), TOP + LINE * (row + 0.5), not math.isfinite(value))], x(0))
-            for row, (kind, value) in enumerate(zip(compared.kinds, behind, strict=True))
+            for row, (kind, value) in enumerate(zip(compared.families, behind, strict=True))
         ],
     }
 
 
 def _curve_of(
-    kind: ComparedKind, places: Sequence[tuple[float, float, bool]], begin: float | None = None
+    kind: ComparedFamily, places: Sequence[tuple[float, float, bool]], begin: float | None = None
 ) -> Context:
     """Marks at (x, y, whether beyond the edge), and a line through them, from ``begin`` on."""
     way = [(x, y) for x, y, _ in places]
@@ -440,7 +441,7 @@ MAX_UNCERTAIN_ROWS, MAX_UNCERTAIN_VALUES = 10, 4
 
 def missing_values(samples: ReportSamples) -> Context | None:
     """Missing values by column, and the least certain rows; None where nothing is missing."""
-    missing = samples.gaps
+    missing = samples.missing
     if missing is None:
         return None
     model: Any = samples.model

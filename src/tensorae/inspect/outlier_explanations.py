@@ -1,0 +1,213 @@
+"""Why rows are outliers: features that differ from their expected value given all others.
+
+Shapes: n samples, m rows that are explained, d features.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from tensorae import _notebook
+from tensorae._parameters import Interval, check_integer
+from tensorae._text import counted
+from tensorae.anomaly.residuals import conditional_residuals
+from tensorae.inspect.samples import as_floats, model_names, unwrapped
+from tensorae.table_model import TableModel
+
+if TYPE_CHECKING:
+    from tensorae.outliers import OutlierTAE
+
+__all__ = ["ExplainedRow", "FeatureDeviation", "Outliers", "largest_deviations", "outliers"]
+
+Array = NDArray[Any]
+
+MAX_FEATURES = 3
+# From so many standard deviations on, a feature beyond the first is named.
+MIN_DEVIATION = 2.0
+
+
+@dataclass(frozen=True)
+class FeatureDeviation:
+    """A value and its expectation, given the cluster and all other features of the row."""
+
+    name: str
+    value: float
+    expected: float
+    deviations: float  # value minus expected value, in standard deviations
+
+    def __str__(self) -> str:
+        return (
+            f"{self.name} {self.value:.4g}, expected {self.expected:.4g} "
+            f"({self.deviations:+.1f} sd)"
+        )
+
+
+@dataclass(frozen=True)
+class ExplainedRow:
+    """A row with its anomaly score and the features behind it."""
+
+    row: int
+    outlier: bool
+    score: float  # anomaly score: higher is more anomalous
+    probability: float  # share of ordinary rows with a lower score
+    cluster: int  # the nearest one of the reference
+    features: tuple[FeatureDeviation, ...]  # largest deviation first
+
+    @property
+    def because(self) -> str:
+        """All of its features in one line."""
+        return "; ".join(map(str, self.features))
+
+    @property
+    def _numbers(self) -> tuple[str, str, str, str]:
+        return str(self.row), f"{self.score:.2f}", f"{self.probability:.5f}", str(self.cluster)
+
+    def _repr_html_(self) -> str:
+        said = "an outlier" if self.outlier else "not an outlier"
+        return _notebook.card(_notebook.heading(f"row {self.row}", f", {said}"), _table((self,)))
+
+
+@dataclass(frozen=True)
+class Outliers(Sequence[ExplainedRow]):
+    """Rows by falling anomaly score; ``str`` gives a table, ``as_dict`` columns."""
+
+    rows: tuple[ExplainedRow, ...]
+
+    def __len__(self) -> int:
+        return len(self.rows)
+
+    def __getitem__(self, place: Any) -> Any:
+        return self.rows[place]
+
+    def __iter__(self) -> Iterator[ExplainedRow]:
+        return iter(self.rows)
+
+    def __str__(self) -> str:
+        lines = [f"{'row':>7} {'score':>7} {'probability':>11} {'cluster':>7}  because"]
+        for one in self.rows:
+            row, score, probability, cluster = one._numbers
+            lines.append(f"{row:>7} {score:>7} {probability:>11} {cluster:>7}  {one.because}")
+        return "\n".join(lines)
+
+    def _repr_html_(self) -> str:
+        n_outliers = counted(sum(one.outlier for one in self.rows), "outlier")
+        said = f", most anomalous first; {n_outliers}"
+        return _notebook.card(
+            _notebook.heading(counted(len(self.rows), "row"), said), _table(self.rows)
+        )
+
+    def as_dict(self) -> dict[str, list[Any]]:
+        """Columns, for instance for a pandas ``DataFrame``."""
+        names = ("row", "outlier", "score", "probability", "cluster", "because")
+        return {name: [getattr(one, name) for one in self.rows] for name in names}
+
+
+def outliers(
+    model: OutlierTAE | TableModel,
+    X: Any,
+    *,
+    n_rows: int | None = 20,
+    n_features: int = MAX_FEATURES,
+    feature_names: Sequence[str] | None = None,
+) -> Outliers:
+    """Explain the most anomalous rows.
+
+    Each row is compared with the nearest cluster of ``model.reference_``. There each of its
+    features has an expected value, given all its other features; the distance from it, in
+    conditional standard deviations, says how unusual the feature is.
+
+    Parameters
+    ----------
+    model : OutlierTAE, or a TableModel of one
+        Fitted.
+    X : array-like or Tensor of shape (n, d), or a table for a TableModel
+    n_rows : int or None, default=20
+        How many rows, most anomalous first; None explains all of them.
+    n_features : int, default=3
+        Maximum number of features to name for a row: the first always, others if they deviate by
+        at least 2 standard deviations.
+    feature_names : sequence of str, optional
+        Taken from X or the model if they have names.
+
+    Returns
+    -------
+    Outliers
+        A sequence of :class:`ExplainedRow`.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from tensorae import OutlierTAE
+    >>> from tensorae.inspect import outliers
+    >>> rng = np.random.RandomState(0)
+    >>> size = rng.randn(500)
+    >>> X = np.stack([size, 2 * size + 0.1 * rng.randn(500), rng.randn(500)], axis=1)
+    >>> X[7, 1] = -X[7, 1] + 1  # within the range of its column, but not beside the first
+    >>> found = outliers(OutlierTAE(random_state=0).fit(X), X, n_rows=1, n_features=2)
+    >>> found[0].row, found[0].features[0].name
+    (7, 'x1')
+    """
+    Interval(int, 1, none=True).check("n_rows", n_rows)
+    check_integer("n_features", n_features, low=1)
+    detector, feature_names, scaling = unwrapped(model, feature_names)
+    if isinstance(model, TableModel):
+        X = model.prepare(X).X
+    if feature_names is None and hasattr(X, "columns"):
+        feature_names = [str(name) for name in X.columns]
+    names = model_names(detector, feature_names)
+    scores = -_numbers(detector.score_samples(X))
+    order = np.argsort(-scores, kind="stable")[:n_rows]
+    values = as_floats(X)[order].astype(np.float64)
+    z = detector.scaling_.apply(values)
+    clusters = np.asarray(detector.reference_.predict(z))
+    expected, deviations = conditional_residuals(detector.reference_, z, clusters)
+    expected = detector.scaling_.undo(expected)
+    if scaling is not None:
+        values, expected = scaling.undo(values), scaling.undo(expected)
+    columns = (
+        order.tolist(),
+        (_numbers(detector.predict(X))[order] < 0).tolist(),
+        scores[order].tolist(),
+        _numbers(detector.outlier_probability(X))[order].tolist(),
+        clusters.tolist(),
+        largest_deviations(names, values, expected, deviations, n_features),
+    )
+    return Outliers(tuple(ExplainedRow(*row) for row in zip(*columns, strict=True)))
+
+
+def _numbers(values: Any) -> Array:
+    """An array or a tensor as numbers (n,) in double precision."""
+    return as_floats(values).ravel().astype(np.float64)
+
+
+def largest_deviations(
+    names: Sequence[str],
+    values: Array,
+    expected: Array,
+    deviations: Array,
+    most: int = MAX_FEATURES,
+) -> Iterator[tuple[FeatureDeviation, ...]]:
+    """For each of m rows, the features that deviate most from their expectation."""
+    sizes = np.nan_to_num(np.abs(deviations), nan=-1.0)
+    for row, order in enumerate(np.argsort(-sizes, axis=1, kind="stable")[:, :most]):
+        yield tuple(
+            FeatureDeviation(
+                names[column],
+                float(values[row, column]),
+                float(expected[row, column]),
+                float(deviations[row, column]),
+            )
+            for place, column in enumerate(order.tolist())
+            if sizes[row, column] >= (MIN_DEVIATION if place else 0.0)
+        )
+
+
+def _table(rows: tuple[ExplainedRow, ...]) -> str:
+    head = ("row", "score", "probability", "cluster", "because")
+    cells = [(*one._numbers, tuple(map(str, one.features))) for one in rows]
+    return _notebook.table(head, cells, words=(4,))
