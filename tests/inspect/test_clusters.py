@@ -150,34 +150,6 @@ def test_directions_of_a_tae_are_those_of_what_it_gives_back(deep, penguins):
         assert cluster.explained == pytest.approx(1 - left / whole, abs=1e-6)
 
 
-def test_both_ways_to_find_components_agree_on_a_linear_model(linear, penguins):
-    """What a linear autoencoder gives back varies along its components and nowhere else."""
-
-    class Opaque:
-        """The same model, its components hidden."""
-
-        n_features_in_ = 4
-        is_fitted_ = True
-
-        def __sklearn_is_fitted__(self):
-            return True
-
-        def fit(self):
-            """scikit-learn calls what has it an estimator."""
-
-        def __getattr__(self, name):
-            if name in ("components_", "feature_names_in_"):
-                raise AttributeError(name)
-            return getattr(linear, name)
-
-    X = penguins[0]
-    for one, other in zip(describe(linear, X), describe(Opaque(), X), strict=True):
-        assert other.explained == pytest.approx(one.explained)
-        for mine, theirs in zip(one.components, other.components, strict=True):
-            assert theirs.share == pytest.approx(mine.share)
-            assert dict(theirs.loadings) == pytest.approx(dict(mine.loadings), abs=1e-6)
-
-
 def test_a_tae_asks_for_samples(deep):
     with pytest.raises(InvalidInputError, match="X must be given to describe a TAE"):
         describe(deep)

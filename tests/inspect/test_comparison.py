@@ -26,10 +26,10 @@ ROWS = [
 
 def test_kinds_are_told_apart_by_spread_and_shape():
     compared = ComparisonView.of(table(ROWS))
-    assert [kind.name for kind in compared.families] == [
+    assert [family.name for family in compared.families] == [
         "one spread, round", "own spreads, long", "one spread, long", "own spreads, round",
     ]  # fmt: skip
-    assert [(kind.own, kind.round) for kind in compared.families] == [
+    assert [(family.own, family.round) for family in compared.families] == [
         (False, True), (True, False), (False, False), (True, True),
     ]  # fmt: skip
     assert compared.numbers == (1, 2, 3)
@@ -38,12 +38,12 @@ def test_kinds_are_told_apart_by_spread_and_shape():
 def test_differences_are_from_the_lowest():
     compared = ComparisonView.of(table(ROWS))
     assert compared.chosen.behind == 20
-    assert [(fit.n_clusters, fit.behind) for fit in compared.best] == [(1, 600), (2, 0), (3, 20)]
+    assert [(fit.n_clusters, fit.behind) for fit in compared.shown] == [(1, 600), (2, 0), (3, 20)]
 
 
 def test_what_was_chosen_stands_for_its_number_of_clusters():
     rows = [*ROWS, (3, "own", 3, 0.1, 50.0, False)]
-    assert ComparisonView.of(table(rows)).best[-1].chosen
+    assert ComparisonView.of(table(rows)).shown[-1].chosen
 
 
 def test_the_scale_ends_before_what_is_out_of_the_question():
@@ -57,7 +57,7 @@ def test_the_scale_ends_before_what_is_out_of_the_question():
 def test_evidence_that_is_not_finite_is_last(value):
     rows = [*ROWS, (4, "own", 3, 0.1, value, False)]
     compared = ComparisonView.of(table(rows))
-    assert compared.best[-1].behind == math.inf
+    assert compared.shown[-1].behind == math.inf
     assert math.isfinite(compared.top)
 
 
@@ -69,5 +69,5 @@ def test_a_single_fit_has_a_scale():
 
 def test_of_two_fits_of_a_kind_the_better_is_drawn():
     rows = [*ROWS, (3, "shared", 1, 1.0, 110.0, False)]
-    kind = ComparisonView.of(table(rows)).kinds[0]
+    kind = ComparisonView.of(table(rows)).families[0]
     assert [fit.behind for fit in kind.fits] == [8900, 200, 10]

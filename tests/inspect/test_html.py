@@ -5,7 +5,8 @@ import re
 import numpy as np
 import pytest
 
-from tensorae.inspect import cross_table, describe, html, outliers, trend_reversals
+from tensorae import _notebook as html
+from tensorae.inspect import cross_table, describe, outliers, trend_reversals
 from tensorae.inspect.outlier_explanations import ExplainedRow, FeatureDeviation, Outliers
 
 NASTY = "<script>alert('1')</script> & \"<b>\" </td></style>"
@@ -82,11 +83,11 @@ def test_rules_hold_for_the_card_alone(results, style_of_card):
 
 def test_long_tables_say_how_many_rows_are_left_out(read_card):
     rows = [(str(number),) for number in range(1234)]
-    text = read_card(html.card(html.table(["n"], rows, most=5)))
+    text = read_card(html.card(html.table(["n"], rows, max_rows=5)))
     assert "… and 1,229 more" in text
     assert NUMBER.findall(text)[:5] == list("01234")
-    assert "more" not in read_card(html.card(html.table(["n"], rows[:5], most=5)))
-    assert "… and 3 more" in read_card(html.card(html.table(["n"], rows[:5], most=4, more=2)))
+    assert "more" not in read_card(html.card(html.table(["n"], rows[:5], max_rows=5)))
+    assert "… and 3 more" in read_card(html.card(html.table(["n"], rows[:5], max_rows=4, more=2)))
 
 
 def test_many_clusters_and_reversals_are_cut(data, read_card):
@@ -111,5 +112,5 @@ def test_explained_rows_are_shown_as_they_are_printed(read_card):
     found = outliers(OutlierTAE(n_estimators=2, random_state=0).fit(X), X, n_rows=2)
     text = read_card(found._repr_html_())
     assert all(str(feature) in text for row in found for feature in row.features)
-    assert f"2 rows , oddest first; {sum(row.outlier for row in found)} called outlier" in text
-    assert "row 5 , called an outlier" in read_card(found[0]._repr_html_())
+    assert f"2 rows , most anomalous first; {sum(row.outlier for row in found)} outlier" in text
+    assert "row 5 , an outlier" in read_card(found[0]._repr_html_())

@@ -43,7 +43,7 @@ def test_without_a_reversal_the_features_that_differ_most_are_drawn(rng):
 def test_images_show_reconstructions(conv, digits):
     figure = conv.plot(digits[0])
     assert titles(figure) == [
-        "Samples and reconstructions", "Codes", "Confidence", "How the fit went",
+        "Samples and reconstructions", "Codes", "Confidence", "Loss",
     ]  # fmt: skip
     assert figure.subfigs[0].axes[0].images[0].get_array().shape == (8, 8)
     assert len(figure.subfigs[1].axes) == 4
@@ -66,13 +66,13 @@ def test_rows_said_to_be_images_are_drawn_as_such(digits):
 
 
 def test_without_samples_the_fit_is_shown(linear, curved):
-    assert titles(linear.plot()) == ["How the fit went", "Loadings"]
-    assert titles(curved.plot()) == ["How the fit went", "Sizes"]
+    assert titles(linear.plot()) == ["Loss", "Loadings"]
+    assert titles(curved.plot()) == ["Loss", "Sizes"]
 
 
 def test_one_cluster_has_no_confidence_to_show(penguins):
     figure = LinearTAE(1, latent_dim=1).fit(penguins[0]).plot(penguins[0])
-    assert titles(figure) == ["Clusters", "Codes", "Loadings", "How the fit went"]
+    assert titles(figure) == ["Clusters", "Codes", "Loadings", "Loss"]
 
 
 def test_one_feature_and_a_curve_are_drawn(curved, penguins):
@@ -201,7 +201,7 @@ def test_samples_of_another_width_are_refused(draw, linear, penguins):
     ("features", "message"),
     [
         (("bill_length_mm", "body_mas_g"), "no feature is called 'body_mas_g'; did you mean"),
-        (("bill_length_mm", "wing"), "choose among 'bill_length_mm', 'bill_depth_mm'"),
+        (("bill_length_mm", "wing"), "choose from 'bill_length_mm', 'bill_depth_mm'"),
         ((0, 4), "feature 4 does not exist: there are 4"),
         ((0, 1.5), "a feature must be a name or a column number"),
         ((0, 1, 2), "plot_cluster_pairs draws all pairs of more"),
@@ -231,9 +231,9 @@ def test_other_arguments_are_checked(linear, planar, penguins, names):
 
 def test_matplotlib_loads_with_the_first_picture():
     program = (
-        "import sys, tensorae; from tensorae import plot, inspect; "
+        "import sys; from tensorae import plot, inspect, report; "
         "plot.cluster_colors(60); "
-        "print([m for m in ('matplotlib', 'plotly', 'torch', 'pandas') if m in sys.modules])"
+        "print([m for m in ('matplotlib', 'plotly', 'jinja2') if m in sys.modules])"
     )
     done = subprocess.run(
         [sys.executable, "-c", program], capture_output=True, text=True, check=True
