@@ -64,29 +64,30 @@ def test_what_is_no_number_is_left_out_with_its_count():
     )
     choice = choose_columns(table)
     assert choice.columns == ("x",)
-    for part in (
-        "text (1 text value)",
-        "day (2 dates)",
-        "empty (2 empty cells)",
-        "list (2 other values)",
-    ):
-        assert part in choice.note
+    left_out = "text (1 text value), day (2 dates), empty (2 empty cells), list (2 other values)"
+    assert left_out in choice.note
     assert "and 1 more" in choice.note
     assert "--ignore text,day,empty,list,word,blank" in choice.note
     with pytest.raises(InvalidInputError, match="must have a column of numbers"):
         choose_columns(table, ignore=["x"])
 
 
-def test_numbers_with_some_text_are_refused_with_a_remedy_that_fits_the_file():
-    column = ["1", "2", "3", "?"]
-    with pytest.raises(InvalidInputError, match=r"a \(1 of 4\); --na '\?'"):
-        choose_columns(data(a=column, from_text=True))
-    with pytest.raises(InvalidInputError, match=r"a \(1 of 4\); --ignore a"):
-        choose_columns(data(a=column))
-    with pytest.raises(InvalidInputError, match=r"written as text in a \(2 of 2\)"):
-        choose_columns(data(a=["1", "2"]))
-    with pytest.raises(InvalidInputError, match="decimal comma, such as '1,5'; add --decimal ','"):
-        choose_columns(data(a=["1,5", "2,5"], from_text=True))
+@pytest.mark.parametrize(
+    ("cells", "from_text", "remedy"),
+    [
+        (["1", "2", "3", "?"], True, r"a \(1 of 4\); --na '\?'"),
+        (["1", "2", "3", "?"], False, r"a \(1 of 4\); --ignore a"),
+        (["1", "2"], False, r"written as text in a \(2 of 2\)"),
+        (["1,5", "2,5"], True, "such as '1,5'; add --decimal ','"),
+        (["1,500", "2,500"], True, "--thousands ','.*or --decimal ','"),
+    ],
+)
+def test_numbers_as_text_are_refused_with_a_remedy_that_fits_the_file(cells, from_text, remedy):
+    with pytest.raises(InvalidInputError, match=remedy):
+        choose_columns(data(a=cells, from_text=from_text))
+
+
+def test_mostly_text_is_left_out():
     assert "a (4 text values)" in choose_columns(data(a=["1", "b", "c", "d"], x=[1, 5, 2, 3])).note
 
 
@@ -124,7 +125,7 @@ def test_missing_and_infinite_values_are_counted_by_column_and_rows_dropped():
 # Labels ---------------------------------------------------------------------------------------
 
 
-def test_names_are_numbered_by_letter_and_gaps_are_unknown():
+def test_names_are_numbered_by_letter_and_empty_cells_are_unknown():
     labels, names = known_labels(data(y=["b", "", "a", None, "NA", " b "]), "y", 3)
     assert labels.tolist() == [1, -1, 0, -1, -1, 1]
     assert names == ("a", "b")
@@ -132,15 +133,19 @@ def test_names_are_numbered_by_letter_and_gaps_are_unknown():
     assert cluster_names(("cluster 1",), 2) == ("cluster 1", "cluster 1*")
 
 
-def test_numbers_of_clusters_stay_and_other_numbers_are_names():
-    labels, names = known_labels(data(y=[2, None, 0, -1]), "y", 3)
-    assert (labels.tolist(), names) == ([2, -1, 0, -1], ())
-    labels, names = known_labels(data(y=[2.0, np.nan, 0.0]), "y", 3)
-    assert (labels.tolist(), names) == ([2, -1, 0], ())
-    labels, names = known_labels(data(y=[10, 9, None, 9]), "y", 3)
-    assert (labels.tolist(), names) == ([1, 0, -1, 0], ("9", "10"))
+@pytest.mark.parametrize(
+    ("cells", "labels", "names"),
+    [
+        ([2, None, 0, -1], [2, -1, 0, -1], ()),
+        ([2.0, np.nan, 0.0], [2, -1, 0], ()),
+        ([10, 9, None, 9], [1, 0, -1, 0], ("9", "10")),
+    ],
+)
+def test_numbers_of_clusters_stay_and_other_numbers_are_names(cells, labels, names):
+    found, known = known_labels(data(y=cells), "y", 3)
+    assert (found.tolist(), known) == (labels, names)
 
 
-def test_a_column_of_gaps_has_no_labels():
+def test_an_empty_column_has_no_labels():
     with pytest.raises(InvalidInputError, match="must have some known labels"):
         known_labels(data(y=["", "NA"]), "y", 2)

@@ -202,11 +202,16 @@ def test_images_and_tables_do_not_mix(tmp_path, image):
 # Options --------------------------------------------------------------------------------------
 
 
-def test_options_out_of_range_are_refused():
-    with pytest.raises(InvalidParameterError, match="did you mean 'parquet'"):
-        ReadOptions(format="parqet")
-    with pytest.raises(InvalidParameterError, match="delimiter must be one plain character"):
-        ReadOptions(delimiter="ab")
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [
+        ("format", "parqet"), ("delimiter", "ab"), ("thousands", "."), ("thousands", "ab"),
+        ("thousands", "1"), ("thousands", "-"),
+    ],
+)  # fmt: skip
+def test_options_out_of_range_are_refused(name, value):
+    with pytest.raises(InvalidParameterError, match=name):
+        ReadOptions(**{name: value})
 
 
 def test_without_pyarrow_the_message_says_what_to_install(tmp_path, monkeypatch):

@@ -1,4 +1,4 @@
-"""``explore``: one call from a table to groups, reasons, odd rows, and a page."""
+"""``explore``: one call from a table to groups, reasons, unusual rows, and a page."""
 
 import re
 
@@ -20,7 +20,7 @@ MEASURED = ("bill_length_mm", "bill_depth_mm", "flipper_length_mm", "body_mass_g
 
 @pytest.fixture(scope="module")
 def birds():
-    """Penguins as they come: text, gaps, two rows without any measurement."""
+    """All columns of the penguins: text, missing values, two rows without any measurement."""
     from palmerpenguins import load_penguins
 
     return load_penguins()
@@ -245,12 +245,11 @@ def test_the_code_knows_of_text_among_numbers_and_of_samples(groups, tmp_path):
     np.testing.assert_array_equal(run(found.code)["clusters"], found.labels)
 
 
-def test_the_code_of_what_was_in_memory(groups):
-    np.testing.assert_array_equal(
-        run(explore(groups).code, table=groups)["clusters"], explore(groups).labels
-    )
-    X = groups[["a", "b"]].to_numpy()
-    np.testing.assert_array_equal(run(explore(X).code, X=X)["clusters"], explore(X).labels)
+@pytest.mark.parametrize("name", ["table", "X"])
+def test_the_code_of_what_was_in_memory(groups, name):
+    data = groups if name == "table" else groups[["a", "b"]].to_numpy()
+    found = explore(data)
+    np.testing.assert_array_equal(run(found.code, **{name: data})["clusters"], found.labels)
 
 
 def test_the_code_repeats_what_was_told_and_nothing_else(groups, tmp_path):
@@ -273,26 +272,27 @@ def test_the_model_file_knows_columns_and_scale(found, tmp_path):
 # Bad input ----------------------------------------------------------------------------------------
 
 
-def test_what_makes_no_sense_is_refused(groups):
-    with pytest.raises(InvalidParameterError, match="n_clusters must"):
-        explore(groups, n_clusters="many")
-    with pytest.raises(InvalidParameterError, match="max_rows"):
-        explore(groups, max_rows=0)
-    with pytest.raises(InvalidInputError, match="at least 3 rows"):
-        explore(groups[:2])
-    with pytest.raises(InvalidInputError, match="not a table"):
-        explore(5)
-    with pytest.raises(InvalidInputError, match="rows and columns"):
-        explore(pd.DataFrame())
-    with pytest.raises(InvalidInputError, match="columns called 'a'"):
-        explore(pd.DataFrame(np.eye(3), columns=list("aab")))
+@pytest.mark.parametrize(
+    ("data", "options", "error", "named"),
+    [
+        (np.eye(4), {"n_clusters": "many"}, InvalidParameterError, "n_clusters"),
+        (np.eye(4), {"max_rows": 0}, InvalidParameterError, "max_rows"),
+        (np.eye(4)[:2], {}, InvalidInputError, "rows"),
+        (5, {}, InvalidInputError, "table"),
+        (pd.DataFrame(), {}, InvalidInputError, "rows and columns"),
+        (pd.DataFrame(np.eye(3), columns=list("aab")), {}, InvalidInputError, "'a'"),
+        (pl.DataFrame({"a": [1, 2, 3]}).lazy(), {}, InvalidInputError, "collect"),
+    ],
+)
+def test_bad_input_is_refused(data, options, error, named):
+    with pytest.raises(error, match=named):
+        explore(data, **options)
 
 
-def test_cells_of_several_kinds():
-    table = as_table({"a": [1, "x", None], "b": [1.0, 2.0, 3.0]})
+@pytest.mark.parametrize("make", [dict, pd.DataFrame])
+def test_cells_of_several_kinds(make):
+    table = as_table(make({"a": [1, "x", None], "b": [1.0, 2.0, 3.0]}))
     assert table.frame["a"].to_pylist() == ["1", "x", None]
-    frame = pd.DataFrame({"a": [1, "x", None], "b": [1.0, 2.0, 3.0]})
-    assert as_table(frame).frame["a"].to_pylist() == ["1", "x", None]
 
 
 def test_it_is_public():
