@@ -9,7 +9,7 @@ BENCHMARKS := any_data search busy clustering_quality peers missing missing_spee
     photos photos_fill
 
 .DEFAULT_GOAL := help
-.PHONY: install demo reproduce test fuzz lint bench bench-full docs clean help
+.PHONY: install demo reproduce test quality fuzz lint bench bench-full docs clean help
 
 help:  ## list the targets
 	@grep -E '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 12
@@ -29,6 +29,9 @@ reproduce: $(READY)  ## all figures of the paper, into results/ (half an hour; A
 
 test: $(READY)  ## run all tests, docstring examples included, in parallel
 	$(BIN)/python -m pytest
+
+quality: $(READY)  ## check the quality of results on fixed seeds (minutes)
+	$(BIN)/python -m pytest -m quality
 
 fuzz: $(READY)  ## random files, checkpoints, tables and command lines (minutes; FUZZ_SEED=, FUZZ_TRIALS=)
 	FUZZ_TRIALS=$${FUZZ_TRIALS:-1000} FUZZ_SEED=$${FUZZ_SEED:-$$(date +%s)} \

@@ -1,6 +1,7 @@
 """Shared by all tests: one thread for each worker, no screen, and a few small data sets."""
 
 import os
+import signal
 
 # Before torch and the BLAS libraries load: the workers already share the cores between them.
 if "PYTEST_XDIST_WORKER" in os.environ:
@@ -19,6 +20,8 @@ from hypothesis import settings
 # The first call into torch is slow, so a deadline would fail at random; examples never change.
 settings.register_profile("tensorae", deadline=None, derandomize=True)
 settings.load_profile("tensorae")
+# Tests that run in the background ignore Ctrl-C, and so would what they start.
+signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
 @pytest.fixture(scope="session", params=["LinearTAE", "TAE"])

@@ -21,6 +21,7 @@ def demo(tmp_path_factory):
     return done, folder, printed.getvalue()
 
 
+@pytest.mark.quality
 def test_ours_are_ahead_of_k_means_autoencoders_and_the_mixture(demo):
     done, _, _ = demo
     for name in DATASETS:

@@ -102,6 +102,7 @@ def test_the_published_recipe_repeats_by_seed_and_leaves_the_global_seed_alone()
     assert not all(np.array_equal(a, b) for a, b in zip(one, other, strict=True))
 
 
+@pytest.mark.quality
 def test_the_published_settings_are_trained_to_their_end():
     """Half-trained they stay below 0.95 on lines in space, which would be an unfair column."""
     problem, data = PROBLEMS["lines 3D"], load("lines 3D")
@@ -109,6 +110,7 @@ def test_the_published_settings_are_trained_to_their_end():
     assert adjusted_rand_score(data.y, labels) > 0.95
 
 
+@pytest.mark.quality
 def test_ours_are_ahead_of_the_published_settings_on_iris():
     problem, data = PROBLEMS["iris"], load("iris")
     theirs, ours = (METHODS[name](problem, data.X, 0) for name in ("published TAE", "LinearTAE"))

@@ -14,6 +14,7 @@ def ari(dataset, method, seed=0):
     return measure(Trial(CLUSTERING, dataset, method, seed)).values["ARI"]
 
 
+@pytest.mark.quality
 @pytest.mark.parametrize("name", ["triangle", "penguins 2", "iris"])
 def test_tae_and_linear_tae_are_ahead_of_k_means_and_autoencoders(tiny, values_of, name):
     found = values_of(tiny.results[2 if name in PLANTED else 4], name, "ARI")
@@ -22,6 +23,7 @@ def test_tae_and_linear_tae_are_ahead_of_k_means_and_autoencoders(tiny, values_o
         assert found[ours] >= 0.91
 
 
+@pytest.mark.quality
 @pytest.mark.parametrize("name", [*PLANTED, *SMALL])
 def test_linear_tae_reaches_its_mark_on_every_small_set(name):
     # "penguins 2, max" is where the trial with ten times fewer starts had 0.847.

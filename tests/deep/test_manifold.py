@@ -135,6 +135,7 @@ def curves():
     }
 
 
+@pytest.mark.quality
 def test_curved_groups_are_blobs_in_the_embedding(curves):
     pytest.importorskip("umap")
     for X, y in curves.values():
@@ -144,6 +145,7 @@ def test_curved_groups_are_blobs_in_the_embedding(curves):
     np.testing.assert_array_equal(places, tensorae.embed(X, random_state=0))
 
 
+@pytest.mark.quality
 def test_moons_are_found_from_their_neighbourhoods(curves, monkeypatch):
     pytest.importorskip("umap")
     monkeypatch.setattr(manifold, "EMBEDDINGS", 1)
@@ -163,6 +165,7 @@ def test_rings_are_cut_without_loss(curves):
     np.testing.assert_array_equal(model.predict(X), model.labels_)
 
 
+@pytest.mark.quality
 def test_spirals_are_learned_before_labels_may_change(rng):
     along, y = np.sqrt(rng.uniform(0.08, 1, 900)), np.arange(900) % 3
     angles = 2 * np.pi * (1.2 * along + y / 3)
@@ -171,6 +174,7 @@ def test_spirals_are_learned_before_labels_may_change(rng):
     assert adjusted_rand_score(y, model.labels_) > 0.95  # .67 at worst of such spirals before
 
 
+@pytest.mark.quality
 def test_a_few_wrong_labels_are_put_right(curves, rng):
     X, y = curves["rings"]
     wrong = rng.uniform(size=len(y)) < 0.05
@@ -189,6 +193,7 @@ def test_a_ring_does_not_take_what_passes_its_centre():
     assert module.costs_of(0, far) > module.costs_of(0, typical)
 
 
+@pytest.mark.quality
 def test_a_core_does_not_take_the_shell_around_it(rng, tmp_path):
     y = np.arange(800) % 2
     X = rng.normal(size=(800, 3))

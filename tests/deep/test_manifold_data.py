@@ -69,6 +69,7 @@ def test_few_rows_in_batches_or_files_give_the_model_of_memory(tmp_path):
         same(clone(model).fit(Batches(source, batch_rows=50)), in_memory)
 
 
+@pytest.mark.quality
 def test_a_stream_starts_from_the_neighbourhoods_of_a_sample(monkeypatch):
     monkeypatch.setattr(train, "SAMPLE_ROWS", 500)
     X, y = moons(2000)
@@ -114,7 +115,7 @@ def test_rows_without_weight_are_nobodys_neighbours(rng):
     X, y = rings(150)
     between = rng.uniform(-1, 1, size=(300, 2))  # they would join the rings
     both, weights = np.concatenate([X, between]), np.repeat([1.0, 0.0], [150, 300])
-    model = TAE(**CURVED, random_state=0)
+    model = TAE(**CURVED, max_epochs=100, random_state=0)
     fitted = clone(model).fit(both, sample_weight=weights)
     assert {len(rows) for rows in Joined.seen} == {150}
     same_rows = clone(model).fit(X)
@@ -132,7 +133,7 @@ def test_a_few_labels_seed_and_number_the_groups(numbers):
     for j in range(2):
         rows = np.flatnonzero(y == j)[:3]
         known[rows] = wanted[rows]
-    model = TAE(**CURVED, random_state=0).fit(X, labels=known)
+    model = TAE(**CURVED, max_epochs=100, random_state=0).fit(X, labels=known)
     assert (model.labels_ == wanted).mean() > 0.95
 
 
@@ -188,9 +189,15 @@ def test_a_killed_fit_goes_on_while_labels_rest_and_afterwards(tmp_path):
 def test_a_killed_stream_goes_on(tmp_path, monkeypatch):
     monkeypatch.setattr(train, "SAMPLE_ROWS", 100)
     X, _ = rings(300)
-    model, file = TAE(**CURVED, max_epochs=4, random_state=0), tmp_path / "run.ckpt"
+    model, file = TAE(**CURVED, max_epochs=3, random_state=0), tmp_path / "run.ckpt"
+    in_memory = train._loop_in_memory  # max_epochs does not limit the sample
+
+    def few_epochs(module, data, options, epochs, generator):
+        return in_memory(module, data, options, 3, generator)
+
+    monkeypatch.setattr(train, "_loop_in_memory", few_epochs)
     whole = clone(model).fit(Batches(X))
-    for after in (1, 3):
+    for after in (1, 2):
         killed = clone(model).set_params(callbacks=killer(after))
         with pytest.raises(KilledError):
             killed.fit(Batches(X), checkpoint=file, checkpoint_every=0)

@@ -176,6 +176,7 @@ def test_embeddings_that_tear_groups_do_not_count(umap, blobs, rng):
     assert adjusted_rand_score(y, found) == 1
 
 
+@pytest.mark.quality
 def test_a_small_blob_far_away_is_not_a_group_where_two_large_ones_are(umap, rng):
     """Distances between blobs of an embedding mean nothing; links between them do."""
     y = np.repeat([0, 1, 2], [200, 200, 200])
@@ -207,6 +208,7 @@ def test_groups_of_fair_size_are_not_joined_anew(umap, blobs, monkeypatch):
     assert adjusted_rand_score(y, found) == 1
 
 
+@pytest.mark.quality
 def test_images_that_differ_in_brightness_start_from_what_they_show(umap, images, rng):
     umap.places = (lambda X: np.tile(X, 2)[:, :5],)
     y = np.arange(60) % 2

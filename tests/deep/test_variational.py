@@ -171,6 +171,7 @@ def test_the_noise_is_that_of_samples_that_were_not_seen(digits):
     assert seen < unseen < 1.3 * model.noise_variance_ < 1.6 * unseen
 
 
+@pytest.mark.quality
 def test_digits_are_found_and_drawn_samples_are_of_their_cluster(digits):
     model, images, classes = digits
     assert adjusted_rand_score(classes[1::2], model.predict(images[1::2])) > 0.9

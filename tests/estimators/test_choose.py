@@ -27,6 +27,7 @@ def blobs(k, n=300, d=2, seed=0, std=1.0):
 # Settings for a given number of clusters -----------------------------------------------------
 
 
+@pytest.mark.quality
 def test_round_clusters_of_one_size_are_found_so():
     X, y = blobs(4)
     model = LinearTAE(4, random_state=0).fit(X)
@@ -34,6 +35,7 @@ def test_round_clusters_of_one_size_are_found_so():
     assert model.spread_ == "shared"
 
 
+@pytest.mark.quality
 def test_clusters_of_different_spread_have_their_own():
     rng = np.random.RandomState(0)
     X = np.vstack([0.3 * rng.randn(300, 2), [6, 0] + 3 * rng.randn(100, 2)])
@@ -121,6 +123,7 @@ def test_many_rows_are_chosen_for_by_a_sample():
 # Numbers of clusters -------------------------------------------------------------------------
 
 
+@pytest.mark.quality
 @pytest.mark.parametrize("k", [1, 2, 3, 6])
 @pytest.mark.parametrize("d", [2, 5])
 def test_the_number_of_blobs_is_found(k, d):

@@ -39,6 +39,7 @@ def test_default_is_not_below_k_means(column):
         assert adjusted_rand_score(y, found) >= least, f"seed {seed}"
 
 
+@pytest.mark.quality
 @every_column
 def test_number_of_clusters_is_that_of_the_groups(column):
     X, y = three_groups(column, seed=1)
@@ -47,6 +48,7 @@ def test_number_of_clusters_is_that_of_the_groups(column):
     assert adjusted_rand_score(y, choice.model.labels_) > 0.9
 
 
+@pytest.mark.quality
 def test_deep_model_starts_from_the_groups():
     X, y = three_groups("three fair binaries", seed=0)
     model = TAE(3, 1, architecture="linear", max_epochs=1, random_state=0).fit(X)

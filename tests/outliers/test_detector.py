@@ -182,6 +182,7 @@ def test_many_rows_are_judged_by_a_sample():
         assert roc_auc_score(odd, -model.score_samples(X)) == 1
 
 
+@pytest.mark.quality
 def test_gaps_are_missing_values_and_count_as_what_is_expected():
     X, odd = planted()
     rng = np.random.RandomState(0)

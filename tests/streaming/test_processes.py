@@ -61,6 +61,7 @@ def test_rows_that_fit_in_memory_give_the_same_model(results, name, size):
     assert many["loss"] == pytest.approx(one["loss"], rel=1e-4)
 
 
+@pytest.mark.quality
 @pytest.mark.parametrize("size", [1, 2, 4])
 def test_rings_are_found_by_any_number_of_processes(results, size):
     labels = np.array(results[size]["manifold"]["labels"])
