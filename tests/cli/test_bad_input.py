@@ -223,7 +223,7 @@ def test_a_place_without_write_permission_is_one_sentence(run, model_file, birds
 def test_a_file_that_may_not_be_read_is_one_sentence(run, model_file, birds_csv, monkeypatch):
     # os.access asks for the real user, which is root here.
     monkeypatch.setattr("os.access", lambda path, mode: str(path) != str(birds_csv))
-    check_sentence(run("predict", model_file, birds_csv), "may not be read by this user")
+    check_sentence(run("predict", model_file, birds_csv), "permission denied")
 
 
 @pytest.fixture

@@ -5,7 +5,7 @@ import pandas as pd
 import pyarrow as pa
 import pytest
 
-from tensorae import Batches, LinearTAE
+from tensorae import Batches
 from tensorae.data import ReadOptions, as_matrix, choose_columns, read_table
 from tensorae.exceptions import InvalidInputError
 
@@ -37,39 +37,39 @@ def test_parts_of_a_folder_come_in_natural_order(ending, X, tmp_path):
     assert_alike(f"{tmp_path}/part-*", names, X[:96])
 
 
-def test_tables_of_several_formats_may_lie_in_one_folder(X, tmp_path):
+def test_tables_of_several_formats_with_or_without_rows_may_lie_in_one_folder(X, tmp_path):
+    write(tmp_path / "0.csv", X[:0])
     write(tmp_path / "1.csv", X[:10])
     write(tmp_path / "2.parquet", X[10:50])
     write(tmp_path / "10.arrow", X[50:])
     assert_alike(tmp_path, NAMES, X)
 
 
-@pytest.mark.parametrize("mark", [",", ";", "\t", "|"])
-def test_the_delimiter_is_that_of_the_header(mark, tmp_path):
+@pytest.mark.parametrize(
+    ("content", "names", "rows", "options"),
+    [
+        *[(f"a{mark}b\n1{mark}2\n3{mark}5\n", "ab", [[1, 2], [3, 5]], {}) for mark in ",;\t|"],
+        ("x, in m:y\n1.5:2\n3:5\n", ["x, in m", "y"], [[1.5, 2], [3, 5]], {"delimiter": ":"}),
+        (
+            "größe;b\n1,5;2\n-0,25;3\n",
+            ["größe", "b"],
+            [[1.5, 2], [-0.25, 3]],
+            {"encoding": "latin-1", "decimal": ","},
+        ),
+    ],
+)
+def test_delimiter_encoding_and_decimal_mark_are_found_or_taken_as_told(
+    content, names, rows, options, tmp_path
+):
     path = tmp_path / "t.csv"
-    path.write_text(f"a{mark}b\n1{mark}2\n3{mark}5\n")
-    assert_alike(path, ["a", "b"], [[1, 2], [3, 5]])
-
-
-def test_a_delimiter_that_is_told_is_taken(tmp_path):
-    path = tmp_path / "t.csv"
-    path.write_text("x, in m:y\n1.5:2\n3:5\n")
-    assert_alike(path, ["x, in m", "y"], [[1.5, 2], [3, 5]], delimiter=":")
+    path.write_bytes(content.encode(options.get("encoding", "utf-8")))
+    assert_alike(path, list(names), rows, **options)
 
 
 def test_a_format_that_is_told_is_taken(X, tmp_path):
     write(tmp_path / "a.csv", X).rename(tmp_path / "a.data")
     assert_alike(tmp_path / "a.data", NAMES, X, format="csv")
     assert_alike(tmp_path, NAMES, X, format="csv")
-    with pytest.raises(InvalidInputError, match=r"does not tell what it is.*--format"):
-        Batches(tmp_path / "a.data")
-
-
-def test_decimal_comma_and_encoding_are_taken(tmp_path):
-    path = tmp_path / "t.csv"
-    path.write_bytes("größe;b\n1,5;2\n-0,25;3\n".encode("latin-1"))
-    options = {"encoding": "latin-1", "decimal": ","}
-    assert_alike(path, ["größe", "b"], [[1.5, 2], [-0.25, 3]], **options)
 
 
 @pytest.mark.parametrize("word", ["", "NA", "nan", "null", "?"])
@@ -107,12 +107,6 @@ def test_a_stream_of_arrow_is_read_as_a_file_of_it_is(X, tmp_path):
     np.testing.assert_array_equal(read[:, 0], X[:, 2])
 
 
-def test_files_without_rows_are_passed_over_among_others(X, tmp_path):
-    write(tmp_path / "1.csv", X[:0])
-    write(tmp_path / "2.csv", X)
-    assert_alike(tmp_path, NAMES, X)
-
-
 @pytest.mark.parametrize(
     ("content", "words"),
     [
@@ -132,20 +126,3 @@ def test_what_is_wrong_is_said_in_the_same_words(content, words, tmp_path):
         Batches(tmp_path / "t.csv").check()
     with pytest.raises(InvalidInputError, match=words):
         read_table([tmp_path / "t.csv"])
-
-
-def test_no_file_counts_twice(X, tmp_path):
-    path = write(tmp_path / "a.csv", X)
-    for read in (Batches, read_table):
-        with pytest.raises(InvalidInputError, match="given 2 times"):
-            read([path, tmp_path])
-
-
-def test_a_class_built_on_batches_is_batches(X):
-    class Mine(Batches):
-        """With something of its own."""
-
-    expected = LinearTAE(2, 1, random_state=0, latent_penalty=0.1).fit(Batches(X))
-    model = LinearTAE(2, 1, random_state=0, latent_penalty=0.1).fit(Mine(X))
-    np.testing.assert_array_equal(model.labels_, expected.labels_)
-    np.testing.assert_array_equal(model.predict(Mine(X)), expected.predict(X))

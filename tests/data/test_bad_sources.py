@@ -19,6 +19,7 @@ from torch.utils import data as torch_data
 from torch.utils.data.distributed import DistributedSampler
 
 from tensorae import Batches
+from tensorae.data import prepare_stream
 from tensorae.exceptions import InvalidInputError, MissingDependencyError
 
 from .conftest import NAMES, table, write
@@ -195,6 +196,7 @@ def test_two_columns_of_one_name_are_refused_only_if_chosen(tmp_path):
     path = tmp_path / "a.csv"
     path.write_text("a,a,b\n1,2,3\n")
     refused(path, "a.csv", "'a' 2 times")
+    assert next(iter(prepare_stream([path], columns=["b"]).batches)).tolist() == [[3.0]]
     pairs = pd.DataFrame([[1.0, 2.0, 3.0]], columns=["a", "a", "b"])
     refused(pairs, "'a' 2 times")
     assert next(iter(Batches(pairs, columns=["b"]))).tolist() == [[3.0]]

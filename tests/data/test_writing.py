@@ -36,15 +36,9 @@ def test_what_is_written_is_read_bit_for_bit(ending, dtype, X, tmp_path):
     path = tmp_path / f"a.{ending}"
     assert stream_to_file(path, NAMES, pieces(X, 7)) == len(X)
     np.testing.assert_array_equal(read(path).astype(dtype), X)
-    if ending != "npy":
-        assert Batches(path).feature_names == NAMES
-
-
-@pytest.mark.parametrize("ending", ["parquet", "feather", "npy"])
-def test_types_are_kept(ending, X, tmp_path):
-    path = tmp_path / f"a.{ending}"
-    stream_to_file(path, NAMES, [X.astype(np.float32)])
-    assert Batches(path).dtype == np.float32
+    assert Batches(path).feature_names == (None if ending == "npy" else NAMES)
+    if dtype is np.float32 and ending not in ("csv", "tsv"):
+        assert Batches(path).dtype == np.float32
 
 
 @pytest.mark.parametrize("ending", ENDINGS)
@@ -55,15 +49,6 @@ def test_one_column_may_be_flat(ending, tmp_path):
         np.testing.assert_array_equal(np.load(path), np.arange(20))
     else:
         np.testing.assert_array_equal(read(path)[:, 0], np.arange(20))
-
-
-@pytest.mark.parametrize("ending", ENDINGS)
-def test_a_result_goes_from_file_to_file(ending, X, tmp_path):
-    stream_to_file(tmp_path / "in.parquet", NAMES, [X])
-    batches = Batches(tmp_path / "in.parquet", batch_rows=8)
-    path = tmp_path / f"out.{ending}"
-    stream_to_file(path, NAMES, (2 * batch for batch in batches))
-    np.testing.assert_array_equal(read(path), 2 * X)
 
 
 def test_a_header_is_quoted_only_where_it_must_be(tmp_path):
@@ -196,20 +181,18 @@ def test_texts_come_back_letter_for_letter_from_csv(texts, delimiter):
     assert back["n, m"].to_pylist() == list(range(len(texts)))
 
 
-def test_plain_texts_have_no_quotes_and_gaps_are_empty():
+@pytest.mark.parametrize(
+    ("columns", "written"),
+    [
+        ({"id": ["a", None], "x": [1.5, None], "day": [None, True]}, b"id,x,day\na,1.5,\n,,true\n"),
+        ({"pair": [[1, 2], None]}, b'pair\n"[1, 2]"\n\n'),
+        ({"point": [{"x": 1}], "raw": [b"a"]}, b"point,raw\n{'x': 1},b'a'\n"),
+    ],
+)
+def test_csv_quotes_only_what_needs_it_and_holds_lists_as_text(columns, written):
     file = io.BytesIO()
-    write_csv(file, pa.table({"id": ["a", None], "x": [1.5, None], "day": [None, True]}))
-    assert file.getvalue() == b"id,x,day\na,1.5,\n,,true\n"
-
-
-def test_what_csv_cannot_hold_is_written_as_text():
-    file = io.BytesIO()
-    write_csv(
-        file, pa.table({"pair": [[1, 2], None], "point": [{"x": 1}, None], "raw": [b"a", b""]})
-    )
-    lines = file.getvalue().decode().splitlines()
-    assert lines[1].startswith('"[1, 2]","{\'x\': 1}"')
-    assert len(lines) == 3
+    write_csv(file, pa.table(columns))
+    assert file.getvalue() == written
 
 
 @pytest.mark.parametrize("ending", ["csv", "tsv", "parquet", "arrow", "feather"])
@@ -243,6 +226,6 @@ def test_an_array_can_go_through_a_pipe(tmp_path, rng):
 
 @pytest.mark.parametrize("name", ["t", "t.xlsx", "t.png", "t.csv.gz"])
 def test_endings_that_cannot_be_written_are_refused(tmp_path, name):
-    with pytest.raises(InvalidParameterError, match="must end in one of"):
+    with pytest.raises(InvalidParameterError, match="extensions"):
         write_table(tmp_path / name, pa.table({"x": [1]}))
     assert not list(tmp_path.iterdir())

@@ -1,4 +1,4 @@
-"""Which files are meant, of which format each is, and how to read what it does not say."""
+"""Finding files, their formats, and options for what files do not declare."""
 
 from __future__ import annotations
 
@@ -44,11 +44,11 @@ EXTENSIONS = {
     "image": ("png", "jpg", "jpeg", "bmp", "tif", "tiff"),
 }
 FORMATS = tuple(EXTENSIONS)
-# Formats that can be written, and be streamed.
+# Formats that can be written and streamed.
 TABLES = ("csv", "tsv", "parquet", "arrow", "npy")
 TEXT = ("csv", "tsv")
 ENDINGS = ".parquet, .arrow, .feather, .npy, .csv or .tsv"
-# Endings that text may have on top; they are unpacked while reading.
+# Extensions of compressed text.
 COMPRESSED = {".gz": "gzip", ".bz2": "bz2", ".zst": "zstd"}
 STANDARD_INPUT = "-"
 
@@ -60,26 +60,26 @@ def arrow(module: str = "") -> Any:
 
 @dataclass(frozen=True)
 class ReadOptions:
-    """How to read files that do not say it themselves.
+    """How to read files, where they do not declare it.
 
     Attributes
     ----------
     format : str or None
-        One of ``FORMATS`` for all files; None goes by the ending of each.
+        One of ``FORMATS`` for all files; None goes by the extension of each.
     delimiter : str or None
-        Of CSV; None takes the comma, or what stands in the first line in its place.
+        Of CSV; None takes the comma, or another delimiter found in the first line.
     decimal : str
-        What separates whole numbers from fractions in CSV.
+        Decimal mark in CSV.
     encoding : str
-        Of CSV.
+        Encoding of CSV.
     missing : sequence of str
         Texts that mean "missing", on top of the usual ones such as NA.
     header : bool
-        Whether the first line of CSV has the names of the columns; else they are x0, x1, …
+        Whether the first line of CSV has the names of the columns; otherwise they are x0, x1, …
     thousands : str or None
-        What stands between thousands in CSV, as in 1,000.
+        Thousands separator in CSV, as in 1,000.
     resize : tuple of int or None
-        Width and height that images are brought to.
+        Width and height to which images are resized.
     """
 
     format: str | None = None
@@ -98,13 +98,13 @@ class ReadOptions:
             mark = getattr(self, name)
             if mark is not None and (len(mark) != 1 or not mark.isascii()):
                 raise InvalidParameterError(
-                    f"{name} must be one plain character, got {mark!r}; give ';' or ',', say."
+                    f"{name} must be one ASCII character, got {mark!r}; for example ';'."
                 )
         mark = self.thousands
         if mark is not None and (len(mark) != 1 or mark.isalnum() or mark in "+-" + self.decimal):
             raise InvalidParameterError(
-                f"thousands must be one mark, and not the decimal one {self.decimal!r}, got "
-                f"{mark!r}; give ',' or '.', say."
+                f"thousands must be one character other than the decimal mark {self.decimal!r}, "
+                f"got {mark!r}; use ',' or '.', for example."
             )
 
 
@@ -119,10 +119,10 @@ class File:
     format : str
         One of ``FORMATS``.
     path : Path or None
-        None where the bytes are here already.
+        None if the content was already read.
     content : bytes
     label : str
-        What to call the file beside its content: its path below the folder that was given.
+        Its path below the given folder.
     """
 
     name: str
@@ -132,7 +132,7 @@ class File:
     label: str = ""
 
     def state(self) -> tuple[int, int]:
-        """Size and time of the file, which has to be there and to be readable."""
+        """Size and time of the file, which must exist and be readable."""
         if self.path is None:
             return len(self.content), 0
         try:
@@ -142,22 +142,22 @@ class File:
                 f"it does not exist ({error.strerror}); check the path."
             ) from None
         if not stat.S_ISREG(found.st_mode):
-            raise InvalidInputError("it is not a file that can be read again and again.")
+            raise InvalidInputError("it is not a file that can be read repeatedly.")
         if not os.access(self.path, os.R_OK):
-            raise InvalidInputError("it may not be read by this user; change its permissions.")
+            raise InvalidInputError("permission denied; change the permissions of the file.")
         if found.st_size == 0:
-            raise InvalidInputError("the file is empty; write it again or take it out.")
+            raise InvalidInputError("the file is empty; write it again or remove it.")
         return found.st_size, found.st_mtime_ns
 
     def open(self) -> Any:
-        """Open as a pyarrow stream, unpacked."""
+        """Open as a pyarrow stream, decompressed."""
         if self.path is None:
             return arrow().BufferReader(self.content)
         packed = COMPRESSED.get(self.path.suffix.lower())
         return arrow().input_stream(self.open_for_seeking(), compression=packed)
 
     def open_for_seeking(self) -> Any:
-        """Open as a pyarrow file in which one can move about."""
+        """Open as a seekable pyarrow file."""
         if self.path is None:
             return self.open()
         return arrow().OSFile(os.fsencode(self.path))  # any bytes can be a name
@@ -178,13 +178,13 @@ def find_files(
     Parameters
     ----------
     paths : iterable of str or path-like
-        A path that is missing is found out when it is read. In folders, names that begin with a
-        dot or an underscore are passed over.
+        Whether a path exists is checked when it is read. In folders, names that begin with a
+        dot or an underscore are ignored.
     options : ReadOptions, optional
     formats : sequence of str
         What to look for in folders.
     once : bool, default=False
-        Whether files are read only once, so that pipes and ``"-"``, standard input, can be, too.
+        Whether files are read only once, so that pipes and ``"-"``, standard input, are allowed.
 
     Returns
     -------
@@ -201,8 +201,8 @@ def find_files(
             found.append(File("standard input", given or "csv", None, content))
         elif path == STANDARD_INPUT and not Path(path).exists():
             raise InvalidInputError(
-                "standard input can be read only once, but is needed again and again; write it to "
-                "a file first."
+                "standard input can be read only once, but is needed repeatedly; write it to a "
+                "file first."
             )
         else:
             pairs = _behind(path, given, formats)
@@ -243,7 +243,7 @@ def _behind(
 
 
 def _in_folder(folder: Path, given: str | None, formats: Sequence[str]) -> list[Path]:
-    """Data files below a folder; names that begin with . or _ are bookkeeping."""
+    """Data files below a folder, except names that begin with . or _."""
     inside = [path.relative_to(folder) for path in folder.rglob("*") if not path.is_dir()]
     found = [
         path
@@ -263,8 +263,8 @@ def _file(path: Path, label: str, given: str | None, *, once: bool) -> File:
     file_format = given or format_of(path)
     if file_format is None:
         raise InvalidInputError(
-            f"the ending of {str(path)!r} does not tell what it is; it must be {ENDINGS}, or say "
-            "what it is (--format csv, for example)."
+            f"the format of {str(path)!r} is unknown; its extension must be {ENDINGS}, or name "
+            "the format (--format csv, for example)."
         )
     # A pipe can be read only once, and some files are read twice.
     if once and path.exists() and not path.is_file():
@@ -273,13 +273,12 @@ def _file(path: Path, label: str, given: str | None, *, once: bool) -> File:
 
 
 def refuse_twice(files: Sequence[File]) -> None:
-    """Refuse a file whose rows would count more than once."""
+    """Refuse files that are given more than once."""
     paths = Counter(file.path.absolute() for file in files if file.path is not None)
     for path, times in paths.items():
         if times > 1:
             raise InvalidInputError(
-                f"{str(path)!r} is given {times} times, so that its rows would count more than "
-                "once; name each file once."
+                f"files must be unique, got {str(path)!r} {times} times; name each file once."
             )
 
 
@@ -287,7 +286,7 @@ def refuse_twice(files: Sequence[File]) -> None:
 
 
 def format_of(path: PurePath) -> str | None:
-    """Kind of a file by its ending; None where it is not known.
+    """Format of a file by its extension; None if unknown.
 
     Examples
     --------
@@ -305,11 +304,11 @@ def format_of(path: PurePath) -> str | None:
 
 
 def output_format(path: PurePath) -> str:
-    """Kind of a file to write, by its ending."""
+    """Format of a file to write, by its extension."""
     found = format_of(path)
     if found not in TABLES or path.suffix.lower() in COMPRESSED:
         known = ", ".join(f".{end}" for name in TABLES for end in EXTENSIONS[name])
         raise InvalidParameterError(
-            f"the output must end in one of {known}, got {str(path)!r}; choose one of them."
+            f"the output must have one of the extensions {known}, got {str(path)!r}; choose one."
         )
     return found

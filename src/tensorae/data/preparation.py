@@ -651,8 +651,9 @@ def _choose(
     """Columns to fit, their statistics, and notes."""
     if head is None:
         return None, _stats_of(_batches(parts, None)), []
+    candidates = split_names(columns, head.columns) or head.columns
     with named_errors(parts[0].name):
-        refuse_repeated(split_names(columns, head.columns) or head.columns, head.columns)
+        refuse_repeated(candidates, head.columns)
     if not columns:
         reference = f"the first file, {parts[0].name},"
         remedy = "pass files with the same columns, or choose common ones with --columns."
@@ -664,7 +665,7 @@ def _choose(
 
         ask_all(parts, compare)
     # First by the first rows, then by all of them: a column may count rows, or be empty.
-    profiles = {name: _head_profile(head, name) for name in head.columns}
+    profiles = {name: _head_profile(head, name) for name in candidates}
     chosen = choose_columns(head, columns=columns, ignore=ignore, profiles=profiles).columns
     stats = _stats_of(_batches(parts, chosen))
     if columns:

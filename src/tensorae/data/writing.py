@@ -1,4 +1,4 @@
-"""Results -> a file of the kind that its ending says, batch by batch; a table is one batch.
+"""Writing tables, arrays and images: whole or batch by batch, each file complete or not at all.
 
 Shapes: m rows of a chunk, c columns.
 """
@@ -38,7 +38,7 @@ __all__ = [
 # Rows that Parquet and Arrow files keep together, and bytes of them that are gathered at most.
 GROUP_ROWS, GROUP_BYTES = 1 << 17, 1 << 26
 
-# Text that spreadsheets compute; signs before digits alone are numbers, or do no harm.
+# Text that spreadsheets evaluate; signs before digits alone are numbers, or harmless.
 FORMULA = r"^(?:[=@\t\r]|[+-][\d.,:' /-]*[^\d.,:' /-])"
 
 Write = Callable[[Any], object]
@@ -47,12 +47,12 @@ Write = Callable[[Any], object]
 def stream_to_file(
     path: str | os.PathLike[str], names: Sequence[str], chunks: Iterable[NDArray[Any]]
 ) -> int:
-    """Write rows as they come; the file is there when the last one is, or not at all.
+    """Write rows as they come; the file appears when all are written, or not at all.
 
     Parameters
     ----------
     path : path-like
-        Its ending says what to write: .csv, .tsv, .parquet, .arrow, .feather or .npy.
+        With one of the extensions .csv, .tsv, .parquet, .arrow, .feather or .npy.
     names : sequence of str of length c
         Of the columns; a .npy file does not keep them.
     chunks : iterable of array of shape (m, c), or (m,) where there is one column
@@ -131,9 +131,9 @@ def _checked(chunks: Iterable[Any], names: Sequence[str]) -> Iterator[NDArray[An
 
 
 def write_table(path: Path, frame: Any, *, safe: bool = False) -> None:
-    """Write a pyarrow Table as CSV, TSV, Parquet or Arrow, as a whole or not at all.
+    """Write a pyarrow Table as CSV, TSV, Parquet or Arrow, completely or not at all.
 
-    Text that a spreadsheet would take for a formula gets a ' in front where CSV is to be ``safe``.
+    With ``safe``, text that a spreadsheet would take for a formula gets a ' in front in CSV.
     """
     file_format = output_format(path)
     with (
@@ -144,7 +144,7 @@ def write_table(path: Path, frame: Any, *, safe: bool = False) -> None:
 
 
 def write_array(path: Path, array: NDArray[Any]) -> None:
-    """Write an array as .npy, as a whole or not at all."""
+    """Write an array as .npy, completely or not at all."""
     with open_atomically(path) as file, _npy(file, array, len(array)) as write:
         write(array)
 
