@@ -29,7 +29,7 @@ from sklearn.decomposition import PCA
 from torch import Tensor, nn
 
 import tensorae
-from tensorae.deep import train
+from tensorae.deep import initial, train
 from tensorae.deep.networks import built_in
 from tensorae.deep.pca import principal_directions
 from tensorae.deep.schedule import Schedule
@@ -239,7 +239,7 @@ class StartRecord:
 def start_on_record() -> Iterator[StartRecord]:
     """Note the first labels of the fit inside, which no attribute of the model tells."""
     record = StartRecord()
-    find_labels, find_rows = train.first_labels, train.distinct_rows
+    find_labels, find_rows = train.first_labels, initial.distinct_rows
 
     def labels(*args: Any, **options: Any) -> Any:
         began, processor = time.perf_counter(), time.process_time()
@@ -254,7 +254,10 @@ def start_on_record() -> Iterator[StartRecord]:
         record.rows = found[0].clone()
         return found
 
-    with patch.multiple(train, first_labels=labels, distinct_rows=rows):
+    with (
+        patch.object(train, "first_labels", labels),
+        patch.object(initial, "distinct_rows", rows),
+    ):
         yield record
 
 

@@ -24,7 +24,7 @@ from torch import nn
 
 from tensorae import TAE
 from tensorae.deep import assign, epoch, initial
-from tensorae.deep.cross_fit import Copies
+from tensorae.deep.assign import Copies
 from tensorae.deep.networks import MLPAutoencoder
 
 SETS = ("iris", "penguins 4, max", "digits", FIVE, UNBALANCED, OTHER_FIVE)

@@ -21,7 +21,7 @@ __all__ = [
     "COUNT",
     "DENOISER",
     "DOUBLE",
-    "HARDENED",
+    "MERGED",
     "LARGEST",
     "LARGEST_COUNT",
     "LARGEST_SQUARE",
@@ -313,8 +313,8 @@ def _check_moments(
 # The state of a TAE's training ----------------------------------------------------------------
 
 # Phases with one copy of the networks left.
-HARDENED = ("close", "settle", "done")
-PHASES = ("learn", "harden", *HARDENED)
+MERGED = ("close", "finalize", "done")
+PHASES = ("learn", "merge", *MERGED)
 LABELS = (torch.int64, torch.int32)
 TRAINING = {
     "phase": Value((str,), choices=PHASES),
@@ -322,8 +322,8 @@ TRAINING = {
         (str,), choices=("budget", "patience", "callback", "interrupt", "divergence")
     ),
     "problem": Value((str,)),
-    "resting": Value((bool,)),
-    **dict.fromkeys(("step", "learned", "due", "pause", "without_progress", "rested"), COUNT),
+    "warming": Value((bool,)),
+    **dict.fromkeys(("step", "learned", "due", "interval", "without_progress", "warmed"), COUNT),
 }
 BEST = {"epoch": COUNT, "loss": Value(NUMBER)}
 ASSIGNMENTS = {"changed": Value(NUMBER, low=0), "refreshes": COUNT, "revivals": COUNT}
@@ -353,7 +353,7 @@ def check_training_state(
     known = dict(sizes)
     check(state, TRAINING, known)
     check(state["best"], BEST, known, prefix="best.")
-    copies = modules[:1] if state["phase"] in HARDENED else modules
+    copies = modules[:1] if state["phase"] in MERGED else modules
     diverged = state["ended_by"] == "divergence"
     _check_networks("networks", state["networks"], copies, diverged=diverged)
     _check_networks("best.networks", state["best"]["networks"], copies)

@@ -40,9 +40,9 @@ from tensorae._validation import (
 from tensorae._warnings import warn
 from tensorae.assignment import RULES
 from tensorae.core.search import is_start
-from tensorae.deep.cross_fit import chunk_rows, scored_rows
+from tensorae.deep.assign import chunk_rows, scored_rows
 from tensorae.deep.denoise import Blend
-from tensorae.deep.history import Announcer, all_of, as_columns
+from tensorae.deep.epoch import ProgressReporter, as_columns
 from tensorae.deep.module import DeepPredictor, TensorizedAutoencoder
 from tensorae.deep.networks import NARROW, built_in
 from tensorae.deep.schedule import WORK, TrainingOptions
@@ -156,7 +156,7 @@ class TAE(BaseTAE):
         Where to compute. None: the CPU for arrays, the tensor's own device for tensors.
         "auto": a GPU where there is one.
     callbacks : callable or list of callable, optional
-        Each is called after every epoch with a ``tensorae.deep.history.Epoch`` (epoch, n_epochs,
+        Each is called after every epoch with a ``tensorae.deep.epoch.Epoch`` (epoch, n_epochs,
         phase, loss, held_out_loss, changed, sizes, seconds, module); returning True ends the
         training.
 
@@ -322,7 +322,7 @@ class TAE(BaseTAE):
             target = self._checked_clean(clean, rows, images)
         if checkpoint is not None:
             kept, rng = self._checkpoint(rows, checkpoint, checkpoint_every, rng, known, target)
-        announcer = Announcer(_check_callbacks(self.callbacks), verbose=bool(self.verbose))
+        progress = ProgressReporter(_check_callbacks(self.callbacks), verbose=bool(self.verbose))
 
         try:
             trained = train(
@@ -332,11 +332,11 @@ class TAE(BaseTAE):
                 rng,
                 target=target,
                 known_labels=known,
-                observe=announcer if kept is None else all_of(announcer, kept),
+                observers=[progress] if kept is None else [progress, kept],
                 resume=None if kept is None else kept.resume,
             )
         finally:
-            announcer.close()
+            progress.close()
         self._sample_shape, self._images, self.input_shape_ = sample_shape(X), images, shape
         self._publish(trained, options)
         if trained.rows is not rows:  # the few rows of all processes

@@ -17,7 +17,7 @@ from tensorae._validation import (
     check_rows,
     check_seed,
 )
-from tensorae.deep.neighborhoods import (
+from tensorae.deep.manifold import (
     DIMENSIONS,
     NEIGHBORS,
     SEEN_ROWS,

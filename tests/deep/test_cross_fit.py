@@ -4,7 +4,7 @@ import torch
 from torch import nn
 
 from tensorae import tensorize
-from tensorae.deep.cross_fit import Copies
+from tensorae.deep.assign import Copies
 
 
 class Small(nn.Module):

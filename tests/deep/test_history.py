@@ -8,7 +8,7 @@ import pytest
 from torch import nn
 
 from tensorae import TAE
-from tensorae.deep.history import COLUMNS, Announcer, Epoch, as_columns, from_columns
+from tensorae.deep.epoch import COLUMNS, Epoch, ProgressReporter, as_columns, from_columns
 
 X = np.random.RandomState(0).randn(40, 3)
 EPOCH = Epoch(
@@ -55,9 +55,9 @@ def test_the_history_is_plain_lists_and_comes_back_from_them():
 
 def test_an_epoch_is_told_once():
     heard = []
-    announcer = Announcer([heard.append])
+    reporter = ProgressReporter([heard.append])
     for state in (after(), after(EPOCH), after(EPOCH)):
-        announcer(state)
+        reporter(state)
     assert heard == [EPOCH]
 
 
@@ -112,8 +112,8 @@ def test_only_true_ends_the_training():
 
 def test_every_callback_is_called_even_if_one_ends_the_training():
     heard = []
-    announcer = Announcer([lambda epoch: True, heard.append])
-    assert announcer(after(EPOCH)) is True
+    reporter = ProgressReporter([lambda epoch: True, heard.append])
+    assert reporter(after(EPOCH)) is True
     assert heard == [EPOCH]
 
 
@@ -143,10 +143,10 @@ def test_nothing_is_shown_unless_asked_for(capsys):
 
 
 def test_a_shorter_line_wipes_a_longer_one(capsys):
-    announcer = Announcer(verbose=True)
-    announcer(after(dataclasses.replace(EPOCH, loss=1.2345e-10)))
-    announcer(after(dataclasses.replace(EPOCH, epoch=4, loss=1.0)))
-    announcer.close()
+    reporter = ProgressReporter(verbose=True)
+    reporter(after(dataclasses.replace(EPOCH, loss=1.2345e-10)))
+    reporter(after(dataclasses.replace(EPOCH, epoch=4, loss=1.0)))
+    reporter.close()
     first, second = capsys.readouterr().err.strip("\r\n").split("\r")
     assert len(second) >= len(first)
 

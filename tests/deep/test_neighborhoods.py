@@ -10,8 +10,8 @@ from sklearn.metrics import adjusted_rand_score
 import tensorae
 from tensorae import TAE
 from tensorae.deep import manifold
-from tensorae.deep.neighborhoods import Neighborhoods, compared_points
-from tensorae.deep.pca import of_even_strength
+from tensorae.deep.manifold import Neighborhoods, compared_points
+from tensorae.deep.pca import with_equal_lengths
 
 
 @pytest.fixture
@@ -39,8 +39,8 @@ def ones(x):
 
 def test_brightness_of_intensities_does_not_count(images, rng):
     brighter = images * torch.tensor(rng.uniform(0.2, 5, size=(60, 1)))
-    evened = of_even_strength(images, ones(images))
-    torch.testing.assert_close(of_even_strength(brighter, ones(images)), evened)
+    evened = with_equal_lengths(images, ones(images))
+    torch.testing.assert_close(with_equal_lengths(brighter, ones(images)), evened)
     torch.testing.assert_close(evened.norm(dim=1), ones(images))
     points = compared_points(brighter, ones(images), None)
     torch.testing.assert_close(
@@ -51,25 +51,25 @@ def test_brightness_of_intensities_does_not_count(images, rng):
 
 def test_the_origin_of_intensities_does_not_count(images, rng):
     moved = images + torch.tensor(rng.normal(size=64))
-    moved_evened = of_even_strength(moved, ones(images))
+    moved_evened = with_equal_lengths(moved, ones(images))
     # Rounding may lift a number from its floor, by next to nothing.
     torch.testing.assert_close(
-        of_even_strength(images + 8, ones(images)), of_even_strength(images, ones(images))
+        with_equal_lengths(images + 8, ones(images)), with_equal_lengths(images, ones(images))
     )
     assert moved_evened.isfinite().all()
 
 
 def test_numbers_without_a_floor_stay_as_they_are(rng):
     x = torch.tensor(rng.normal(size=(50, 60)))
-    assert of_even_strength(x, ones(x)) is x
-    assert of_even_strength(x[:1], ones(x[:1])) is not None  # nothing varies
+    assert with_equal_lengths(x, ones(x)) is x
+    assert with_equal_lengths(x[:1], ones(x[:1])) is not None  # nothing varies
     narrow = torch.zeros(30, 4)
     assert compared_points(narrow, ones(narrow), None) is narrow
 
 
 def test_an_image_without_light_is_no_division_by_zero(images):
     images[0] = 0
-    evened = of_even_strength(images, ones(images))
+    evened = with_equal_lengths(images, ones(images))
     assert evened.isfinite().all()
     assert not evened[0].any()
 
@@ -78,8 +78,8 @@ def test_weights_decide_what_is_a_floor(images):
     bright = torch.ones(40, 64, dtype=images.dtype) + torch.rand(40, 64, dtype=images.dtype)
     x = torch.cat([images, bright])
     weights = torch.cat([ones(images), torch.zeros(40, dtype=images.dtype)])
-    assert of_even_strength(x, weights) is not x
-    assert of_even_strength(x, 1 - 0.999 * weights) is x
+    assert with_equal_lengths(x, weights) is not x
+    assert with_equal_lengths(x, 1 - 0.999 * weights) is x
 
 
 # Groups that neighbours make ----------------------------------------------------------------------

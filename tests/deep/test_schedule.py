@@ -4,7 +4,6 @@ import math
 
 import pytest
 
-from tensorae.deep import rest
 from tensorae.deep.schedule import (
     CLOSING_SHARE,
     CLOSING_STEPS,
@@ -12,7 +11,6 @@ from tensorae.deep.schedule import (
     MIN_CLOSING_EPOCHS,
     MIN_LEARNING_EPOCHS,
     Schedule,
-    falling,
     n_batches,
 )
 
@@ -66,17 +64,17 @@ def test_smaller_batches_take_fewer_epochs():
     assert small.refresh_every <= large.refresh_every
 
 
-def test_labels_rest_until_curves_are_learned():
+def test_labels_wait_until_curves_are_learned():
     plan = Schedule.plan(600, 2, n_copies=2)
     planned = Schedule.plan(600, 2, n_copies=2, max_epochs=9)
-    stalled = rest.patience(plan)
+    stalled = plan.warmup_patience
     # Where a linear model is right it ends at once, where it is not when the cost has stalled.
-    assert rest.is_over(plan, 0.99, rested=0, without_progress=0)
-    assert not rest.is_over(plan, 0.99, rested=5, without_progress=stalled - 1)
-    assert rest.is_over(plan, 0.99, rested=5, without_progress=stalled)
-    assert not rest.is_over(plan, 0.9, rested=5, without_progress=stalled)
+    assert plan.warmup_over(0.99, warmed=0, without_progress=0)
+    assert not plan.warmup_over(0.99, warmed=5, without_progress=stalled - 1)
+    assert plan.warmup_over(0.99, warmed=5, without_progress=stalled)
+    assert not plan.warmup_over(0.9, warmed=5, without_progress=stalled)
     # So many epochs and no more: there is no time to wait.
-    assert rest.is_over(planned, 0.99, rested=5, without_progress=0)
+    assert planned.warmup_over(0.99, warmed=5, without_progress=0)
 
 
 @pytest.mark.parametrize("n", [0, 1, 64, 80, 81, 90, 150, 1000])
@@ -88,7 +86,7 @@ def test_batches_are_at_most_a_quarter_larger_than_asked_for(n):
 
 @pytest.mark.parametrize(("closing", "epochs"), [(15, 20), (10, 20), (4, 20), (1, 1), (1, 5)])
 def test_the_learning_rate_falls_to_zero_in_the_last_half_or_in_a_shorter_close(closing, epochs):
-    shares = [falling(left, closing, epochs) for left in range(closing, -1, -1)]
+    shares = [Schedule.falling(left, closing, epochs) for left in range(closing, -1, -1)]
     assert shares[-1] == 0
     assert shares == sorted(shares, reverse=True)
     assert sum(share < 1 for share in shares) <= math.ceil(epochs / 2)

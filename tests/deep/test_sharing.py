@@ -9,9 +9,8 @@ from sklearn.metrics import adjusted_rand_score
 from torch import nn
 
 from tensorae import TAE, tensorize
-from tensorae.deep.assign import Members, TrainingData
-from tensorae.deep.cross_fit import Copies
-from tensorae.deep.epoch import Steps
+from tensorae.deep.assign import Copies, Members, TrainingData
+from tensorae.deep.epoch import Trainer
 from tensorae.deep.networks import ConvAutoencoder, MLPAutoencoder, VariationalAutoencoder
 from tensorae.deep_tae import deep_options
 from tensorae.rows import Rows
@@ -187,18 +186,18 @@ def test_a_step_follows_the_mean_over_all_clusters(blobs, weighted):
     options = deep_options(TAE(4, 2, sharing="layers").get_params(deep=False), rows, (4,))
     module = tensorize(options.factory, 4, input_shape=(4,), shared="layers", latent_penalty=0)
     data = TrainingData(rows, weights=torch.ones(120))
-    steps = Steps(Copies((module,)), data, options, 15, torch.Generator().manual_seed(0))
+    trainer = Trainer(Copies((module,)), data, options, 15, torch.Generator().manual_seed(0))
     weights = torch.linspace(0.5, 2, 120) if weighted else None
     members = {}
     for j in range(4):
         own = torch.as_tensor(y == j).nonzero()[:, 0]
         members[0, j] = Members(0, j, own, None if weights is None else weights[own])
-    batches = steps._batches(members)
+    batches = trainer._batches(members)
     assert {len(one.parts) for one in batches} == {2}
     for step in range(2):
         losses, total = [], 0.0
         for one in batches:
-            loss, summed = steps._loss(Copies((module,)), rows.data, one, step, None)
+            loss, summed = trainer._loss(Copies((module,)), rows.data, one, step, None)
             losses.append(loss)
             total += float(summed)
         counted = [one.parts[step] for one in batches]
@@ -206,7 +205,7 @@ def test_a_step_follows_the_mean_over_all_clusters(blobs, weighted):
         means = [1.0 if weights is None else float(weights[y == j].mean()) for j in range(4)]
         size = sum(len(part) * mean for part, mean in zip(counted, means, strict=True))
         assert float(sum(losses).detach()) == pytest.approx(total / size, rel=1e-5)
-    (optimizer,) = steps.optimizers
+    (optimizer,) = trainer.optimizers
     assert sum(p.numel() for p in optimizer.param_groups[0]["params"]) == n_numbers(module)
 
 
@@ -215,11 +214,11 @@ def test_a_network_that_starts_again_keeps_the_momentum_of_shared_layers(blobs):
     rows = Rows(torch.tensor(blobs[0], dtype=torch.float32))
     options = deep_options(TAE(2, 2).get_params(deep=False), rows, (4,))
     generator = torch.Generator().manual_seed(0)
-    steps = Steps(Copies((module,)), TrainingData(rows), options, 15, generator)
-    (optimizer,) = steps.optimizers
+    trainer = Trainer(Copies((module,)), TrainingData(rows), options, 15, generator)
+    (optimizer,) = trainer.optimizers
     module.costs(rows.data).sum().backward()
     optimizer.step()
-    steps.forget(module.own_parameters(1))
+    trainer.forget(module.own_parameters(1))
     kept = set(map(id, optimizer.state))
     assert id(module.autoencoders[1].encoder[0].weight) in kept
     assert id(module.autoencoders[0].encoder[2].weight) in kept

@@ -11,10 +11,10 @@ from torch import nn
 
 from tensorae import TAE, Batches, tensorize
 from tensorae.deep import train
-from tensorae.deep.assign import TrainingData
+from tensorae.deep.assign import Copies, TrainingData
 from tensorae.deep.epoch import buffers
-from tensorae.deep.loop import DeepLoop, run
 from tensorae.deep.schedule import Schedule
+from tensorae.deep.train import TrainingLoop, fit_loop
 from tensorae.deep_tae import deep_options
 from tensorae.rows import StreamedRows
 from tensorae.rows.processes import Processes
@@ -53,7 +53,7 @@ def streamed_loop(X, centers, **parameters):
     module.set_centers(torch.as_tensor(centers))
     schedule = Schedule.of_stream(max_epochs=options.max_epochs, batch_size=None)
     generator = torch.Generator().manual_seed(0)
-    return DeepLoop(module, TrainingData(rows), options, schedule, generator, cross_fit=False)
+    return TrainingLoop(Copies((module,)), TrainingData(rows), options, schedule, generator)
 
 
 @pytest.mark.parametrize("batch_rows", [7, 60, 250, 2000])
@@ -118,7 +118,7 @@ def test_a_cluster_without_members_is_revived(blobs, empty):
             all(torch.equal(weights[name], value) for name, value in net.state_dict().items())
             for net in others
         )
-    state = run(loop, state, lambda _: None)
+    state = fit_loop(loop, state)
     labels = state.assignments.labels
     assert torch.bincount(labels, minlength=4).min() > 0
     assert all(torch.isfinite(v).all() for v in loop.copies.modules[0].state_dict().values())

@@ -6,8 +6,8 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tensorae.deep import train
-from tensorae.deep.train import distinct_rows
+from tensorae.deep import initial
+from tensorae.deep.initial import distinct_rows
 
 
 def find(columns, weights=None, seed=0):
@@ -63,7 +63,7 @@ def test_rows_that_differ_in_a_further_block_are_different():
 
 def test_rows_that_only_look_alike_along_the_direction_are_kept_apart(monkeypatch):
     """The sort key is one number; equal keys alone do not make rows equal."""
-    monkeypatch.setattr(train, "_projections", lambda block, _: torch.zeros(len(block)).double())
+    monkeypatch.setattr(initial, "_projections", lambda block, _: torch.zeros(len(block)).double())
     _, weights = find([np.array([[1.0, 2.0], [2.0, 1.0], [2.0, 1.0], [3.0, 3.0]])])
     assert weights.tolist() == [1, 2, 1]
 
@@ -79,6 +79,6 @@ def test_the_order_says_nothing_about_the_rows():
 def test_chunks_do_not_matter(monkeypatch, entries):
     X = np.random.RandomState(0).randint(0, 4, size=(30, 3)).astype(np.float32)
     whole, _ = find([X])
-    monkeypatch.setattr(train, "CHUNK_ENTRIES", entries)
+    monkeypatch.setattr(initial, "CHUNK_ENTRIES", entries)
     found, _ = find([X])
     np.testing.assert_array_equal(found, whole)

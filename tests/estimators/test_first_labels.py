@@ -8,7 +8,7 @@ from tensorae import TAE, Batches, LinearTAE
 from tensorae.assignment import RULES
 from tensorae.core.search import Search
 from tensorae.core.spec import SolverOptions
-from tensorae.deep.loop import DeepLoop
+from tensorae.deep.train import TrainingLoop
 from tensorae.exceptions import InvalidInputError, InvalidParameterError
 from tensorae.rows import Rows
 
@@ -52,13 +52,13 @@ def test_the_alternation_begins_with_them(poor_labels):
 def test_training_begins_with_them(poor_labels, monkeypatch):
     X, labels = poor_labels
     seen = []
-    init = DeepLoop.init
+    init = TrainingLoop.init
 
     def remembering(self, start):
         seen.append((self.data.rows.data.numpy(), start.labels.numpy()))
         return init(self, start)
 
-    monkeypatch.setattr(DeepLoop, "init", remembering)
+    monkeypatch.setattr(TrainingLoop, "init", remembering)
     model = model_of(TAE, init=labels, callbacks=lambda epoch: sizes.append(epoch.sizes))
     sizes = []
     model.fit(X)

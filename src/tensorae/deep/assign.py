@@ -1,53 +1,72 @@
-"""Who belongs to which autoencoder, and what follows from it: centres, units of codes, λ.
+"""Assignments S, and what follows from them: centres, units of codes, λ.
+
+An autoencoder that scores its own training rows keeps them for ever. So each cluster has two copies
+of its autoencoder, each trained on one fold of the members, and a row is scored by the copy trained
+on the other fold (``Copies``). Streamed rows have one copy: no network memorises them.
 
 A refresh is one pass over all rows: score, assign, revive clusters without members, move centres.
-Rows in memory come as one chunk, streamed rows as many, of several processes if need be.
+Rows in memory are one chunk; streamed rows are many, possibly of several processes.
 
-Shapes: n rows of this process, k clusters, d features, m candidates.
+Shapes: n rows of this process, k clusters, d features, m candidates, c copies.
 """
 
 from __future__ import annotations
 
+import copy
 import math
+from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from functools import cached_property
 
 import torch
 from torch import Tensor, nn
 
+from tensorae._torch import FitRNG
 from tensorae.assignment import AssignmentContext
-from tensorae.deep.cross_fit import OWN_SUMS, Copies
-from tensorae.deep.initial import Start
+from tensorae.deep.module import TensorizedAutoencoder, costs_from_parts
 from tensorae.deep.pca import principal_directions
 from tensorae.deep.schedule import TrainingOptions
+from tensorae.deep.vae import MIN_NOISE
 from tensorae.rows import Rows
 
-__all__ = ["Assigner", "Assignments", "Members", "TrainingData"]
+__all__ = [
+    "Assigner",
+    "Assignments",
+    "Copies",
+    "CostParts",
+    "Members",
+    "TrainingData",
+    "chunk_rows",
+    "scored_rows",
+]
 
-# Clusters that a row is scored by at a refresh: its own and the next best of the start.
+# Clusters that a row is scored by at a refresh: the nearest of the start.
 CANDIDATES = 3
-# Weights of S below this train nothing.
+# Weights of S below this share of the mean weight train nothing.
 NEGLIGIBLE = 1e-4
 # First step of Options 1 and 2 in units of one over the mean cost, and its growth per refresh.
-FIRST_STEP, STEP_GROWTH, LONGEST_GROWTH = 0.5, 2.0, 60
-# What the first S gives to all clusters; more would blur networks that start from clear labels.
+FIRST_STEP, STEP_GROWTH, MAX_GROWTH_STEPS = 0.5, 2.0, 60
+# Share of the first soft S that is spread over all clusters; more blurs networks at the start.
 SOFTNESS = 0.01
-# Clusters that may be started again by splitting another, in units of k.
+# Most revivals of clusters without members, in units of k.
 REVIVALS = 2
-# Rows of a stream, in numbers, that say where to split a cluster.
+# Numbers of a stream that decide where to split a cluster.
 SPLIT_ENTRIES = 1 << 22
+# Numbers of input at a time, and per network on a CPU, so that its layers stay in the cache.
+CHUNK_ENTRIES, CACHED_ENTRIES = 1 << 21, 1 << 18
+CHUNK_ROWS = (64, 4096)
 
 
 @dataclass(frozen=True, eq=False)
 class TrainingData:
-    """Rows to train on, in units in which networks train well."""
+    """Rows to train on, standardised."""
 
-    rows: Rows  # about their mean, in units of ``unit``; those in memory are one chunk, ``data``
-    weights: Tensor | None = None  # (n,), None for streamed rows, which count once each
+    rows: Rows  # centred, in units of ``unit``; in memory they are one chunk, ``data``
+    weights: Tensor | None = None  # (n,), None for streamed rows
     target: Tensor | None = None  # (n, d) clean versions of the rows
     held_out: Tensor | None = None  # (n,) True for rows that are not trained on
-    unit: float = 1.0  # what one is in the data as it came; losses are told in those units
-    places: Tensor | None = None  # (n,) where rows in memory stand in the data as it came
+    unit: float = 1.0  # of the original data; losses are reported in it
+    places: Tensor | None = None  # (n,) rows of the original data
 
     @cached_property
     def training_weights(self) -> Tensor | None:
@@ -58,12 +77,12 @@ class TrainingData:
 
     @cached_property
     def total(self) -> float:
-        """Weight of all rows of all processes that are trained on."""
+        """Weight of all training rows of all processes."""
         weights = self.training_weights
         return float(self.rows.count) if weights is None else float(weights.sum())
 
     def weights_of(self, place: slice, x: Tensor) -> Tensor:
-        """Weights (m,) of the rows x (m, d) at a place."""
+        """Weights (m,) of rows x (m, d) at a place."""
         weights = self.training_weights
         return x.new_ones(len(x)) if weights is None else weights[place]
 
@@ -77,44 +96,213 @@ class Members:
     rows: Tensor  # (m,) indices into the buffer
     weights: Tensor | None  # (m,), None where all are one
 
+    @property
+    def weight(self) -> float:
+        """Sum of the weights."""
+        return float(len(self.rows) if self.weights is None else self.weights.sum())
+
 
 @dataclass(frozen=True, eq=False)
 class Assignments:
-    """S at one moment; tensors are never changed in place."""
+    """S; tensors are never changed in place."""
 
     labels: Tensor  # (n,)
     soft: Tensor | None = None  # (n, k), where S is soft
-    candidates: Tensor | None = None  # (n, m) clusters that a row is scored by; None for all
+    candidates: Tensor | None = None  # (n, m) clusters that score a row; None for all
     changed: float = 0.0  # share of the labels that the last refresh changed
     refreshes: int = 0
     revivals: int = 0
 
 
 @dataclass(frozen=True)
+class CostParts:
+    """Terms (n, m) of the costs, in the units of the autoencoders."""
+
+    errors: Tensor  # |r-u|²
+    codes: Tensor  # |z|²
+    outputs: Tensor  # |r|²
+
+
+@dataclass(frozen=True, eq=False)
+class Copies:
+    """One or two copies of the k autoencoders."""
+
+    modules: tuple[TensorizedAutoencoder, ...]
+    folds: Tensor | None = None  # (n,) which copy trains on a row; None where there is one only
+    noise_known: bool = False  # whether noise was measured on unseen rows by former copies
+
+    @classmethod
+    def of(cls, module: TensorizedAutoencoder, n: int, generator: torch.Generator) -> Copies:
+        """Two copies and folds of equal size."""
+        order = torch.randperm(n, generator=generator, device=generator.device)
+        folds = torch.empty_like(order)
+        folds[order] = torch.arange(n, device=order.device) % 2
+        return cls((module, copy.deepcopy(module)), folds)
+
+    def first(self) -> Copies:
+        """The first copy alone."""
+        return Copies(self.modules[:1], noise_known=self.folds is not None or self.noise_known)
+
+    @property
+    def fit_rng(self) -> FitRNG | None:
+        """Random numbers of the fit."""
+        return self.modules[0].fit_rng
+
+    def flat_centers(self) -> Tensor:
+        """Centres (k, d), the same in all copies."""
+        return self.modules[0].centers.flatten(1)
+
+    def trained_on(self, which: int, rows: Tensor) -> Tensor:
+        """Those of ``rows`` in the fold of a copy; all of them if there are none."""
+        if self.folds is None:
+            return rows
+        own = rows[self.folds[rows] == which]
+        return own if own.numel() else rows
+
+    def parts(self, x: Tensor, candidates: Tensor) -> CostParts:
+        """Score rows (n, d) by the autoencoders of their candidates (n, m)."""
+        n, m = candidates.shape
+        table = x.new_empty(3, n * m)
+        size = scored_rows(x.shape[1], x.device)
+        with torch.no_grad():
+            for module in self.modules:
+                module.eval()
+            for which, j, places in self._groups(candidates):
+                for part in places.split(size):
+                    module = self.modules[which]
+                    table[:, part] = torch.stack(module.parts_of(j, x[part // m]))
+        return CostParts(*table.view(3, n, m))
+
+    def costs(self, parts: CostParts, candidates: Tensor) -> Tensor:
+        """Costs (n, m) from their parts, with the current scales and λ."""
+        first, chosen = self.modules[0], (self._scorers(len(candidates))[:, None], candidates)
+        weights, offsets = (
+            torch.stack(by_copy)[chosen]
+            for by_copy in zip(*(module.penalties() for module in self.modules), strict=True)
+        )
+        penalised = parts.codes
+        if first.by_spread:
+            penalised = torch.maximum(parts.outputs, first.spreads[candidates])
+        return costs_from_parts(parts.errors, penalised, first.scale, weights, offsets)
+
+    def own_sums(
+        self, parts: CostParts, candidates: Tensor, labels: Tensor, weights: Tensor
+    ) -> Tensor:
+        """Sums (4, c, k) over rows by their own autoencoders: errors, codes, outputs, weights."""
+        k = len(self.modules[0].autoencoders)
+        size = len(self.modules) * k
+        own = candidates == labels[:, None]
+        keys = (self._scorers(len(labels))[:, None] * k + candidates)[own]
+        sums = [
+            torch.zeros(size, dtype=torch.float64, device=labels.device).index_add(
+                0, keys, (weights[:, None] * squares)[own].double()
+            )
+            for squares in (parts.errors, parts.codes, parts.outputs, torch.ones_like(parts.errors))
+        ]
+        return torch.stack(sums).view(4, -1, k)
+
+    def measure(self, own_sums: Tensor, options: TrainingOptions) -> None:
+        """Set the unit of codes of each cluster, and λ if it is estimated.
+
+        Codes become as long as their decodings. λ is the variance along a direction outside of
+        the code over that along one inside. Variational autoencoders have the unit of their prior;
+        their noise variance is estimated instead.
+        """
+        errors, codes, outputs, counts = own_sums
+        variational = self.modules[0].variational
+        if not self.noise_known:
+            self.set_noise(float(errors.sum()), float(counts.sum()) * self.flat_centers().shape[1])
+        for module, length, code in zip(self.modules, outputs, codes, strict=True):
+            if variational:
+                break
+            scales = module.scale * (length / code).sqrt().to(module.scale.dtype)
+            known = (length > 0) & (code > 0)
+            module.code_scales = torch.where(known, scales, module.code_scales)
+        if self.modules[0].by_spread and outputs.sum() > 0:
+            # One more member has the mean spread, because a single member has none.
+            mean = outputs.sum() / counts.sum()
+            self.share("spreads", (outputs.sum(0) + mean) / (counts.sum(0) + 1))
+        if options.latent_penalty is None:
+            h, d = options.latent_dim, self.flat_centers().shape[1]
+            latent = float(outputs.sum()) / h
+            residual = float(errors.sum()) / max(d - h, 1)
+            estimate = min(1.0, residual / latent) if latent > 0 and d > h else 1.0
+            self.share("latent_penalty", torch.tensor(estimate))
+
+    def set_noise(self, squares: float, weight: float) -> None:
+        """Set the noise variance of variational autoencoders."""
+        if self.modules[0].variational and weight:
+            self.share("noise_variance", torch.tensor(max(MIN_NOISE, squares / weight)))
+
+    def noise_or(self, other: Tensor) -> Tensor:
+        """Noise variance of variational autoencoders in units of the data, else the other one."""
+        module = self.modules[0]
+        return module.scale.square() * module.noise_variance if module.variational else other
+
+    def place(self, center_sums: Tensor) -> None:
+        """Set centres by sums and counts (k, d + 1); those without rows stay."""
+        sums, counts = center_sums[:, :-1], center_sums[:, -1:]
+        present = self.flat_centers()
+        means = sums / counts.clamp(min=torch.finfo(present.dtype).tiny)
+        self.share("centers", torch.where(counts > 0, means.to(present), present))
+
+    def share(self, name: str, value: Tensor) -> None:
+        """Set a buffer of all copies."""
+        for module in self.modules:
+            if name == "centers":
+                module.set_centers(value)
+            else:
+                setattr(module, name, value.to(getattr(module, name)))
+
+    def _scorers(self, n: int) -> Tensor:
+        """Copy (n,) that scores each row: the one that does not train on it."""
+        if self.folds is None:
+            return torch.zeros(n, dtype=torch.long, device=self.modules[0].scale.device)
+        return 1 - self.folds
+
+    def _groups(self, candidates: Tensor) -> Iterator[tuple[int, int, Tensor]]:
+        """Yield (copy, cluster, places in the flattened table) to score."""
+        k = len(self.modules[0].autoencoders)
+        keys = (self._scorers(len(candidates))[:, None] * k + candidates).flatten()
+        counts = torch.bincount(keys, minlength=k * len(self.modules)).tolist()
+        for key, places in enumerate(keys.argsort(stable=True).split(counts)):
+            if places.numel():
+                yield key // k, key % k, places
+
+
+@dataclass(frozen=True)
 class Refresh:
-    """What a pass over all rows found."""
+    """Result of a refresh."""
 
     assignments: Assignments
-    loss: float  # mean cost, by networks that did not train on the row where there are two copies
-    revived: list[tuple[int, int]]  # clusters that start again, each by the network of another
+    loss: float  # mean cost, cross-fitted where there are two copies
+    revived: list[tuple[int, int]]  # clusters, and those whose networks they take
 
 
 @dataclass(frozen=True, eq=False)
 class Assigner:
-    """Refreshes of S under the present networks, whose centres and units follow."""
+    """Updates of S under the current networks, whose centres and units follow."""
 
     data: TrainingData
     copies: Copies
     options: TrainingOptions
 
-    def first(self, start: Start) -> Assignments:
-        """Assignments of a start, with the centres, scale and λ that follow from them."""
+    def first(self, labels: Tensor, costs: Tensor) -> Assignments:
+        """First assignments from labels (n,) and costs (n, k); centres, scale and λ follow."""
         k, penalty = self.options.n_clusters, self.options.latent_penalty
-        nearest = start.costs.topk(min(CANDIDATES, k), dim=1, largest=False)
-        soft = None if self.options.rule.hard else _softened(start.labels, k)
-        assignments = Assignments(start.labels, soft, nearest.indices)
+        nearest = costs.topk(min(CANDIDATES, k), dim=1, largest=False)
+        soft = None if self.options.rule.hard else _softened(labels, k)
+        assignments = Assignments(labels, soft, nearest.indices)
         self.place_centers(assignments)
-        self.copies.share("scale", torch.tensor(self._spread(start.labels)))
+        centers = self.copies.flat_centers()
+        squares = torch.cat(
+            [
+                (chunk.float() - centers[labels[place]]).double().square().sum(1)
+                for place, chunk in self.data.rows.chunks()
+            ]
+        )
+        spread = math.sqrt(self.mean(squares) / self.data.rows.d) or 1.0
+        self.copies.share("scale", torch.tensor(spread))
         if penalty is not None:
             self.copies.share("latent_penalty", torch.tensor(penalty))
         return assignments
@@ -124,21 +312,21 @@ class Assigner:
     ) -> Refresh:
         """One pass: score, assign, revive, move centres.
 
-        With ``settling`` labels are those of the cheapest autoencoders, whatever the rule says, and
-        clusters without members are left alone. With ``everyone`` rows are scored by all clusters.
+        With ``settling`` labels are those of the cheapest autoencoders, whatever the rule, and
+        clusters without members stay empty. With ``everyone`` all clusters score all rows.
         """
         after, costs = self._reassigned(now, settling=settling, everyone=everyone)
         revived: list[tuple[int, int]] = []
         if not settling:
             after, revived = self._revived(replace(after, refreshes=now.refreshes + 1), costs)
-        changed = self._share_that_differs(after.labels, now.labels)
-        loss = self.mean(costs) * self.data.unit**2
-        return Refresh(replace(after, changed=changed), loss, revived)
+        changed = self._all_reduced((after.labels != now.labels).sum())
+        after = replace(after, changed=int(changed) / self.data.rows.count)
+        return Refresh(after, self.mean(costs) * self.data.unit**2, revived)
 
     def _reassigned(
         self, now: Assignments, *, settling: bool, everyone: bool
     ) -> tuple[Assignments, Tensor]:
-        """Score and assign all rows, whose costs (n,) come too; units of codes, centres follow."""
+        """New S and costs (n,); units of codes and centres follow."""
         rows, copies = self.data.rows, self.copies
         labels, soft = torch.empty_like(now.labels), now.soft
         lowest = torch.empty(rows.n, dtype=torch.float32, device=rows.device)
@@ -148,7 +336,7 @@ class Assigner:
             weights = self.data.weights_of(place, x)
             candidates = self._candidates(now, place, everyone=everyone)
             parts = copies.parts(x, candidates)
-            # A stream would have to be read twice to be scored in the units of its present codes.
+            # To score a stream in the current units of its codes it would have to be read twice.
             if not rows.streamed:
                 sums = copies.own_sums(parts, candidates, now.labels, weights)
                 copies.measure(sums, self.options)
@@ -167,21 +355,18 @@ class Assigner:
     def _assign(
         self, now: Assignments, costs: Tensor, candidates: Tensor, *, settling: bool
     ) -> tuple[Tensor, Tensor, Tensor | None]:
-        """Labels and costs (m,) from the costs of all candidates (m, ...), and S where it is soft.
-
-        Soft assignments are kept for rows in memory only, which come at once.
-        """
+        """Labels and costs (m,) from the costs of candidates, and S if it is soft (in memory)."""
         best = costs.min(1)
         labels = candidates.gather(1, best.indices[:, None])[:, 0]
         if now.soft is None:
             return labels, best.values, None
-        soft = self.options.rule.function(costs, now.soft, self._context(now, costs))
+        soft = self.options.rule.function(costs, now.soft, self._context(now, now.soft, costs))
         if settling:
             return labels, best.values, soft
         return soft.argmax(1), (soft * costs).sum(1), soft
 
     def measure(self, now: Assignments) -> None:
-        """Set the units of codes, and λ where it is estimated, by one pass."""
+        """Set the units of codes, and λ if it is estimated, by one pass."""
         _, own = self._no_sums()
         for place, chunk in self.data.rows.chunks():
             x = chunk.float()
@@ -193,10 +378,7 @@ class Assigner:
         self.copies.measure(own, self.options)
 
     def own_loss(self, now: Assignments) -> tuple[float, float]:
-        """Mean cost of rows in memory as they are assigned, and the share that is cheapest so.
-
-        Units of codes follow.
-        """
+        """Mean cost of rows in memory as assigned, and the share for which that is cheapest."""
         x, place = self.data.rows.data, slice(0, self.data.rows.n)
         weights = self.data.weights_of(place, x)
         candidates = self._candidates(now, place, everyone=False)
@@ -211,7 +393,7 @@ class Assigner:
         return loss, self.mean(agrees)
 
     def hardened(self, now: Assignments) -> Assignments:
-        """Leave soft assignments whose optimum is hard (Theorem 2.2, i)."""
+        """Harden soft assignments whose optimum is hard (Theorem 2.2, i)."""
         if now.soft is None or self.options.rule.probabilistic:
             return now
         hard = replace(now, labels=now.soft.argmax(1), soft=None)
@@ -219,7 +401,7 @@ class Assigner:
         return hard
 
     def place_centers(self, now: Assignments) -> None:
-        """Centres are the means of their members, by weight; one without members stays."""
+        """Set centres to the weighted means of their members; those without members stay."""
         centers, _ = self._no_sums()
         for place, chunk in self.data.rows.chunks():
             x = chunk.float()
@@ -230,7 +412,7 @@ class Assigner:
         self.copies.place(centers)
 
     def members(self, now: Assignments, place: slice) -> list[Members]:
-        """What each network trains on, of the rows at a place; nothing where a cluster has none."""
+        """Training rows of each network among those at a place; those without any are left out."""
         weights = self.data.training_weights
         found = []
         for j in range(self.options.n_clusters):
@@ -261,94 +443,69 @@ class Assigner:
         return float(weights[held] @ costs) / float(weights[held].sum()) * self.data.unit**2
 
     def sizes(self, labels: Tensor, *, weighted: bool = False) -> Tensor:
-        """Members (k,) of each cluster in all processes, by number or by weight."""
+        """Members (k,) of each cluster in all processes, as number or weight."""
         weights = self.data.weights if weighted else None
-        counts = torch.bincount(labels, weights, minlength=self.options.n_clusters)
-        self.data.rows.add_up(counts)
-        return counts
-
-    # Parts of a pass ------------------------------------------------------------------------------
+        return self._all_reduced(torch.bincount(labels, weights, minlength=self.options.n_clusters))
 
     def _no_sums(self) -> tuple[Tensor, Tensor]:
-        """Zeros for the sums of ``_center_sums`` and of ``Copies.own_sums``."""
+        """Zeros for ``_center_sums`` and ``Copies.own_sums``."""
         k, rows = self.options.n_clusters, self.data.rows
         centers = torch.zeros(k, rows.d + 1, dtype=torch.float64, device=rows.device)
-        return centers, centers.new_zeros(OWN_SUMS, len(self.copies.modules), k)
+        return centers, centers.new_zeros(4, len(self.copies.modules), k)
 
     def _candidates(self, now: Assignments, place: slice, *, everyone: bool) -> Tensor:
-        # Soft rules need all costs; for a label the nearest clusters are enough.
+        # Soft rules need all costs, labels the nearest clusters only.
         if everyone or now.soft is not None or now.candidates is None:
             clusters = torch.arange(self.options.n_clusters, device=self.data.rows.device)
             return clusters.expand(place.stop - place.start, -1)
         return now.candidates[place]
 
-    def _context(self, now: Assignments, costs: Tensor) -> AssignmentContext:
+    def _context(self, now: Assignments, soft: Tensor, costs: Tensor) -> AssignmentContext:
         weights, total = self.data.training_weights, self.data.total
-        assert now.soft is not None
         assert weights is not None
         tiny = torch.finfo(costs.dtype).tiny
-        mean_cost = (((now.soft * costs).sum(1) @ weights) / total).clamp(min=tiny)
-        shares = (weights @ now.soft) / total
-        growth = STEP_GROWTH ** min(now.refreshes, LONGEST_GROWTH)
+        mean_cost = (((soft * costs).sum(1) @ weights) / total).clamp(min=tiny)
+        shares = (weights @ soft) / total
+        growth = STEP_GROWTH ** min(now.refreshes, MAX_GROWTH_STEPS)
         return AssignmentContext(
             step_size=FIRST_STEP * growth / mean_cost,
             log_weights=shares.clamp(min=tiny).log(),
             noise_variance=self.copies.noise_or(mean_cost / self.data.rows.d),
         )
 
-    def _spread(self, labels: Tensor) -> float:
-        """Standard deviation inside the clusters, per feature; one where there is none."""
-        centers = self.copies.flat_centers()
-        squares = torch.cat(
-            [
-                (chunk.float() - centers[labels[place]]).double().square().sum(1)
-                for place, chunk in self.data.rows.chunks()
-            ]
-        )
-        return math.sqrt(self.mean(squares) / self.data.rows.d) or 1.0
-
     def mean(self, costs: Tensor) -> float:
-        """Mean of costs (n,) of all rows by weight."""
+        """Weighted mean of the costs (n,) of all rows of all processes."""
         weights = self.data.weights_of(slice(None), costs)
-        total = weights.double() @ costs.double()
-        self.data.rows.add_up(total)
-        return float(total) / self.data.total
+        return float(self._all_reduced(weights.double() @ costs.double())) / self.data.total
 
-    def _share_that_differs(self, labels: Tensor, before: Tensor) -> float:
-        differing = (labels != before).sum()
-        self.data.rows.add_up(differing)
-        return int(differing) / self.data.rows.count
+    def _all_reduced(self, local: Tensor) -> Tensor:
+        self.data.rows.add_up(local)
+        return local
 
     # Clusters without members ---------------------------------------------------------------------
 
     def _revived(
         self, now: Assignments, costs: Tensor
     ) -> tuple[Assignments, list[tuple[int, int]]]:
-        """Give each cluster without members half of the one that costs most."""
+        """Give each cluster without members half of the one with the highest cost."""
         k, revived = self.options.n_clusters, []
         sizes = self.sizes(now.labels)
         for j in range(k):
             if sizes[j] > 0 or now.revivals >= REVIVALS * k:
                 continue
-            parent = int(self._costs_by_cluster(now.labels, costs).argmax())
+            weights = self.data.weights_of(slice(None), costs)
+            totals = costs.new_zeros(k).index_add(0, now.labels, costs * weights)
+            parent = int(self._all_reduced(totals).argmax())
             half = self._half_of(now.labels, parent)
-            moved = torch.tensor(len(half), device=half.device)
-            self.data.rows.add_up(moved)
-            if moved > 0:
+            if self._all_reduced(torch.tensor(len(half), device=half.device)) > 0:
                 now = self._with_cluster(now, j, half)
                 revived.append((j, parent))
         if revived:
             self.place_centers(now)
         return now, revived
 
-    def _costs_by_cluster(self, labels: Tensor, costs: Tensor) -> Tensor:
-        weights = self.data.weights_of(slice(None), costs)
-        totals = costs.new_zeros(self.options.n_clusters).index_add(0, labels, costs * weights)
-        self.data.rows.add_up(totals)
-        return totals
-
     def _half_of(self, labels: Tensor, parent: int) -> Tensor:
-        """Rows here of one cluster that are beyond its median along its main direction."""
+        """Rows of a cluster in this process beyond its median along its main direction."""
         rows = self.data.rows
         mean, direction, median = self._cut(labels, parent)
         halves = [labels.new_empty(0, dtype=torch.long)]
@@ -359,7 +516,7 @@ class Assigner:
         return torch.cat(halves)
 
     def _cut(self, labels: Tensor, parent: int) -> tuple[Tensor, Tensor, Tensor]:
-        """Mean, main direction and median along it of a cluster, by the process with most of it."""
+        """Mean, main direction and median along it, from the process with most of the cluster."""
         rows = self.data.rows
         cut = torch.zeros(3, rows.d, dtype=torch.float32, device=rows.device)
         counts = rows.processes.of_each(int((labels == parent).sum()), rows.device)
@@ -378,7 +535,7 @@ class Assigner:
         return cut[0], cut[1], cut[2, 0]
 
     def _with_cluster(self, now: Assignments, j: int, rows: Tensor) -> Assignments:
-        """Give rows to cluster j."""
+        """S with rows moved to cluster j."""
         labels, candidates, soft = now.labels.clone(), now.candidates, now.soft
         labels[rows] = j
         if candidates is not None:
@@ -404,6 +561,20 @@ def _center_sums(x: Tensor, assigned: Tensor, weights: Tensor, k: int) -> Tensor
 
 
 def _softened(labels: Tensor, k: int) -> Tensor:
-    """First S (n, k): mostly the label, a little of everything."""
+    """First soft S (n, k): mostly the label, a little of all clusters."""
     sharp = nn.functional.one_hot(labels, k).float()
     return sharp * (1 - SOFTNESS) + SOFTNESS / k
+
+
+def chunk_rows(n_features: int) -> int:
+    """Rows to score at a time, so that memory stays bounded."""
+    low, high = CHUNK_ROWS
+    return min(high, max(low, CHUNK_ENTRIES // n_features))
+
+
+def scored_rows(n_features: int, device: torch.device) -> int:
+    """Rows to pass to one network at a time."""
+    most = chunk_rows(n_features)
+    if device.type != "cpu":
+        return most
+    return min(most, max(CHUNK_ROWS[0], CACHED_ENTRIES // n_features))

@@ -24,8 +24,7 @@ from torch import Tensor
 
 from tensorae.core.denoise import Denoiser
 from tensorae.core.statistics import Moments
-from tensorae.deep.assign import TrainingData
-from tensorae.deep.cross_fit import Copies, chunk_rows
+from tensorae.deep.assign import Copies, TrainingData, chunk_rows
 
 __all__ = ["Blend", "fit_blend"]
 

@@ -1,16 +1,28 @@
-"""Checked rows and options -> trained autoencoders: units, start, loop.
+"""Training of k autoencoders together with the assignments S: checked rows -> trained module.
 
-Rows in memory become each different row once, in an order of its own, with its weight. Training
-then depends neither on the order of the rows nor on whether a row is written twice or has the
-weight two, although batches, folds and noise are random. Of streamed rows a sample is trained on in
-memory first; then all rows go on from there.
+Given S and the centres C the loss decouples: autoencoder j sees only its own samples. So an epoch
+costs that of one autoencoder over the data, whatever k is, and the refreshes of S add forward
+passes over the nearest candidates. The phases:
 
-Shapes: n samples, u different ones, k clusters, d features.
+    learn     copies train on a fold each, with noise on their inputs; every few epochs all rows are
+              scored by copies that did not train on them, and S, C and the units of codes follow.
+              S waits at first if the start may be curved (warm-up, ``schedule.py``)
+    merge     the best networks so far; two copies become one; S becomes hard
+    close     epochs on all members, S fixed, the learning rate falling to zero in the end
+    finalize  S and C agree: labels, then means, until no label changes
+
+Of streamed rows a sample is trained on in memory; all rows then take the same phases with one copy.
+Callbacks, progress and checkpoints observe the states of the loop (``fit_loop``).
+
+Shapes: n rows of this process, k clusters, d features.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import copy
+import math
+import time
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -18,38 +30,42 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from tensorae._schema import MERGED, check_training_state
 from tensorae._torch import FitRNG
-from tensorae.deep.assign import Assigner, TrainingData
-from tensorae.deep.cross_fit import chunk_rows
-from tensorae.deep.initial import Start, first_labels
-from tensorae.deep.loop import DeepLoop, State, run
+from tensorae.deep.assign import Assigner, Assignments, Copies, TrainingData, chunk_rows
+from tensorae.deep.denoise import Blend, fit_blend
+from tensorae.deep.epoch import DivergedError, Epoch, Trainer, as_columns, from_columns
+from tensorae.deep.finalize import finalize, merge_copies
+from tensorae.deep.initial import Start, first_labels, pca_init, standardized, training_data
 from tensorae.deep.module import TensorizedAutoencoder, tensorize
 from tensorae.deep.schedule import (
     CLOSING_SHARE,
+    PROGRESS,
     VARIATIONAL_SHARE,
     Schedule,
     TrainingOptions,
 )
 from tensorae.deep.user_architecture import check_autoencoder, draws_numbers
-from tensorae.exceptions import InvalidInputError
 from tensorae.rows import Rows
 
-__all__ = ["Trained", "distinct_rows", "train"]
+__all__ = ["State", "Trained", "TrainingLoop", "fit_loop", "train"]
 
 # Rows on which an architecture is tried before training.
 TRIAL_ROWS = 4
-# Standard deviations of X up to here, or down to the inverse, keep scale and costs finite.
-LARGEST_SPREAD = {torch.float32: 1e15, torch.float64: 1e30}
-# Rows of a stream that are trained on in memory: all where there are no more, a sample otherwise.
-SAMPLE_ROWS = 20_000
-SAMPLE_ENTRIES = 1 << 24
-# Numbers that are projected at a time.
-CHUNK_ENTRIES = 1 << 22
+# Rows and numbers of a stream that are trained on in memory first, at most.
+SAMPLE_ROWS, SAMPLE_ENTRIES = 20_000, 1 << 24
+# After refreshes that change fewer labels than this share the next interval is longer.
+QUIET = 0.02
+# Fields of a state that are numbers, as they are in a ``state_dict``.
+NUMBERS = (
+    "step", "phase", "learned", "due", "interval", "without_progress", "warming", "warmed",
+    "ended_by", "problem",
+)  # fmt: skip
 
 
 @dataclass(frozen=True, eq=False)
 class Trained:
-    """What a training leaves behind, in units of the data as it came."""
+    """Result of a training, in units of the original data."""
 
     module: TensorizedAutoencoder  # the largest cluster first, unless the user numbered them
     centers: Tensor  # (k, d) in double precision
@@ -58,9 +74,10 @@ class Trained:
     near: Tensor | None = None  # (n, k) clusters that may be cheapest, by row; None for all
 
 
-Observe = Callable[[State], bool | None]
-# Returns the state to go on from, made by the first argument; None for a fresh start.
-Resume = Callable[[Callable[[dict[str, Any]], State], torch.device], State | None]
+# Reports a state; True asks to stop.
+Observer = Callable[["State"], bool | None]
+# Returns the state to resume, made by the first argument; None for a new start.
+Resume = Callable[[Callable[[dict[str, Any]], "State"], torch.device], "State | None"]
 
 
 def train(
@@ -71,10 +88,10 @@ def train(
     *,
     target: Tensor | None = None,
     known_labels: Tensor | None = None,
-    observe: Observe,
+    observers: Sequence[Observer] = (),
     resume: Resume | None = None,
 ) -> Trained:
-    """Train k autoencoders together with who belongs to which.
+    """Train k autoencoders together with the assignments.
 
     Parameters
     ----------
@@ -84,15 +101,15 @@ def train(
         Of one sample, as the autoencoders take it.
     rng : RandomState
     target : Tensor of shape (n, d), optional
-        Clean versions of the samples, where they are in memory.
+        Clean versions of the samples, if they are in memory.
     known_labels : Tensor of shape (n,), optional
-        Cluster of the rows where it is known, -1 elsewhere; they seed a linear start. Where all
-        are known they are the first labels.
-    observe : callable
-        Sees every state, and may ask to stop by True.
+        Known clusters, -1 elsewhere; they seed a linear start. If all are known they are the first
+        labels.
+    observers : sequence of callable
+        Each gets every state, and may ask to stop by returning True.
     resume : callable, optional
-        ``resume(restored, device)`` returns a state to go on from, made by ``restored`` from what
-        an observer kept; None for a fresh start.
+        ``resume(restored, device)`` returns a state to resume, made by ``restored`` from what an
+        observer kept; None for a new start.
 
     Returns
     -------
@@ -100,11 +117,14 @@ def train(
     """
     seed = int(rng.randint(2**31 - 1))
     generator = torch.Generator(rows.device).manual_seed(seed)
+    n_sample = max(1, min(SAMPLE_ROWS, SAMPLE_ENTRIES // rows.d))
     with rows.parallel(options.work):
-        rows = rows.collected(_sample_rows(rows.d))
-        few = _sample(rows, rng) if rows.streamed else rows
+        few = rows = rows.collected(n_sample)
+        if rows.streamed:
+            direction = torch.as_tensor(rng.standard_normal(rows.d), device=rows.device)
+            few = rows.sample(direction, n_sample, rng.uniform()).weighted(None)
     with few.parallel(options.work):
-        data, origin, known = _training_data(few, options, rng, generator, target, known_labels)
+        data, origin, known = training_data(few, options, rng, generator, target, known_labels)
     module = _new_module(options, shape, data, FitRNG(seed))
     epochs = None if rows.streamed else options.max_epochs
     first = loop = _loop_in_memory(module, data, options, epochs, generator)
@@ -114,15 +134,14 @@ def train(
     if state is None:
         state = first.init(_start(data, origin, options, rng, known, module.fit_rng))
         if rows.streamed:
-            sampled = run(first, state, lambda _: None)
+            sampled = fit_loop(first, state)
             rows.same_in_all(*module.state_dict().values())
             state = replace(loop.init(None), blend=sampled.blend, problem=sampled.problem)
-    state = run(loop, state, observe)
+    state = fit_loop(loop, state, observers)
+
     order = list(range(options.n_clusters))
     if isinstance(options.init, str) and known is None:
-        sizes = Assigner(loop.data, loop.copies, options).sizes(
-            state.assignments.labels, weighted=True
-        )
+        sizes = loop.assigner(loop.copies).sizes(state.assignments.labels, weighted=True)
         order = sizes.argsort(descending=True, stable=True).tolist()
         module.reorder(order)
     near = _near(state, loop.data, rows.n, order)
@@ -131,62 +150,6 @@ def train(
     module.fit_rng = None
     blend = None if state.blend is None else state.blend.in_units(data.unit, origin)
     return Trained(module.eval(), centers, replace(state, blend=blend), rows, near)
-
-
-def _near(state: State, data: TrainingData, n: int, order: list[int]) -> Tensor | None:
-    """Clusters (n, k) in their order that may be cheapest, where each row was trained on once."""
-    fit_rng = state.copies.fit_rng
-    drawn = fit_rng is not None and fit_rng.used_in_forward  # costs are others at every call
-    if state.near is None or data.places is None or len(data.places) != n or drawn:
-        return None
-    near = torch.empty_like(state.near)
-    near[data.places] = state.near[:, order]
-    return near
-
-
-def _sample_rows(d: int) -> int:
-    return max(1, min(SAMPLE_ROWS, SAMPLE_ENTRIES // d))
-
-
-def _sample(rows: Rows, rng: np.random.RandomState) -> Rows:
-    direction = torch.as_tensor(rng.standard_normal(rows.d), device=rows.device)
-    return rows.sample(direction, _sample_rows(rows.d), rng.uniform()).weighted(None)
-
-
-def _training_data(
-    rows: Rows,
-    options: TrainingOptions,
-    rng: np.random.RandomState,
-    generator: torch.Generator,
-    target: Tensor | None,
-    known: Tensor | None,
-) -> tuple[TrainingData, Tensor, Tensor | None]:
-    """Different rows in units of their spread about an origin (d,), and their known labels."""
-    columns = [rows.data] if target is None else [rows.data, target]
-    if known is not None:
-        columns.append(known[:, None])
-    chosen, share = distinct_rows(columns, rows.weights, rng)
-    x = rows.data[chosen]
-    origin = _weighted_sum(x, share) / share.sum()
-    x = x - origin.to(x.dtype)
-    squares = x.square().sum(1, dtype=torch.float64)
-    spread = float(share @ squares) / (float(share.sum()) * rows.d)
-    unit = _checked_unit(spread**0.5, x.dtype)
-    # Only the proportions of weights matter; the usual case is that all of them are one.
-    share = share if bool((share == 1).all()) else share / share.mean()
-    data = TrainingData(
-        Rows((x / unit).float(), chunk_rows=len(x)),
-        weights=share.float(),
-        target=None if target is None else _in_units(target[chosen], origin, unit),
-        held_out=_held_out(len(x), options.validation_fraction, generator),
-        unit=unit,
-        places=chosen,
-    )
-    return data, origin, None if known is None else known[chosen]
-
-
-def _in_units(points: Tensor, origin: Tensor, unit: float) -> Tensor:
-    return ((points - origin.to(points.dtype)) / unit).float()
 
 
 def _new_module(
@@ -213,7 +176,7 @@ def _loop_in_memory(
     options: TrainingOptions,
     max_epochs: int | None,
     generator: torch.Generator,
-) -> DeepLoop:
+) -> TrainingLoop:
     n, k = data.rows.n, options.n_clusters
     denoising = data.target is not None or options.noise > 0
     cross_fit = (k > 1 or denoising or module.variational) and n >= 2 * k
@@ -225,7 +188,8 @@ def _loop_in_memory(
         batch_size=options.batch_size,
         closing_share=VARIATIONAL_SHARE if module.variational else CLOSING_SHARE,
     )
-    return DeepLoop(module, data, options, schedule, generator, cross_fit=cross_fit)
+    copies = Copies.of(module, n, generator) if cross_fit else Copies((module,))
+    return TrainingLoop(copies, data, options, schedule, generator, denoising=denoising)
 
 
 def _streamed_loop(
@@ -235,13 +199,13 @@ def _streamed_loop(
     origin: Tensor,
     unit: float,
     rng: np.random.RandomState,
-) -> DeepLoop:
+) -> TrainingLoop:
     moved = rows.moved(origin, unit).in_chunks(chunk_rows(rows.d))
     schedule = Schedule.of_stream(max_epochs=options.max_epochs, batch_size=options.batch_size)
     generator = torch.Generator(rows.device)
     generator.manual_seed(int(rng.randint(2**31 - 1)) + rows.processes.rank)
     data = TrainingData(moved, unit=unit)
-    return DeepLoop(module, data, options, schedule, generator, cross_fit=False)
+    return TrainingLoop(Copies((module,)), data, options, schedule, generator)
 
 
 def _start(
@@ -254,78 +218,342 @@ def _start(
 ) -> Start:
     assert data.weights is not None
     if not isinstance(options.init, str) and options.init.ndim > 1:
-        options = replace(options, init=_in_units(options.init, origin, data.unit))
+        options = replace(options, init=standardized(options.init, origin, data.unit))
     with torch.no_grad(), data.rows.parallel(options.work):
         return first_labels(data.rows.data, data.weights, options, rng, known, fit_rng)
 
 
-def distinct_rows(
-    columns: list[Tensor], weights: Tensor | None, rng: np.random.RandomState
-) -> tuple[Tensor, Tensor]:
-    """Find the rows that differ in any of the blocks of columns (n, d_i).
-
-    Returns the index of one representative each, and their total weights, both (u,). Rows without
-    weight are left out. Rows are sorted along a direction that ``rng`` draws.
-    """
-    first = columns[0]
-    n = first.shape[0]
-    if weights is None:
-        weights = torch.ones(n, dtype=torch.float64, device=first.device)
-    keys = torch.zeros(n, dtype=torch.float64, device=first.device)
-    for block in columns:
-        keys += _projections(block, rng.standard_normal(block.shape[1]))
-    order = keys.argsort(stable=True)
-    order = order[weights[order] > 0]
-    new = torch.ones(order.numel(), dtype=torch.bool, device=order.device)
-    same_key = (keys[order][1:] == keys[order][:-1]).nonzero().squeeze(1)
-    if same_key.numel():
-        left, right = order[same_key], order[same_key + 1]
-        same = torch.ones_like(left, dtype=torch.bool)
-        for block in columns:
-            same &= (block[left] == block[right]).all(1)
-        new[same_key[same] + 1] = False
-    groups = new.cumsum(0) - 1
-    totals = torch.zeros(int(groups[-1]) + 1, dtype=torch.float64, device=order.device)
-    totals.index_add_(0, groups, weights[order].double())
-    return order[new], totals
-
-
-def _projections(block: Tensor, direction: np.ndarray) -> Tensor:
-    """Rows (n, d) along a direction (d,); equal rows get equal numbers wherever they stand."""
-    along = torch.as_tensor(direction, device=block.device)
-    size = max(1, CHUNK_ENTRIES // block.shape[1])
-    return torch.cat([(part.double() * along).sum(1) for part in block.split(size)])
-
-
-def _held_out(n: int, fraction: float, generator: torch.Generator) -> Tensor | None:
-    """True (n,) for rows that are not trained on."""
-    if not fraction:
+def _near(state: State, data: TrainingData, n: int, order: list[int]) -> Tensor | None:
+    """Clusters (n, k), in their final order, that may be cheapest, if all rows are distinct."""
+    fit_rng = state.copies.fit_rng
+    random_costs = fit_rng is not None and fit_rng.used_in_forward
+    if state.near is None or data.places is None or len(data.places) != n or random_costs:
         return None
-    count = max(1, int(fraction * n))
-    if count >= n:
-        raise InvalidInputError(
-            f"validation_fraction={fraction} needs rows that differ to hold out and to train "
-            f"on, got n_samples={n} of them; set validation_fraction to zero."
+    near = torch.empty_like(state.near)
+    near[data.places] = state.near[:, order]
+    return near
+
+
+# The loop -------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, eq=False)
+class Best:
+    """The best networks and assignments so far."""
+
+    epoch: int
+    loss: float  # held out; infinite where none was measured
+    networks: list[dict[str, Tensor]]  # state of each copy
+    assignments: Assignments
+
+    @classmethod
+    def of(cls, copies: Copies, assignments: Assignments, epoch: int, loss: float) -> Best:
+        """Copy the current networks."""
+        networks = [copy.deepcopy(module.state_dict()) for module in copies.modules]
+        return cls(epoch, loss, networks, assignments)
+
+
+@dataclass(frozen=True, eq=False)
+class State:
+    """A training between two steps. It refers to its networks, which the next step changes."""
+
+    copies: Copies
+    optimizers: list[torch.optim.Optimizer]
+    generator: torch.Generator
+    assignments: Assignments
+    best: Best
+    phase: str  # "learn", "merge", "close", "finalize" or "done"
+    due: int  # epoch of the next refresh
+    interval: int  # epochs between refreshes
+    step: int = 0  # steps done, epochs and others
+    learned: int = 0  # epochs of learning, once it is over
+    without_progress: int = 0  # measurements of the held-out loss since it last fell
+    warming: bool = False  # whether S waits for the networks to learn their members
+    warmed: int = 0  # epochs that it did
+    history: tuple[Epoch, ...] = ()
+    blend: Blend | None = None  # weights of the outputs, where the model is for de-noising
+    ended_by: str = "budget"  # or "patience", "callback", "interrupt", "divergence"
+    problem: str = ""  # warning for the user, empty if all went well
+    near: Tensor | None = None  # (n, k) clusters that may be cheapest, once known; not kept
+
+    @property
+    def epoch(self) -> int:
+        """Epochs done."""
+        return len(self.history)
+
+    def state_dict(self) -> dict[str, Any]:
+        """Return what the loop needs to resume, as tensors and JSON values by name."""
+        best, fit_rng = self.best, self.copies.fit_rng
+        return {
+            **{name: getattr(self, name) for name in NUMBERS},
+            "networks": [module.state_dict() for module in self.copies.modules],
+            "optimizers": [optimizer.state_dict() for optimizer in self.optimizers],
+            "assignments": vars(self.assignments),
+            "best": {**vars(best), "assignments": vars(best.assignments)},
+            "history": as_columns(self.history),
+            "blend": None if self.blend is None else self.blend.state_dict(),
+            "generator": self.generator.get_state(),
+            "fit_rng": {} if fit_rng is None else fit_rng.state_dict(),
+        }
+
+
+def fit_loop(loop: TrainingLoop, state: State, observers: Sequence[Observer] = ()) -> State:
+    """Take steps until the loop is finished; observers get each state and may stop it.
+
+    A keyboard interrupt of a single process ends the training with its best state.
+    """
+    while state.phase != "done":
+        training = state.phase in ("learn", "close")
+        try:
+            with loop.data.rows.parallel(loop.options.work):
+                state = loop.step(state)
+            # After an interrupt, a checkpoint keeps the last state to resume.
+            if state.ended_by != "interrupt":
+                stops = [observe(state) for observe in observers]
+                if any(stops):
+                    state = loop.stopped(state, "callback")
+        except KeyboardInterrupt:
+            if not training or not loop.data.rows.processes.alone:
+                raise
+            state = loop.stopped(
+                state,
+                "interrupt",
+                f"training was interrupted in epoch {state.epoch + 1}; the best model so far, of "
+                f"epoch {state.best.epoch}, is kept.",
+            )
+    return state
+
+
+class TrainingLoop:
+    """Steps of a training over one data set, which change ``copies`` in place.
+
+    With two copies rows are scored by autoencoders that did not train on them.
+    """
+
+    def __init__(
+        self,
+        copies: Copies,
+        data: TrainingData,
+        options: TrainingOptions,
+        schedule: Schedule,
+        generator: torch.Generator,
+        *,
+        denoising: bool = False,
+    ) -> None:
+        self.copies, self.data, self.options, self.schedule = copies, data, options, schedule
+        self.generator, self.denoising = generator, denoising
+        self.trainer = Trainer(copies, data, options, schedule.batch_size, generator)
+
+    def assigner(self, copies: Copies) -> Assigner:
+        """Return the assigner of the current copies."""
+        return Assigner(self.data, copies, self.options)
+
+    def init(self, start: Start | None) -> State:
+        """State before the first epoch; without a start the networks are trained and assign."""
+        if start is None:
+            rows = self.data.rows
+            labels = torch.zeros(rows.n, dtype=torch.int32, device=rows.device)
+            assignments, _ = self._refreshed(self.copies, Assignments(labels))
+        else:
+            assigner = self.assigner(self.copies)
+            assignments = assigner.first(start.labels, start.costs)
+            pca_init(assigner, assignments)
+        every = self.schedule.refresh_every
+        return State(
+            self.copies,
+            self.trainer.optimizers,
+            self.generator,
+            assignments,
+            Best.of(self.copies, assignments, 0, math.inf),
+            phase="learn" if self.schedule.learning_epochs else "merge",
+            due=every,
+            interval=every,
+            warming=start is not None and start.curved and self.options.n_clusters > 1,
         )
-    order = torch.randperm(n, generator=generator, device=generator.device)
-    held = torch.zeros(n, dtype=torch.bool, device=order.device)
-    held[order[:count]] = True
-    return held
 
+    def step(self, state: State) -> State:
+        """Return the next state: after one epoch, or after what comes between and at the end."""
+        phases = {
+            "learn": self._learn,
+            "merge": self._merge,
+            "close": self._close,
+            "finalize": self._finalize,
+        }
+        try:
+            after = phases[state.phase](state)
+        except DivergedError as error:
+            after = self.stopped(
+                state,
+                "divergence",
+                f"the loss of cluster {error.args[0]} was no longer a finite number in epoch "
+                f"{state.epoch + 1}; the model of epoch {state.best.epoch} is kept. Lower lr (now "
+                f"{self.options.lr:g}), or scale the data.",
+            )
+        return replace(after, step=state.step + 1)
 
-def _checked_unit(spread: float, kind: torch.dtype) -> float:
-    """Return the standard deviation of X; one where all rows are the same."""
-    limit = LARGEST_SPREAD[kind]
-    if spread and not 1 / limit <= spread <= limit:
-        raise InvalidInputError(
-            f"X must have a standard deviation from {1 / limit:.0e} to {limit:.0e}, because "
-            f"networks compute in single precision, got {spread:.3g}; divide X by a constant first."
+    def stopped(self, state: State, ended_by: str, problem: str = "") -> State:
+        """Return the state without further epochs: the best one so far is the result."""
+        phase = "merge" if state.phase in ("learn", "merge") else "finalize"
+        return replace(state, phase=phase, ended_by=ended_by, problem=problem or state.problem)
+
+    def _learn(self, state: State) -> State:
+        """One epoch, and a refresh of S if it is due and the warm-up is over."""
+        began, number = time.perf_counter(), state.epoch + 1
+        last = self.schedule.learning(state.warmed, warming=state.warming)
+        assigner = self.assigner(state.copies)
+        loss = self.trainer.run_epoch(assigner, state.assignments, self.options.lr)
+        held_out, changed = math.nan, 0.0
+        if number in (state.due, last):
+            state = replace(state, due=number + state.interval)
+            if state.warming:
+                state, held_out = self._warmed_up(state)
+            if not state.warming:
+                state, held_out, changed = self._reassigned(state)
+        state = self._after_epoch(state, loss, held_out, changed, began)
+        patience = self.options.patience
+        if state.warming:
+            patience = max(patience, self.schedule.warmup_patience)
+        if state.without_progress > patience:
+            return replace(state, ended_by="patience", phase="merge")
+        return replace(state, phase="merge") if number == last else state
+
+    def _warmed_up(self, state: State) -> tuple[State, float]:
+        """Measure whether the warm-up is over; also returns the held-out loss."""
+        loss, own = self.assigner(state.copies).own_loss(state.assignments)
+        if self.schedule.warmup_over(own, state.warmed, state.without_progress):
+            # Later losses are of other labels and not comparable.
+            best = replace(state.best, loss=math.inf)
+            return replace(state, warming=False, without_progress=0, best=best), loss
+        if self.data.held_out is not None:
+            loss = self.assigner(state.copies).held_out_loss()
+        return replace(state, warmed=state.epoch + 1), loss
+
+    def _reassigned(self, state: State) -> tuple[State, float, float]:
+        """Refresh S; also returns the held-out loss and the share of labels that changed."""
+        held_out, changed, assignments = math.nan, 0.0, state.assignments
+        if self.options.n_clusters > 1 or state.copies.modules[0].variational:
+            assignments, held_out = self._refreshed(state.copies, assignments)
+            changed = assignments.changed
+        if self.data.held_out is not None:
+            held_out = self.assigner(state.copies).held_out_loss()
+        more = state.interval if assignments.changed < QUIET else 0
+        interval, due = state.interval + more, state.due + more
+        state = replace(state, assignments=assignments, interval=interval, due=due)
+        return state, held_out, changed
+
+    def _refreshed(self, copies: Copies, now: Assignments) -> tuple[Assignments, float]:
+        """Refresh S; also returns the mean cost of unseen samples, NaN for a stream."""
+        found = self.assigner(copies).refresh(now)
+        for child, parent in found.revived:
+            for module in copies.modules:
+                network = module.autoencoders[child]
+                network.load_state_dict(module.autoencoders[parent].state_dict())
+                self.trainer.forget(module.own_parameters(child))
+        return found.assignments, math.nan if self.data.rows.streamed else found.loss
+
+    def _merge(self, state: State) -> State:
+        """The best networks so far, one copy and hard S, which later epochs start from."""
+        best, blend = state.best, state.blend
+        _load(state.copies, best.networks)
+        if self.denoising:
+            noise = self.options.noise / self.data.unit
+            blend = fit_blend(self.data, state.copies, noise, self.generator)
+        copies = state.copies.first()
+        assigner = self.assigner(copies)
+        assignments = replace(assigner.hardened(best.assignments), changed=0.0)
+        merge_copies(state.copies, assigner, assignments, self.trainer)
+        more = state.ended_by in ("budget", "patience") and self.schedule.closing_epochs > 0
+        return replace(
+            state,
+            copies=copies,
+            assignments=assignments,
+            best=Best.of(copies, assignments, best.epoch, best.loss),
+            blend=blend,
+            learned=state.epoch,
+            phase="close" if more else "finalize",
         )
-    return spread or 1.0
+
+    def _close(self, state: State) -> State:
+        """One epoch on all members."""
+        began, n_closing = time.perf_counter(), self._closing_epochs(state)
+        assigner, done = self.assigner(state.copies), state.epoch - state.learned
+        share = self.schedule.falling(n_closing - done, n_closing, state.learned + n_closing)
+        loss = self.trainer.run_epoch(assigner, state.assignments, self.options.lr * share)
+        held_out = math.nan if self.data.held_out is None else assigner.held_out_loss()
+        state = self._after_epoch(state, loss, held_out, 0.0, began)
+        return replace(state, phase="close" if done + 1 < n_closing else "finalize")
+
+    def _finalize(self, state: State) -> State:
+        """Labels and means that agree, under the best networks."""
+        _load(state.copies, state.best.networks)
+        assignments, near = finalize(self.assigner(state.copies), state.best.assignments)
+        return replace(state, assignments=assignments, near=near, phase="done")
+
+    def _after_epoch(
+        self, state: State, loss: float, held_out: float, changed: float, began: float
+    ) -> State:
+        """Record an epoch, and keep the state if its held-out loss is the lowest so far."""
+        planned = self._planned_epochs
+        if state.phase == "close":
+            n_epochs = max(planned, state.learned + self._closing_epochs(state))
+        else:
+            n_epochs = max(planned, state.epoch + 1)
+        epoch = Epoch(
+            epoch=state.epoch + 1,
+            n_epochs=n_epochs,
+            phase=state.phase,
+            loss=loss,
+            held_out_loss=held_out,
+            changed=changed,
+            sizes=tuple(self.assigner(state.copies).sizes(state.assignments.labels).tolist()),
+            seconds=time.perf_counter() - began,
+            module=state.copies.modules[0],
+        )
+        state, best = replace(state, history=(*state.history, epoch)), state.best
+        if math.isnan(held_out):
+            # If nothing distinguishes epochs, the last one is kept.
+            single = self.options.n_clusters == 1 or self.data.rows.streamed
+            if self.data.held_out is None and (state.phase == "close" or single):
+                best = Best.of(state.copies, state.assignments, state.epoch, best.loss)
+            return replace(state, best=best)
+        progress = held_out < best.loss * (1 - (PROGRESS if state.warming else self.options.tol))
+        if held_out < best.loss:
+            best = Best.of(state.copies, state.assignments, state.epoch, held_out)
+        without = 0 if progress else state.without_progress + 1
+        return replace(state, best=best, without_progress=without)
+
+    @property
+    def _planned_epochs(self) -> int:
+        return self.schedule.learning_epochs + self.schedule.closing_epochs
+
+    def _closing_epochs(self, state: State) -> int:
+        return self.schedule.closing(state.warmed, state.learned)
+
+    def restored(self, kept: Mapping[str, Any]) -> State:
+        """Return the state of a ``state_dict``; networks, optimizers and generators follow."""
+        rows, modules = self.data.rows, self.copies.modules
+        sizes = {"m": rows.n, "k": self.options.n_clusters, "d": rows.d}
+        check_training_state(kept, sizes, modules, self.trainer.optimizers)
+        copies = self.copies.first() if kept["phase"] in MERGED else self.copies
+        _load(copies, kept["networks"])
+        for optimizer, values in zip(self.trainer.optimizers, kept["optimizers"], strict=True):
+            optimizer.load_state_dict(values)
+        self.generator.set_state(kept["generator"].cpu())
+        if copies.fit_rng is not None:
+            copies.fit_rng.load_state_dict(kept["fit_rng"])
+        best, blend = kept["best"], kept["blend"]
+        return State(
+            copies=copies,
+            optimizers=self.trainer.optimizers,
+            generator=self.generator,
+            assignments=Assignments(**kept["assignments"]),
+            best=Best(**{**best, "assignments": Assignments(**best["assignments"])}),
+            history=from_columns(kept["history"], self._planned_epochs, copies.modules[0]),
+            blend=None if blend is None else Blend.from_state_dict(blend),
+            **{name: kept[name] for name in NUMBERS},
+        )
 
 
-def _weighted_sum(rows: Tensor, weights: Tensor) -> Tensor:
-    """Sum of the rows (n, d) by weight, in double precision without a double copy of them."""
-    size = chunk_rows(rows.shape[1])
-    parts = zip(rows.split(size), weights.split(size), strict=True)
-    return torch.stack([share @ part.double() for part, share in parts]).sum(0)
+def _load(copies: Copies, networks: list[dict[str, Tensor]]) -> None:
+    for module, network in zip(copies.modules, networks, strict=True):
+        module.load_state_dict(network)
