@@ -17,6 +17,11 @@ class Outcome(NamedTuple):
     out: str
     err: str
 
+    @property
+    def error(self) -> str:
+        """Standard error on one line, without the frame of usage errors."""
+        return " ".join(self.err.replace("│", " ").split())
+
 
 @pytest.fixture
 def run(capsys):
@@ -40,6 +45,23 @@ def ran(run):
         return outcome
 
     return run_well
+
+
+@pytest.fixture
+def failed(run):
+    """Return a function that runs the command and expects an error of one sentence."""
+
+    def run_badly(*arguments) -> str:
+        outcome = run(*arguments)
+        assert outcome.code == 1
+        assert outcome.out == ""
+        (line,) = outcome.err.splitlines()
+        assert line.startswith("tensorae: ")
+        assert line.endswith(".")
+        assert "internal error" not in line
+        return line
+
+    return run_badly
 
 
 @pytest.fixture(scope="session")

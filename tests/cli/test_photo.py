@@ -87,28 +87,21 @@ def test_denoise_hands_pixels_over_and_writes_what_comes_back(ran, picture, aske
     np.testing.assert_array_equal(call.image, values)
     assert (call.arguments, call.passes, call.quality, call.n_jobs) == ((20.0,), 1, "best", None)
     np.testing.assert_array_equal(read("b.png"), values // 2)
-
-
-def test_noise_is_estimated_and_told(ran, picture, asked):
-    picture()
     said = ran("photo", "denoise", "a.png", "-o", "b.png", "--fast", "--jobs", "3")
     assert "noise 12.5 of 255 (estimated)" in said.out
-    assert (asked[0].arguments, asked[0].quality, asked[0].n_jobs) == ((12.5,), "fast", 3)
+    assert (asked[1].arguments, asked[1].quality, asked[1].n_jobs) == ((12.5,), "fast", 3)
 
 
-def test_noise_means_the_same_in_8_and_in_16_bits(ran, here, asked):
+def test_noise_means_the_same_in_8_and_in_16_bits_and_floats_have_their_own_units(ran, here, asked):
     Image.fromarray(np.arange(192, dtype=np.uint16).reshape(12, 16) * 300).save("a.png")
     ran("photo", "denoise", "a.png", "-o", "b.tif", "--noise", "10")
     assert asked[0].arguments == (10 * 257,)
     assert read("b.tif").dtype == np.uint16
     told = json.loads(ran("photo", "denoise", "a.png", "-o", "b.tif", "--json").out)
     assert told["pictures"][0]["noise"] == pytest.approx(12.5 / 257)
-
-
-def test_floats_have_units_of_their_own(ran, here, asked):
     Image.fromarray(np.linspace(0, 1, 192, dtype=np.float32).reshape(12, 16)).save("a.tif")
     said = ran("photo", "denoise", "a.tif", "-o", "b.tif", "--noise", "0.1")
-    assert asked[0].arguments == (0.1,)
+    assert asked[-1].arguments == (0.1,)
     assert "noise 0.1." in said.out
 
 
@@ -125,26 +118,18 @@ def test_where_no_noise_is_found_nothing_changes(ran, picture, asked, monkeypatc
 def test_inpaint_fills_what_is_not_black_in_the_mask(ran, picture, asked):
     values = picture()
     mask = np.zeros((12, 16), np.uint8)
-    mask[3, 4:7] = 255
+    mask[0, 4] = 255
     Image.fromarray(mask).save("mask.png")
-    said = ran("photo", "inpaint", "a.png", "--mask", "mask.png", "-o", "b.png")
-    assert "filled 1.56 % of the pixels" in said.out
+    fill = ("photo", "inpaint", "a.png", "--mask", "mask.png", "-o", "b.png")
+    assert "filled 0.521 % of the pixels" in ran(*fill).out
     np.testing.assert_array_equal(asked[0].arguments[0], mask > 0)
     assert asked[0].arguments[1] is None
     filled = read("b.png")
     assert (filled[mask > 0] == 9).all()
     np.testing.assert_array_equal(filled[mask == 0], values[mask == 0])
-    told = ran("photo", "inpaint", "a.png", "--mask", "mask.png", "-o", "b.png", "--json").out
-    assert json.loads(told)["pictures"][0]["n_filled"] == 3
-
-
-def test_a_mask_can_grow_over_soft_edges(ran, picture, asked):
-    picture()
-    mask = np.zeros((12, 16), np.uint8)
-    mask[0, 4] = 255
-    Image.fromarray(mask).save("mask.png")
-    ran("photo", "inpaint", "a.png", "--mask", "mask.png", "-o", "b.png", "--grow", "2")
-    found = np.argwhere(asked[0].arguments[0])
+    assert json.loads(ran(*fill, "--json").out)["pictures"][0]["n_filled"] == 1
+    ran(*fill, "--grow", "2")  # over soft edges
+    found = np.argwhere(asked[-1].arguments[0])
     assert found.min(0).tolist() == [0, 2]
     assert found.max(0).tolist() == [2, 6]
     assert len(found) == 3 * 5
@@ -169,9 +154,9 @@ def test_a_folder_has_masks_by_name(ran, run, picture, asked):
     ran("photo", "inpaint", "in", "--mask", "masks", "-o", "out")
     assert len(asked) == 2
     picture("in/c.png")
-    failed = run("photo", "inpaint", "in", "--mask", "masks", "-o", "out")
-    assert failed.code == 1
-    assert "needs a mask of the same name in 'masks', got none; add 'c.png'" in failed.err
+    outcome = run("photo", "inpaint", "in", "--mask", "masks", "-o", "out")
+    assert outcome.code == 1
+    assert "add 'c.png'" in outcome.err
 
 
 def test_enlarge_brings_transparency_along(ran, picture, asked):
@@ -223,19 +208,13 @@ def test_folders_keep_their_order_and_names(ran, picture, here, asked):
     assert len(asked) == 6
 
 
-def test_one_picture_can_go_to_a_folder_that_is_made(ran, picture, here):
+def test_folders_are_made_and_patterns_looked_up(ran, picture, here):
     picture("in/a.png")
     ran("photo", "denoise", "in/a.png", "-o", "new/folder/")
     ran("photo", "denoise", "in", "-o", "other/one")
-    assert (here / "new/folder/a.png").exists()
-    assert (here / "other/one/a.png").exists()
-
-
-def test_a_pattern_is_looked_up_where_no_shell_does_it(ran, picture, asked):
-    picture("x-1.png")
-    picture("x-2.png")
-    ran("photo", "denoise", "x-*.png", "-o", "out/")
-    assert len(asked) == 2
+    ran("photo", "denoise", "in/?.png", "-o", "third/")
+    for folder in ("new/folder", "other/one", "third"):
+        assert (here / folder / "a.png").exists()
 
 
 def test_the_others_are_done_where_one_cannot_be(run, picture, here):
@@ -380,7 +359,7 @@ def test_what_goes_wrong_is_said_and_leaves_no_file(run, picture, here, argument
     before = sorted(here.iterdir())
     outcome = run("photo", *arguments)
     assert outcome.code == code
-    assert said in " ".join(outcome.err.replace("│", " ").split())
+    assert said in outcome.error
     if code == 1:
         assert outcome.err.count("\n") == 1
     assert sorted(here.iterdir()) == before

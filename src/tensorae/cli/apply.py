@@ -32,6 +32,7 @@ from tensorae.cli.options import (
     arguments_of,
     check_target,
     number_or_auto,
+    parsed,
     with_options,
 )
 from tensorae.exceptions import InvalidParameterError
@@ -151,33 +152,15 @@ class ApplyInputs:
 
 @dataclass(frozen=True, eq=False)
 class Result:
-    """What a command computed.
+    """What a command computed, of the m rows or of those that are chosen."""
 
-    Attributes
-    ----------
-    columns : mapping of str to ndarray of shape (m,)
-        New columns.
-    array : ndarray of shape (m, ...) or (n, ...)
-        The same for a .npy file.
-    facts : dict
-        For scripts.
-    summary : str
-        For people, besides the number of rows.
-    images : bool
-        Whether the array holds images, which can be written as such.
-    chosen : ndarray of int, optional
-        Which of the m rows were computed, in this order; all by default.
-    table : pyarrow.Table, optional
-        What new columns are added to, instead of the columns of the input.
-    """
-
-    columns: Mapping[str, NDArray[Any]]
-    array: NDArray[Any]
-    facts: dict[str, Any]
-    summary: str = ""
-    images: bool = False
-    chosen: NDArray[np.intp] | None = None
-    table: Any = None
+    columns: Mapping[str, NDArray[Any]]  # new columns
+    array: NDArray[Any]  # the same for a .npy file, of m or of all n rows
+    facts: dict[str, Any]  # for scripts
+    summary: str = ""  # for people, besides the number of rows
+    images: bool = False  # whether the array holds images, which can be written as such
+    chosen: NDArray[np.intp] | None = None  # of the m rows, in this order; None for all
+    table: Any = None  # what new columns are added to, instead of the columns of the input
 
 
 def applied(
@@ -187,16 +170,9 @@ def applied(
     folders: bool = False,
     detectors: bool = False,
 ) -> Callable[[Callable[..., Result]], Callable[..., None]]:
-    """Make a command of a function of the inputs: check, read, compute, write.
+    """Make a command of a function of the inputs, with these options besides its own.
 
-    Parameters
-    ----------
-    output, options : dataclass
-        Options of the command, besides the arguments of the function.
-    folders : bool
-        Whether results may be images in a folder.
-    detectors : bool
-        Whether models that detect outliers can do it, too.
+    Results may go to a folder of images, and the model may detect outliers, only where allowed.
     """
 
     def decorate(compute: Callable[..., Result]) -> Callable[..., None]:
@@ -552,10 +528,9 @@ def outliers(
     top: TOP = None,
     contamination: Annotated[
         Any,
-        typer.Option(
+        parsed(
+            number_or_auto,
             "--contamination",
-            parser=number_or_auto,
-            metavar="<str>",
             help="Share of the rows that are outliers, or auto: calibrated on the data.",
         ),
     ] = "auto",

@@ -20,6 +20,7 @@ from tensorae.cli.options import (
     ReadingOptions,
     Scale,
     check_target,
+    parsed,
     with_options,
 )
 
@@ -46,12 +47,8 @@ class ExploreOptions(ColumnOptions):
 
     clusters: Annotated[
         Any,
-        typer.Option(
-            "--clusters",
-            "-k",
-            parser=number_of_groups,
-            metavar="<str>",
-            help="Number of groups, or auto: from 1 to 10.",
+        parsed(
+            number_of_groups, "--clusters", "-k", help="Number of groups, or auto: from 1 to 10."
         ),
     ] = "auto"
     scale: SCALE = Scale.auto

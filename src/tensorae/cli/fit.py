@@ -27,6 +27,7 @@ from tensorae.cli.options import (
     image_shape,
     in_columns,
     number_or_auto,
+    parsed,
     with_options,
 )
 
@@ -107,21 +108,19 @@ class ModelOptions:
 
     clusters: Annotated[
         Any,
-        typer.Option(
+        parsed(
+            n_clusters,
             "--clusters",
             "-k",
-            parser=n_clusters,
-            metavar="<str>",
             help="Number of clusters: 3, a range 2-8, a list 2,4,6, or auto.",
         ),
     ] = "auto"
     latent: Annotated[
         Any,
-        typer.Option(
+        parsed(
+            latent_dim,
             "--latent",
             "-l",
-            parser=latent_dim,
-            metavar="<str>",
             help="Latent dimension, or auto.",
             show_default=f"auto; {NETWORK_LATENT} for networks",
         ),
@@ -136,10 +135,9 @@ class ModelOptions:
     ] = ModelName.linear_tae
     penalty: Annotated[
         Any,
-        typer.Option(
+        parsed(
+            number_or_auto,
             "--penalty",
-            parser=number_or_auto,
-            metavar="<str>",
             help="Latent penalty: weight of the squared code in the cost, or auto.",
             show_default=f"auto; {NETWORK_PENALTY} for networks",
         ),
@@ -169,12 +167,7 @@ class ModelOptions:
     ] = None
     shape: Annotated[
         Any,
-        typer.Option(
-            "--shape",
-            parser=image_shape,
-            metavar="<str>",
-            help="Shape of an image, such as 28x28 or 3x32x32 (conv).",
-        ),
+        parsed(image_shape, "--shape", help="Shape of an image, such as 28x28 or 3x32x32 (conv)."),
     ] = None
     device: Annotated[str | None, typer.Option("--device", help="cpu, cuda or auto.")] = None
 

@@ -33,6 +33,7 @@ __all__ = [
     "image_shape",
     "in_columns",
     "number_or_auto",
+    "parsed",
     "with_options",
 ]
 
@@ -72,6 +73,11 @@ def image_size(text: str) -> tuple[int, ...]:
     if len(size) != 2:
         raise typer.BadParameter(f"must be width x height, such as 28x28, got {text!r}.")
     return size
+
+
+def parsed(parser: Callable[[str], Any], *flags: str, **settings: Any) -> Any:
+    """Make an option that is read by a parser; a field with it is annotated with Any."""
+    return typer.Option(*flags, parser=parser, metavar="<str>", **settings)
 
 
 # Options ----------------------------------------------------------------------------------------
@@ -122,11 +128,11 @@ class ReadingOptions:
     ] = False
     resize: Annotated[
         Any,
-        in_reading(
+        parsed(
+            image_size,
             "--resize",
             help="Resize images to width x height, such as 28x28.",
-            parser=image_size,
-            metavar="<str>",
+            rich_help_panel="Reading",
         ),
     ] = None
 

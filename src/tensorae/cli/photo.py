@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from tensorae.cli.messages import Messages
-from tensorae.cli.options import with_options
+from tensorae.cli.options import parsed, with_options
 from tensorae.exceptions import FileWriteError, InvalidInputError, TensoraeError
 
 if TYPE_CHECKING:
@@ -199,10 +199,9 @@ def positive_number(text: str) -> float:
 def denoise(
     noise: Annotated[
         Any,
-        typer.Option(
+        parsed(
+            positive_number,
             "--noise",
-            parser=positive_number,
-            metavar="<float>",
             help="Standard deviation of the noise if white is 255, also in 16-bit files.",
             show_default="estimated",
         ),
@@ -253,10 +252,9 @@ def inpaint(
     ],
     noise: Annotated[
         Any,
-        typer.Option(
+        parsed(
+            positive_number,
             "--noise",
-            parser=positive_number,
-            metavar="<float>",
             help="Also remove this noise from the other pixels, which else stay as they are.",
             show_default="none",
         ),
@@ -323,24 +321,13 @@ def enlarge(
 
 @dataclass(frozen=True, eq=False)
 class Task:
-    """What to do with each photograph.
+    """What to do with each photograph."""
 
-    Attributes
-    ----------
-    name : str
-        For the progress bar.
-    work : function
-        Of a photograph, its job and a progress function; returns pixels, a summary and facts.
-    factor : int
-        By how much photographs grow.
-    opaque : bool
-        Whether transparency is removed.
-    """
-
-    name: str
+    name: str  # for the progress bar
+    # Of a photograph, its job and a progress function: pixels, a summary and facts.
     work: Callable[[Photo, Job, Progress], tuple[NDArray[Any], str, Facts]]
-    factor: int = 1
-    opaque: bool = False
+    factor: int = 1  # by which photographs grow
+    opaque: bool = False  # whether transparency is removed
 
 
 def _run(options: PhotoOptions, task: Task, others: Sequence[Path] = ()) -> None:
