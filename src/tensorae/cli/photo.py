@@ -298,7 +298,7 @@ def enlarge(
             "--blur",
             min=0,
             help="Standard deviation of the blur with which the small picture was made.",
-            show_default="typical of the factor",
+            show_default="none",
         ),
     ] = None,
     *,
