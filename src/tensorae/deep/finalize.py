@@ -92,11 +92,11 @@ def merge_copies(copies: Copies, assigner: Assigner, now: Assignments, trainer: 
             chosen = states[int(share)]
             state |= {name: v for name, v in chosen.items() if name.startswith(prefix)}
         # Shared layers are in all autoencoders and follow the first.
-        one, other = (
+        kept, merged = (
             module.own_parameters(j) if j else list(module.autoencoders[0].parameters())
             for module in copies.modules
         )
-        trainer.merge_moments(one, other, share)
+        trainer.merge_moments(kept, merged, share)
     first.load_state_dict(state)
     trainer.forget(list(second.parameters()))
 
