@@ -17,16 +17,13 @@ writing.py        results -> file, batch by batch
 from tensorae._text import counted, listed, shown
 from tensorae.data.batches import Batches
 from tensorae.data.columns import (
-    ColumnChoice,
     check_numbers,
     choose_columns,
     cluster_names,
     count_missing,
-    find_columns,
     known_labels,
     note_on_header,
     number_columns,
-    split_names,
     text_columns,
 )
 from tensorae.data.file_sources import read_images
@@ -41,7 +38,6 @@ from tensorae.data.files import (
 )
 from tensorae.data.preparation import (
     Preparation,
-    PreparedStream,
     PreparedTable,
     prepare_stream,
 )
@@ -61,11 +57,9 @@ __all__ = [
     "FORMATS",
     "SCALES",
     "Batches",
-    "ColumnChoice",
     "ColumnStats",
     "File",
     "Preparation",
-    "PreparedStream",
     "PreparedTable",
     "ReadOptions",
     "Scaling",
@@ -78,7 +72,6 @@ __all__ = [
     "cluster_names",
     "count_missing",
     "counted",
-    "find_columns",
     "find_files",
     "format_of",
     "image_paths",
@@ -92,7 +85,6 @@ __all__ = [
     "read_table",
     "safe_text",
     "shown",
-    "split_names",
     "stream_to_file",
     "text_columns",
     "write_array",

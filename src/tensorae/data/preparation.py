@@ -38,7 +38,7 @@ from tensorae.data.profile import (
     decoded,
     is_number,
 )
-from tensorae.data.scaling import SCALES, ColumnStats, Scaling
+from tensorae.data.scaling import SCALES, ColumnStats, MissingCounts, Scaling
 from tensorae.data.sources import (
     Array,
     CompleteRows,
@@ -336,10 +336,10 @@ class Preparation:
             matrix = matrix[used]
             # Where rows with missing values stay, infinite ones are the only reason.
             notes.append(
-                _dropped_note(ColumnStats.of(rest), dropped, gaps=bool(np.isnan(matrix).any()))
+                _dropped_note(MissingCounts.of(rest), dropped, gaps=bool(np.isnan(matrix).any()))
             )
         if np.isnan(matrix).any():
-            notes += _missing_notes(ColumnStats.of(matrix), columns, kept)
+            notes += _missing_notes(MissingCounts.of(matrix), columns, kept)
         unused = tuple(name for name in table.columns if name not in set(columns or ()))
         X, numbers = self.scaling.apply(matrix), np.flatnonzero(used)
         return PreparedTable(X, matrix, table, unused, numbers, notes=tuple(notes))
@@ -473,34 +473,34 @@ def _usable_rows(
     usable = ~np.isinf(matrix) if gaps else np.isfinite(matrix)
     used = np.asarray(usable.all(1))
     if not used.all() and not (drop and used.any()):
-        _refuse_missing(table.name, ColumnStats.of(matrix), columns, gaps=gaps, fitting=fitting)
+        _refuse_missing(table.name, MissingCounts.of(matrix), columns, gaps=gaps, fitting=fitting)
     return used
 
 
 def _refuse_missing(
     name: str,
-    stats: ColumnStats,
+    counts: MissingCounts,
     columns: Sequence[str] | None,
     *,
     gaps: bool,
     fitting: bool = True,
 ) -> NoReturn:
     """Say where values are missing or infinite, with ``gaps`` only infinite, and what to do."""
-    counts = stats.infinite if gaps else stats.missing + stats.infinite
-    n_rows = stats.n_infinite if gaps else stats.n_incomplete
+    cells = counts.infinite if gaps else counts.missing + counts.infinite
+    n_rows = counts.n_infinite if gaps else counts.n_incomplete
     remedy = "fill them first"
-    if n_rows < stats.n_rows:
+    if n_rows < counts.n_rows:
         remedy = "--drop-missing drops these rows" + ", --ignore a column" * fitting
     elif fitting:
         remedy = "leave out the columns with the most missing values, with --ignore"
     raise InvalidInputError(
-        f"values are {_faults(stats, gaps=gaps)} in {n_rows} of {stats.n_rows} rows of {name!r}: "
-        f"{listed(_counts_by_name(counts, columns))}; {remedy}."
+        f"values are {_faults(counts, gaps=gaps)} in {n_rows} of {counts.n_rows} rows of {name!r}: "
+        f"{listed(_counts_by_name(cells, columns))}; {remedy}."
     )
 
 
-def _refuse_empty_columns(name: str, stats: ColumnStats, columns: Sequence[str] | None) -> None:
-    empty = np.where(stats.missing == stats.n_rows, stats.missing, 0)
+def _refuse_empty_columns(name: str, counts: MissingCounts, columns: Sequence[str] | None) -> None:
+    empty = np.where(counts.missing == counts.n_rows, counts.missing, 0)
     if empty.any():
         remedy = "remove them"
         if columns is not None:
@@ -512,35 +512,35 @@ def _refuse_empty_columns(name: str, stats: ColumnStats, columns: Sequence[str] 
         )
 
 
-def _dropped_note(stats: ColumnStats, dropped: str, *, gaps: bool = False) -> str:
-    n_rows = stats.n_infinite if gaps else stats.n_incomplete
-    return f"{dropped}, because of {_faults(stats, gaps=gaps)} values: {counted(n_rows, 'row')}."
+def _dropped_note(counts: MissingCounts, dropped: str, *, gaps: bool = False) -> str:
+    n_rows = counts.n_infinite if gaps else counts.n_incomplete
+    return f"{dropped}, because of {_faults(counts, gaps=gaps)} values: {counted(n_rows, 'row')}."
 
 
-def _missing_notes(stats: ColumnStats, columns: Sequence[str] | None, kept: str) -> list[str]:
+def _missing_notes(counts: MissingCounts, columns: Sequence[str] | None, kept: str) -> list[str]:
     """Say how much is missing in rows that are kept."""
-    total = int(stats.missing.sum())
+    total = int(counts.missing.sum())
     if not total:
         return []
     verb = "values are" if total > 1 else "value is"
     notes = [
-        f"{total} {verb} missing, in {stats.n_incomplete} of {counted(stats.n_rows, 'row')}: "
-        f"{listed(_counts_by_name(stats.missing, columns), MOST_NAMED)}; {kept}."
+        f"{total} {verb} missing, in {counts.n_incomplete} of {counted(counts.n_rows, 'row')}: "
+        f"{listed(_counts_by_name(counts.missing, columns), MOST_NAMED)}; {kept}."
     ]
-    if stats.n_empty:
-        verb = "rows have" if stats.n_empty > 1 else "row has"
+    if counts.n_empty:
+        verb = "rows have" if counts.n_empty > 1 else "row has"
         notes.append(
-            f"{stats.n_empty} {verb} no value at all in the columns of the model and can only be "
+            f"{counts.n_empty} {verb} no value at all in the columns of the model and can only be "
             "assigned to the most frequent cluster."
         )
     return notes
 
 
-def _faults(stats: ColumnStats, *, gaps: bool) -> str:
+def _faults(counts: MissingCounts, *, gaps: bool) -> str:
     """What is wrong with values, for a sentence."""
-    if not stats.infinite.any():
+    if not counts.infinite.any():
         return "missing"
-    missing = stats.missing.any() and not gaps
+    missing = counts.missing.any() and not gaps
     return "missing, infinite or too large" if missing else "infinite or too large"
 
 

@@ -16,11 +16,12 @@ from typing import Any
 
 import numpy as np
 
+from tensorae._text import number
 from tensorae.data.profile import MIN_ROWS_TO_COUNT
 from tensorae.data.sources import Array
 from tensorae.exceptions import InvalidParameterError, unknown_choice
 
-__all__ = ["SCALES", "ColumnStats", "Scaling"]
+__all__ = ["SCALES", "ColumnStats", "MissingCounts", "Scaling"]
 
 SCALES = ("none", "standard", "max")
 # Ranges that differ by more than this factor suggest different units; but one column in ten may be
@@ -34,8 +35,8 @@ SCALERS = {
 
 
 @dataclass(frozen=True, eq=False)
-class ColumnStats:
-    """Statistics of columns of numbers; those of consecutive blocks of rows add up.
+class MissingCounts:
+    """How many values are missing or infinite.
 
     Attributes
     ----------
@@ -43,6 +44,35 @@ class ColumnStats:
         Rows; those with a missing or infinite value, with an infinite one, with no value at all.
     missing, infinite : ndarray of shape (d,)
         Cells of each column that are NaN, and infinite ones.
+    """
+
+    n_rows: int
+    n_incomplete: int
+    n_infinite: int
+    n_empty: int
+    missing: Array
+    infinite: Array
+
+    @classmethod
+    def of(cls, X: Array) -> MissingCounts:
+        """Of rows (n, d)."""
+        missing, infinite = np.isnan(X), np.isinf(X)
+        return MissingCounts(
+            n_rows=len(X),
+            n_incomplete=int((missing | infinite).any(1).sum()),
+            n_infinite=int(infinite.any(1).sum()),
+            n_empty=int(missing.all(1).sum()),
+            missing=missing.sum(0),
+            infinite=infinite.sum(0),
+        )
+
+
+@dataclass(frozen=True, eq=False)
+class ColumnStats(MissingCounts):
+    """Statistics of columns of numbers; those of consecutive blocks of rows add up.
+
+    Attributes
+    ----------
     first : ndarray of shape (d,)
         The first row.
     steps_by_one : ndarray of shape (d,)
@@ -53,12 +83,6 @@ class ColumnStats:
         Of the numbers, as a share of the largest.
     """
 
-    n_rows: int
-    n_incomplete: int
-    n_infinite: int
-    n_empty: int
-    missing: Array
-    infinite: Array
     first: Array
     steps_by_one: Array
     mean: Array
@@ -76,8 +100,7 @@ class ColumnStats:
 
     @classmethod
     def _of_block(cls, X: Array) -> ColumnStats:
-        missing, infinite = np.isnan(X), np.isinf(X)
-        there = ~(missing | infinite)
+        there = np.isfinite(X)
         n = there.sum(0)
         low = X.min(0, where=there, initial=np.inf).astype(np.float64)
         high = X.max(0, where=there, initial=-np.inf).astype(np.float64)
@@ -88,15 +111,14 @@ class ColumnStats:
         mean = parts.sum(0) / np.maximum(n, 1)
         squares = np.where(there, (parts - mean) ** 2, 0.0).sum(0)
         deviation = np.sqrt(squares / np.maximum(n, 1))
+        # Few columns begin as those that count rows do.
+        steps_by_one = X[-1] == X[0] + (len(X) - 1)
+        steps = np.arange(len(X))[:, None]
+        steps_by_one[steps_by_one] = (X[:, steps_by_one] == X[0, steps_by_one] + steps).all(0)
         return cls(
-            n_rows=len(X),
-            n_incomplete=int((~there).any(1).sum()),
-            n_infinite=int(infinite.any(1).sum()),
-            n_empty=int(missing.all(1).sum()),
-            missing=missing.sum(0),
-            infinite=infinite.sum(0),
+            **vars(MissingCounts.of(X)),
             first=X[0].astype(np.float64),
-            steps_by_one=(X[0] + np.arange(len(X))[:, None] == X).all(0),
+            steps_by_one=steps_by_one,
             mean=mean * unit,
             deviation=deviation * unit,
             low=low,
@@ -163,7 +185,9 @@ class ColumnStats:
         """Say that columns are standardised, and why; empty where they are not."""
         if self.uneven is None:
             return ""
-        (wide, far), (narrow, near) = ((columns[i], _size(self._ranges[i])) for i in self.uneven)
+        (wide, far), (narrow, near) = (
+            (columns[i], number(float(self._ranges[i]), 3)) for i in self.uneven
+        )
         return (
             f"{wide} spans {far} and {narrow} {near}, so the first would dominate: columns are "
             "standardised to mean 0 and variance 1; --scale none leaves them unchanged."
@@ -280,10 +304,6 @@ class Scaling:
             return X
         restored: Array = X * self.unit.astype(X.dtype) + self.shift.astype(X.dtype)
         return restored
-
-
-def _size(value: float) -> str:
-    return f"{value:,.0f}" if 100 <= value < 1e9 else f"{value:.3g}"
 
 
 def _shift_and_unit(scaler: Any, d: int) -> tuple[Array, Array]:
