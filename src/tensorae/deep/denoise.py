@@ -1,14 +1,13 @@
-"""How far to trust a decoder: blend its output with its input, feature by feature.
+"""De-noising: the output of an autoencoder, blended with its input feature by feature.
 
-An autoencoder with a short code throws away more than noise, so its bare output can be worse than
-the noisy sample. The estimate is
+An autoencoder with a short code removes more than noise, so its output can be worse than the noisy
+sample. The estimate is
 
     x + a * (output - x) + b * (gaussian - x)        a, b one number per feature
 
-where ``gaussian`` is the best estimate under one Gaussian per cluster, as ``LinearTAE.denoise``
-gives it. The weights are least squares on pairs of noisy and clean training samples, with outputs
-of autoencoders that were not trained on them. At a = b = 0 nothing is done, so that on those
-pairs it never loses to that.
+where ``gaussian`` is the estimate under one Gaussian per cluster, as in ``LinearTAE.denoise``. The
+weights are least squares on pairs of noisy and clean training samples, with outputs of autoencoders
+that were not trained on them. On those pairs it is never worse than the input (a = b = 0).
 
 Shapes: n samples, k clusters, d features, m rows of a chunk, q predictors.
 """
@@ -30,16 +29,16 @@ __all__ = ["Blend", "fit_blend"]
 
 # Features up to which each cluster gets a full Gaussian: its covariance has d² numbers.
 GAUSSIAN_FEATURES = 1024
-# The weights of a feature lean towards those of all features as if by this many samples.
+# The weights of a feature are shrunk to those of all features as if by so many samples.
 PRIOR_SAMPLES = 30
-# Moves of the samples up to this square are none.
-SMALLEST_SQUARE = 1e-200
+# Mean squared moves of the samples below this count as zero.
+MIN_SQUARE = 1e-200
 BLEND_FIELDS = ("weights", "noise_variance", "unit", "origin")
 
 
 @dataclass(frozen=True, eq=False)
 class Blend:
-    """Weights of the predictors, and the Gaussian one, which lives in (x - origin) / unit."""
+    """Weights of the predictors, and the Gaussian one in the units (x - origin) / unit."""
 
     weights: Tensor  # (q, d) of the output and, where there is one, of the Gaussian estimate
     denoiser: Denoiser | None
@@ -48,7 +47,7 @@ class Blend:
     origin: Tensor  # (d,)
 
     def state_dict(self) -> dict[str, Any]:
-        """Return it as tensors and numbers with names."""
+        """Return the fields as tensors and numbers by name."""
         kept = {name: getattr(self, name) for name in BLEND_FIELDS}
         if self.denoiser is not None:
             kept |= {f"denoiser.{f.name}": getattr(self.denoiser, f.name) for f in fields(Denoiser)}
@@ -62,11 +61,11 @@ class Blend:
         return cls(denoiser=denoiser, **{name: kept[name] for name in BLEND_FIELDS})
 
     def in_units(self, unit: float, origin: Tensor) -> Blend:
-        """Go over to data of which this one has seen (x - origin) / unit."""
+        """Convert from data (x - origin) / unit to data x."""
         return replace(self, unit=unit, origin=origin)
 
     def apply(self, x: Tensor, output: Tensor) -> Tensor:
-        """Estimate clean rows (m, d) from noisy ones and what their autoencoders made of them."""
+        """Estimate clean rows (m, d) from noisy ones and the outputs of their autoencoders."""
         weights = self.weights.to(x)
         moved = x + weights[0] * (output - x)
         if self.denoiser is None:
@@ -80,10 +79,7 @@ class Blend:
 def fit_blend(
     data: TrainingData, copies: Copies, noise: float, generator: torch.Generator
 ) -> Blend:
-    """Fit a blend on the training pairs, at the end of learning.
-
-    ``noise`` is the standard deviation of what is drawn where there are no noisy samples.
-    """
+    """Fit a blend on the training pairs; noise of this standard deviation is drawn if needed."""
     x, weights, target = data.rows.data, data.weights, data.target
     assert weights is not None
     if target is None:
@@ -134,7 +130,7 @@ class _Pairs:
         return products, targets
 
     def _predictors(self) -> Iterator[tuple[Tensor, list[Tensor]]]:
-        """Yield rows and how far each predictor would move them, cross-fitted."""
+        """Yield rows and the moves by each predictor, cross-fitted."""
         folds = self.copies.folds
         size = chunk_rows(self.noisy.shape[1])
         noise_variance = self.noise_variance
@@ -180,10 +176,10 @@ class _Pairs:
 
 
 def _weights(products: Tensor, targets: Tensor, prior: float) -> Tensor:
-    """Least squares per feature (d, q), leaning towards the one for all features together."""
+    """Least squares per feature (d, q), shrunk to those of all features together."""
     pooled_products, pooled_targets = products.mean(0), targets.mean(0)
-    # Far from the end of double precision, because it is multiplied by the prior.
-    tiny = 1e-9 * pooled_products.diagonal().mean().clamp(min=SMALLEST_SQUARE)
+    # Not too small, because it is multiplied by the prior.
+    tiny = 1e-9 * pooled_products.diagonal().mean().clamp(min=MIN_SQUARE)
     pooled_products = pooled_products + tiny * torch.eye(
         len(pooled_targets), dtype=products.dtype, device=products.device
     )
