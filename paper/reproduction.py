@@ -10,10 +10,8 @@ from os import PathLike
 from pathlib import Path
 
 from paper import (
-    figure_diagram,
-    figure_planted,
+    figures_data,
     figures_penguins,
-    figures_real,
     figures_theory,
 )
 from paper.experiment import (
@@ -35,11 +33,11 @@ FIGURES: dict[int, Experiment] = {
     experiment.number: experiment
     for experiment in (
         figures_penguins.SIMPSON,
-        figure_planted.PLANTED_SETS,
+        figures_data.PLANTED_SETS,
         figures_penguins.PENGUINS,
-        figures_real.CLUSTERING,
-        figures_real.DENOISING,
-        figure_diagram.DIAGRAM,
+        figures_data.CLUSTERING,
+        figures_data.DENOISING,
+        figures_theory.DIAGRAM,
         figures_theory.THEOREM,
         figures_theory.EM,
     )

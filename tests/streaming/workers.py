@@ -161,7 +161,7 @@ def fit_share(rank, size, folder):
     found["shared"] = {"labels": shared.labels_.tolist(), "loss": shared.loss_}
     small = TAE(3, 1, max_epochs=10, **options).fit(Batches(load_iris().data))
     found["small shared"] = {"labels": small.labels_.tolist(), "loss": small.loss_}
-    for name, X, model in curved_cases():
+    for name, X, model in curved_cases() if size < 4 else ():
         model.fit(Batches(X, batch_rows=400))
         found[name] = {"labels": model.labels_.tolist(), "loss": model.loss_}
     Path(folder, f"{rank}.json").write_text(json.dumps(found))
