@@ -419,8 +419,8 @@ PLANTED_SETS = Experiment(
         "linear, as in the paper. Pictures show the first draw. De-noising: fitted on 80 % of the "
         "clean samples, measured on the other 20 % with noise of 0.1; AE1 and AE2 are the plain "
         "outputs, their “denoise” and TAE's blends output and input to minimise the held-out "
-        "error; LinearTAE and the mixture's posterior mean are told the noise. Bars are means over the seeds, "
-        "whiskers one standard deviation, dots the seeds."
+        "error; LinearTAE and the mixture's posterior mean are told the noise. Bars are means "
+        "over the seeds, whiskers one standard deviation, dots the seeds."
     ),
     trials=_planted_trials,
     draw=_draw_planted,
