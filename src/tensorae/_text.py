@@ -48,8 +48,13 @@ def number(value: float, digits: int = 4) -> str:
     if not math.isfinite(value):
         return "–" if math.isnan(value) else ("∞" if value > 0 else "−∞")
     rounded = float(f"{value:.{digits}g}")
-    plain = 1000 <= abs(rounded) < 1e9
-    text = f"{value:,.0f}" if plain else f"{rounded:.{max(digits, 3)}g}"
+    size = abs(rounded)
+    if 1000 <= size < 1e9:
+        text = f"{value:,.0f}"
+    elif size == 0 or 1e-4 <= size < 1000:
+        text = f"{rounded:.{max(digits, 3)}g}"
+    else:
+        text = f"{value:.{digits - 1}g}"
     return text.replace("-", "−")
 
 

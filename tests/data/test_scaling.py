@@ -111,3 +111,16 @@ def test_columns_that_count_rows_are_seen_across_blocks(start):
     stats = ColumnStats.of(X[:7]) + ColumnStats.of(X[7:])
     assert stats.counts_rows.tolist() == [start < 2]
     assert not (ColumnStats.of(X[:7]) + ColumnStats.of(X[8:])).counts_rows
+
+
+@pytest.mark.parametrize("name", ["standard", "max"])
+def test_missing_values_are_ignored_in_one_block_or_two(name, rng):
+    X = rng.normal(size=(90, 4)) + np.arange(4)
+    X[rng.random_sample(X.shape) < 0.1] = np.nan
+    scaling = Scaling.of(X, name)
+    unit = np.nanstd(X, 0) if name == "standard" else np.nanmax(np.abs(X), 0)
+    np.testing.assert_allclose(scaling.unit, unit, rtol=1e-12)
+    in_blocks = Scaling.of(ColumnStats.of(X[:50]) + ColumnStats.of(X[50:]), name)
+    np.testing.assert_allclose(in_blocks.unit, unit, rtol=1e-12)
+    np.testing.assert_allclose(in_blocks.shift, scaling.shift, rtol=1e-12)
+    assert Scaling.of(np.full((3, 1), np.nan), name).unit == 1

@@ -8,9 +8,9 @@ import pytest
 import torch
 from sklearn.datasets import load_digits
 
-from tensorae import TAE, LinearTAE, inspect
+from tensorae import TAE, LinearTAE
 from tensorae.datasets import lines_3d, load_penguins
-from tensorae.exceptions import InvalidInputError, InvalidParameterError, TensoraeError
+from tensorae.exceptions import InvalidInputError, InvalidParameterError, NotFittedError
 from tensorae.inspect import describe
 
 
@@ -207,27 +207,20 @@ def test_how_much_is_listed_is_a_choice(linear, penguins):
     assert cluster.typical == cluster.worst == ()
 
 
-def test_bad_input_gives_one_clear_sentence(linear, penguins):
-    X = penguins[0]
-    with pytest.raises(TensoraeError, match="not fitted yet"):
-        describe(LinearTAE(3), X)
-    with pytest.raises(TensoraeError, match="not fitted yet"):
-        describe(LinearTAE(3))
-    with pytest.raises(InvalidInputError, match="3 features, but LinearTAE is expecting 4"):
-        describe(linear, X[:, :3])
-    with pytest.raises(InvalidParameterError, match="each of the 4 features, got 2"):
-        describe(linear, X, feature_names=["a", "b"])
-    with pytest.raises(InvalidParameterError, match="n_features must be an integer"):
-        describe(linear, X, n_features=0)
-    with pytest.raises(InvalidParameterError, match="n_members must be an integer"):
-        describe(linear, X, n_members=-1)
-
-
-def test_the_module_is_reached_from_the_package():
-    import tensorae
-
-    assert tensorae.inspect is inspect
-    assert inspect.describe is describe
+@pytest.mark.parametrize(
+    ("change", "error", "parameter"),
+    [
+        ({"model": LinearTAE(3)}, NotFittedError, "LinearTAE"),
+        ({"model": LinearTAE(3), "X": None}, NotFittedError, "LinearTAE"),
+        ({"X": np.zeros((9, 3))}, InvalidInputError, "3 features"),
+        ({"feature_names": ["a", "b"]}, InvalidParameterError, "feature_names"),
+        ({"n_features": 0}, InvalidParameterError, "n_features"),
+        ({"n_members": -1}, InvalidParameterError, "n_members"),
+    ],
+)
+def test_bad_input_names_the_parameter(linear, penguins, change, error, parameter):
+    with pytest.raises(error, match=parameter):
+        describe(**{"model": linear, "X": penguins[0], **change})
 
 
 def test_columns_that_know_missing_values_are_numbers():

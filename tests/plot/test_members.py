@@ -95,9 +95,3 @@ def test_confidence_is_the_probability_of_the_cluster_that_predict_names(linear,
         np.testing.assert_array_equal(np.asarray(dots.get_offsets())[:, 0], own)
         assert ax.texts[label].get_text() == f"{100 * (own < 0.8).mean():.0f} % below 0.8"
     assert 0.8 in [line.get_xdata()[0] for line in ax.lines]
-
-
-@pytest.mark.parametrize("draw", [plot_confidence, plot_costs])
-def test_given_axes_are_used_for_samples(linear, penguins, draw):
-    _, ax = plt.subplots()
-    assert draw(linear, penguins[0], ax=ax) is ax

@@ -112,7 +112,66 @@ def test_tables_with_names_draw_without_warnings(penguins, names):
     model.plot(table)
 
 
-# The course of the fit --------------------------------------------------------------------------
+# Own spreads and round clusters -------------------------------------------------------------------
+
+
+@pytest.fixture(scope="module")
+def uneven():
+    rng = np.random.RandomState(0)
+    X = np.concatenate([rng.randn(60, 4) * size + place for size, place in ((1, 0), (2, 9))])
+    X[:60, 0] *= 6
+    return X
+
+
+@pytest.fixture(
+    scope="module",
+    params=[{"spread": "own"}, {"latent_dim": 0, "spread": "own"},
+            {"latent_dim": 0, "spread": "shared"}, {"latent_dim": 3, "spread": "own"}],
+    ids=["own", "round", "k-means", "full"],
+)  # fmt: skip
+def model(request, uneven):
+    return LinearTAE(2, random_state=0, **request.param).fit(uneven)
+
+
+@pytest.mark.parametrize(
+    "draw",
+    ["plot_clusters", "plot_cluster_pairs", "plot_loadings", "plot_embedding", "plot_confidence",
+     "plot_costs"],
+)  # fmt: skip
+def test_everything_can_be_drawn(model, uneven, draw):
+    getattr(plot, draw)(model, uneven)
+    plt.gcf().canvas.draw()
+
+
+def test_a_model_can_be_drawn_as_a_whole(model, uneven):
+    for figure in (model.plot(uneven), model.plot()):
+        figure.canvas.draw()
+    assert (", own spreads" in figure.get_suptitle()) == (model.spread_ == "own")
+
+
+def test_codes_without_numbers_are_drawn_as_distances(uneven):
+    model = LinearTAE(2, 0, random_state=0).fit(uneven)
+    ax = plot.plot_embedding(model, uneven)
+    assert "distance from the centre" in ax.get_xlabel()
+    off = np.linalg.norm(uneven - model.cluster_centers_[model.labels_], axis=1)
+    assert ax.patches[0].get_data().edges[-1] == pytest.approx(off.max())
+    assert model.plot(uneven).subfigs[1].get_suptitle() == "Distances"
+
+
+def test_round_clusters_have_no_loadings_and_it_is_said(uneven):
+    model = LinearTAE(2, 0, random_state=0).fit(uneven)
+    ax = plot.plot_loadings(model)
+    assert ax.texts[0].get_text() == "No loadings: all clusters are round."
+
+
+def test_costs_of_own_spreads_say_what_they_are(uneven):
+    model = LinearTAE(2, spread="own", random_state=0).fit(uneven)
+    ax = plot.plot_costs(model, uneven)
+    assert ax.images[0].colorbar.ax.get_ylabel().startswith("-2 log (weight x density)")
+    assert ax.images[0].get_array().min() == 0
+
+
+# History -----------------------------------------------------------------------------------------
 
 
 def test_iterations_show_the_loss_path(linear):
@@ -151,9 +210,11 @@ def test_sizes_are_the_shares(linear):
 
 
 @pytest.mark.parametrize("draw", [plot.plot_history, plot.plot_loadings, plot.plot_sizes])
-def test_given_axes_are_used_without_samples(linear, draw):
-    _, ax = plt.subplots()
+@pytest.mark.parametrize("draw_samples", [plot.plot_confidence, plot.plot_costs])
+def test_given_axes_are_used(linear, penguins, draw, draw_samples):
+    _, (ax, other) = plt.subplots(2)
     assert draw(linear, ax=ax) is ax
+    assert draw_samples(linear, penguins[0], ax=other) is other
 
 
 # Mistakes ---------------------------------------------------------------------------------------
@@ -204,7 +265,7 @@ def test_samples_of_another_width_are_refused(draw, linear, penguins):
         (("bill_length_mm", "wing"), "choose from 'bill_length_mm', 'bill_depth_mm'"),
         ((0, 4), "feature 4 does not exist: there are 4"),
         ((0, 1.5), "a feature must be a name or a column number"),
-        ((0, 1, 2), "plot_cluster_pairs draws all pairs of more"),
+        ((0, 1, 2), "plot_cluster_pairs draws more"),
     ],
 )
 def test_an_unknown_feature_is_refused(linear, penguins, names, features, message):
@@ -213,17 +274,18 @@ def test_an_unknown_feature_is_refused(linear, penguins, names, features, messag
     assert plt.get_fignums() == []
 
 
-def test_other_arguments_are_checked(linear, planar, penguins, names):
-    with pytest.raises(InvalidParameterError, match="ax must be one matplotlib Axes, got list"):
-        plot.plot_costs(linear, penguins[0], ax=[1])
-    with pytest.raises(InvalidParameterError, match="dims must be two numbers from 0 to 1"):
-        plot.plot_embedding(planar, penguins[0], dims=(0, 2))
-    with pytest.raises(InvalidParameterError, match="each of the 4 features, got 3"):
-        plot.plot_loadings(linear, feature_names=names[:3])
-    with pytest.raises(InvalidParameterError, match=r"n_features must be an integer"):
-        plot.plot_loadings(linear, n_features=0)
-    with pytest.raises(InvalidInputError, match="X must be given to describe a TAE"):
-        plot.plot_loadings(TAE(1, 1, max_epochs=1, random_state=0).fit(penguins[0][:20]))
+@pytest.mark.parametrize(
+    ("draw", "change", "parameter"),
+    [
+        (plot.plot_costs, {"ax": [1]}, "ax"),
+        (plot.plot_embedding, {"dims": (0, 2)}, "dims"),
+        (plot.plot_loadings, {"feature_names": ("a", "b", "c")}, "feature_names"),
+        (plot.plot_loadings, {"n_features": 0}, "n_features"),
+    ],
+)
+def test_other_arguments_are_checked(planar, penguins, draw, change, parameter):
+    with pytest.raises(InvalidParameterError, match=f"^{parameter} must"):
+        draw(planar, penguins[0], **change)
 
 
 # Around it --------------------------------------------------------------------------------------

@@ -213,18 +213,3 @@ def test_worst_fits_are_those_with_the_largest_costs(linear, penguins, names, pe
     assert numbers[:2] == pytest.approx([-scores[worst], times])
     assert numbers[5] == pytest.approx(missed[first] / -scores[worst])
     assert names[first] in penguin_page.text_in("anomalies")
-
-
-def test_features_say_what_is_kept_of_them(linear, penguins, penguin_page):
-    X = penguins[0]
-    error = np.sqrt(((X - linear.reconstruct(X)) ** 2).mean(0))
-    expected = np.stack([X.mean(0), X.std(0), error, 1 - (error / X.std(0)) ** 2], axis=1)
-    np.testing.assert_allclose(penguin_page.numbers_in("reconstruction"), expected.ravel())
-
-
-def test_noise_says_how_far_rows_are_moved(linear, penguins, write):
-    X = penguins[0]
-    page = write(linear, X, noise=0.01)
-    moved = np.sqrt(((X - linear.denoise(X, noise=0.01)) ** 2).mean(0))
-    np.testing.assert_allclose(page.numbers_in("reconstruction")[4::5], moved)
-    assert (moved > 0).all()

@@ -66,11 +66,11 @@ __all__ = [
 
 Feature = int | str
 MAX_PAIRED = 4
-# Numbers are written into the cells of a heat map up to so many of them.
+# Cells of a heat map up to which their numbers are written into them.
 MAX_WRITTEN = 120
-# A histogram may reach so far into the stripe above.
+# Height of a histogram, in strips.
 HEIGHT = 0.9
-# Rows of the picture of the costs.
+# Rows of the image of the costs.
 MAX_ROWS = 4000
 
 
@@ -90,11 +90,10 @@ def plot_clusters(
     """Draw the clusters in two features, with their principal axes and the overall one.
 
     The axis of a cluster is what its autoencoder keeps: for a ``LinearTAE`` its first two
-    components (none where it is round), for a ``TAE`` with a code of one number the curve that its
-    decoder draws, for longer codes the directions that ``describe`` finds. An axis reaches two
-    standard deviations to either side. The overall axis is the first principal direction of all
-    samples: what one linear autoencoder would keep. With more than two features they are seen from
-    this side.
+    components (none if it is round), for a ``TAE`` with ``latent_dim=1`` the curve of the decoder,
+    otherwise the directions that ``describe`` finds. Axes extend two standard deviations to either
+    side. The overall axis is the first principal direction of all samples: what one linear
+    autoencoder would keep. With more than two features, axes are projected on the two.
 
     Parameters
     ----------
@@ -102,13 +101,13 @@ def plot_clusters(
         Fitted.
     X : array-like of shape (n, d)
     features : two names or column numbers, optional
-        The first two by default. One alone draws a strip for each cluster.
+        The first two by default. With one, each cluster is drawn as a strip.
     feature_names : sequence of str, optional
         Taken from X or the model if they have names.
     overall : bool, default=True
         Whether to draw the overall axis.
     legend : bool, default=True
-        Whether to name the clusters: beside the axes, or at their centres where they are many.
+        Whether to name the clusters: beside the axes or, if there are many, at their centres.
     ax : matplotlib Axes, optional
         A new figure by default.
 
@@ -156,7 +155,7 @@ def plot_cluster_pairs(
         Fitted.
     X : array-like of shape (n, d)
     features : names or column numbers, optional
-        Up to four by default: those in which the centres differ most.
+        By default up to four, in which the centres differ most.
     feature_names : sequence of str, optional
         Taken from X or the model if they have names.
     overall : bool, default=True
@@ -203,7 +202,7 @@ def plot_loadings(
 ) -> Axes:
     """Draw the loadings of every component of every cluster as a heat map.
 
-    Clusters that are round have no components, and no rows.
+    Round clusters have no components and no rows.
 
     Parameters
     ----------
@@ -214,7 +213,7 @@ def plot_loadings(
     feature_names : sequence of str, optional
         Taken from X or the model if they have names.
     n_features : int, default=30
-        Features to show at most: those with the largest loadings.
+        Maximum number of features: those with the largest loadings.
     ax : matplotlib Axes, optional
         A new figure by default.
 
@@ -240,7 +239,13 @@ def plot_loadings(
         for number, component in enumerate(cluster.components)
     ]
     if not rows:
-        return _say_round(one_ax(ax, (4.4, 1.6)))
+        ax = one_ax(ax, (4.4, 1.6))
+        ax.set_axis_off()
+        ax.text(
+            0.5, 0.5, "No loadings: all clusters are round.", ha="center", va="center",
+            transform=ax.transAxes, color=INK,
+        )  # fmt: skip
+        return ax
     d = len(description.feature_names)
     table = np.array([row[2] for row in rows]).reshape(len(rows), d)
     several = any(number for _, number, _ in rows)
@@ -259,22 +264,18 @@ def plot_loadings(
     ax.tick_params(length=0)
     hide_frame(ax)
     if m * q <= MAX_WRITTEN:
-        _write_numbers(ax, table[:, columns])
+        for (row, column), value in np.ndenumerate(table[:, columns]):
+            # White on the dark ends of the colour map.
+            color = "white" if abs(value) > 0.6 else "black"
+            ax.text(
+                column, row, f"{value:.2f}", ha="center", va="center", fontsize="small", color=color
+            )
     ax.figure.colorbar(image, ax=ax, label="loading", pad=0.02)
     return ax
 
 
-def _say_round(ax: Axes) -> Axes:
-    ax.set_axis_off()
-    ax.text(
-        0.5, 0.5, "No loadings: all clusters are round.", ha="center", va="center",
-        transform=ax.transAxes, color=INK,
-    )  # fmt: skip
-    return ax
-
-
 def _lines(samples: ClusteredSamples, *, overall: bool) -> list[AxisLine]:
-    """The overall axis first, so that those of the clusters lie above it."""
+    """The overall axis comes first, so that those of the clusters are drawn above it."""
     whole = overall_axis(samples, overall_directions(samples, 1)) if overall else []
     return [*whole, *cluster_axes(samples)]
 
@@ -303,7 +304,7 @@ def _draw_pair(
 
 
 def _draw_strips(ax: Axes, samples: ClusteredSamples, column: int) -> Axes:
-    """One feature: a strip of points for each cluster, its mean as a tick."""
+    """One feature: a strip of points for each cluster, with a tick at its mean."""
     values, labels = samples.values[:, column], samples.labels
     scatter_clusters(ax, values, labels + 0.6 * jitter(len(values)), labels, samples.k)
     for label, color in enumerate(cluster_colors(samples.k)):
@@ -342,7 +343,7 @@ def _name_clusters(ax: Axes, centers: NDArray[Any]) -> None:
 
 
 def _label_edges(ax: Axes, x: str, y: str, position: tuple[int, int], q: int) -> None:
-    """Names along the left and the lower edge of a grid only."""
+    """Labels along the left and lower edges of a grid only."""
     i, j = position
     ax.set_xlabel(x if i == q - 1 else "")
     ax.set_ylabel(y if j == 0 and i > 0 else "")
@@ -350,7 +351,7 @@ def _label_edges(ax: Axes, x: str, y: str, position: tuple[int, int], q: int) ->
 
 
 def _legend_in_corner(grid: NDArray[Any], columns: int) -> None:
-    """Use a free place above the diagonal."""
+    """In a free place above the diagonal."""
     corner = grid[0, 1]
     corner.set_visible(True)
     corner.set_axis_off()
@@ -366,8 +367,7 @@ def _checked_features(features: Sequence[Feature] | None, names: tuple[str, ...]
         features = [features]
     if len(features) not in (1, 2):
         raise InvalidParameterError(
-            f"features must be one or two, got {len(features)}; "
-            "plot_cluster_pairs draws all pairs of more."
+            f"features must be one or two, got {len(features)}; plot_cluster_pairs draws more."
         )
     return [find_feature(feature, names) for feature in features]
 
@@ -380,27 +380,17 @@ def _largest(table: NDArray[Any], count: int) -> NDArray[np.intp]:
     return np.sort(np.argsort(-np.abs(table).max(0), kind="stable")[:count])
 
 
-def _write_numbers(ax: Axes, table: NDArray[Any]) -> None:
-    for (row, column), value in np.ndenumerate(table):
-        # White on the dark ends of the colour map.
-        color = "white" if abs(value) > 0.6 else "black"
-        ax.text(
-            column, row, f"{value:.2f}", ha="center", va="center", fontsize="small", color=color
-        )
-
-
 # Members ------------------------------------------------------------------------------------------
 
 
 def plot_embedding(
     model: FittedModel, X: Any, dims: Sequence[int] = (0, 1), *, axes: Any = None
 ) -> Any:
-    """Draw the codes that the autoencoders give their members.
+    """Draw the codes of the members of each cluster.
 
-    Codes of different clusters live in different coordinates, so every cluster has a picture of
-    its own: a histogram where a code is one number, a scatter of two of its numbers otherwise. All
-    have the same scale. Where codes have no numbers (``latent_dim=0``) the histograms are those of
-    the distances from the centres.
+    Clusters have different latent coordinates, so each has a plot of its own: a histogram if a
+    code is one number, otherwise a scatter of two of its numbers. All have the same scale. If
+    codes are empty (``latent_dim=0``), the histograms show the distances from the centres.
 
     Parameters
     ----------
@@ -408,9 +398,9 @@ def plot_embedding(
         Fitted.
     X : array-like of shape (n, d)
     dims : two ints, default=(0, 1)
-        The numbers of a code to draw; of no effect where there is one.
+        The latent dimensions to draw; ignored if there is only one.
     axes : matplotlib Axes, figure or k Axes, optional
-        One Axes where a code is one number or none; otherwise a figure or one Axes for each
+        One Axes if a code has at most one number, otherwise a figure or one Axes for each
         cluster. A new figure by default.
 
     Returns
@@ -432,10 +422,18 @@ def plot_embedding(
     k, h = samples.k, samples.h
     if h < 2:
         ax = one_ax(axes, (6.4, strips_height(k)))
-        _draw_ridges(ax, samples, samples.codes[:, 0] if h else _distances(samples))
+        off = samples.scaled.values - samples.scaled.centers[samples.labels]
+        _draw_histogram_strips(
+            ax, samples, samples.codes[:, 0] if h else np.linalg.norm(off, axis=1)
+        )
         ax.set_xlabel("code" if h else "distance from the centre (round clusters have no code)")
         return ax
-    pair = _checked_dims(dims, h)
+    pair = list(dims)
+    if len(pair) != 2 or not all(isinstance(dim, int) and 0 <= dim < h for dim in pair):
+        raise InvalidParameterError(
+            f"dims must be two integers from 0 to {h - 1}, got {dims!r}; the latent dimension of "
+            f"this model is {h}."
+        )
     if axes is None or hasattr(axes, "subplots"):
         columns = math.ceil(math.sqrt(k))
         lines = math.ceil(k / columns)
@@ -454,7 +452,7 @@ def plot_embedding(
 def plot_confidence(
     model: FittedModel, X: Any, *, threshold: float = 0.9, ax: Axes | None = None
 ) -> Axes:
-    """Draw the probability of its own cluster for every sample, a strip for each cluster.
+    """Draw the probability of the predicted cluster of every sample, in a strip for each cluster.
 
     Parameters
     ----------
@@ -462,7 +460,7 @@ def plot_confidence(
         Fitted.
     X : array-like of shape (n, d)
     threshold : float, default=0.9
-        Drawn as a line; how many members of a cluster lie below it is written beside the strip.
+        Drawn as a line; the share of members below it is written beside each strip.
     ax : matplotlib Axes, optional
         A new figure by default.
 
@@ -500,18 +498,18 @@ def plot_confidence(
 
 
 def plot_costs(model: FittedModel, X: Any, *, ax: Axes | None = None) -> Axes:
-    """Draw the cost of every sample under every autoencoder, samples sorted by cluster and cost.
+    """Draw the cost of every sample under every autoencoder, sorted by cluster and cost.
 
-    Dark blocks on the diagonal, bright elsewhere: every cluster has an autoencoder of its own. A
-    sample that is bright in all columns fits nowhere. Where spreads are own a cost is minus twice
-    the log of weight times density, drawn above the lowest of all.
+    Blocks on the diagonal are dark if every cluster is best fitted by its own autoencoder. A
+    sample that is bright in all columns fits no cluster. With own spreads, a cost is minus twice
+    the log of weight times density, relative to the lowest of all.
 
     Parameters
     ----------
     model : LinearTAE or TAE
         Fitted.
     X : array-like of shape (n, d)
-        Of more than 4,000 samples as many are drawn, at even distances in this order.
+        At most 4,000 samples are drawn, evenly spaced in this order.
     ax : matplotlib Axes, optional
         A new figure by default.
 
@@ -548,17 +546,10 @@ def plot_costs(model: FittedModel, X: Any, *, ax: Axes | None = None) -> Axes:
     return ax
 
 
-def _distances(samples: ClusteredSamples) -> NDArray[Any]:
-    """How far (n,) samples are from the centres of their clusters, on the scale of the model."""
-    off = samples.scaled.values - samples.scaled.centers[samples.labels]
-    distances: NDArray[Any] = np.linalg.norm(off, axis=1)
-    return distances
-
-
-def _draw_ridges(ax: Axes, samples: ClusteredSamples, codes: NDArray[Any]) -> None:
-    """A histogram of numbers (n,) for each cluster, standing on its own line."""
+def _draw_histogram_strips(ax: Axes, samples: ClusteredSamples, codes: NDArray[Any]) -> None:
+    """A histogram of numbers (n,) for each cluster, on its own baseline."""
     k = samples.k
-    # Coarser where samples are few, so that a histogram shows a shape and not its noise.
+    # Fewer bins for few samples.
     bins = int(np.clip(2 * len(codes) ** 0.4, 12, 60))
     edges = np.histogram_bin_edges(codes, bins=bins)
     for label, color in enumerate(cluster_colors(k)):
@@ -589,7 +580,7 @@ def _draw_scatters(grid: NDArray[Any], samples: ClusteredSamples, pair: list[int
 
 
 def _name_edges(grid: NDArray[Any], columns: int, pair: list[int]) -> None:
-    """Name the coordinates at the left and at the foot of each column only."""
+    """Labels at the left and at the bottom of each column only."""
     for number, ax in enumerate(grid):
         first, last = number % columns == 0, number + columns >= len(grid)
         ax.set_xlabel(f"code {pair[0]}" if last else "")
@@ -597,23 +588,13 @@ def _name_edges(grid: NDArray[Any], columns: int, pair: list[int]) -> None:
         ax.tick_params(labelbottom=last, labelleft=first)
 
 
-def _checked_dims(dims: Sequence[int], h: int) -> list[int]:
-    pair = list(dims)
-    if len(pair) != 2 or not all(isinstance(dim, int) and 0 <= dim < h for dim in pair):
-        raise InvalidParameterError(
-            f"dims must be two numbers from 0 to {h - 1}, got {dims!r}; "
-            f"a code of this model has {h} numbers."
-        )
-    return pair
-
-
 def _logarithmic(costs: NDArray[Any]) -> Any:
-    """Costs span many sizes; those of zero get the lowest colour."""
+    """A logarithmic colour scale; zero gets the lowest colour."""
     colors = import_optional("matplotlib.colors", extra="plots")
     positive = costs[costs > 0]
     if positive.size == 0 or positive.min() == positive.max():
         return colors.Normalize()
-    # A few samples that sit on their centre should not use up the scale.
+    # A few samples at their centre should not stretch the scale.
     low = max(float(np.quantile(positive, 0.005)), float(positive.max()) * 1e-6)
     return colors.LogNorm(
         vmin=min(low, float(positive.max()) / 2), vmax=float(positive.max()), clip=True
@@ -621,7 +602,7 @@ def _logarithmic(costs: NDArray[Any]) -> Any:
 
 
 def _name_blocks(ax: Axes, counts: NDArray[Any], middles: NDArray[Any], n: int) -> None:
-    """Name the blocks at their middles, those left out that would overlap."""
+    """Labels at the middle of the blocks, without those that would overlap."""
     apart = n * tick_positions(ax, 1000).step / 1000
     positions: list[float] = []
     names: list[str] = []

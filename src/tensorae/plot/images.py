@@ -9,6 +9,7 @@ import math
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
+import narwhals as nw
 import numpy as np
 from numpy.typing import NDArray
 
@@ -37,11 +38,11 @@ def plot_reconstructions(
     cmap: str = "gray_r",
     axes: Any = None,
 ) -> NDArray[Any]:
-    """Draw images and what the model makes of them, one column a sample.
+    """Draw images and their reconstructions, one sample in each column.
 
-    Rows: the clean image where given, the image itself, its reconstruction, and the de-noised
-    image where asked for. All have one scale of brightness, that of the clean or reconstructed
-    ones. Samples are taken from all clusters in turn.
+    Rows: the clean image if given, the image itself, its reconstruction, and the de-noised image
+    if requested. All have the same brightness scale, that of the clean or reconstructed images.
+    Samples are taken from all clusters in turn.
 
     Parameters
     ----------
@@ -49,8 +50,8 @@ def plot_reconstructions(
         Fitted.
     X : array-like of shape (n, d), (n, height, width) or (n, c, height, width)
     shape : (height, width) or (c, height, width), optional
-        Of one image, with c 1 or 3. Known where X or the model holds images; otherwise square
-        images are assumed.
+        Of one image, with c 1 or 3. By default that of X or the model if they have one, otherwise
+        a square.
     n : int, default=8
         Columns.
     denoise : bool, float or "auto", default=False
@@ -84,14 +85,19 @@ def plot_reconstructions(
     pictures = {"sample": samples.values[chosen]}
     if clean is not None:
         pictures = {"clean": _checked_clean(clean, samples.values.shape)[chosen], **pictures}
-    given, undo = _picked(samples.given, chosen), samples.scaling.undo
+    frame = nw.from_native(samples.given, eager_only=True, pass_through=True)
+    if isinstance(frame, nw.DataFrame):
+        given = frame[chosen.tolist()].to_native()
+    else:
+        given = np.asarray(samples.given)[chosen]
+    undo = samples.scaling.undo
     pictures["reconstruction"] = undo(as_rows(samples.model.reconstruct(given)))
     if denoise is not False:
         pictures["de-noised"] = undo(_denoised(samples.model, given, denoise))
     grid = axes_grid(
         axes, len(pictures), len(chosen), (1.05 * len(chosen) + 1, 1.1 * len(pictures) + 0.4)
     )
-    # Noise would widen the range and take contrast from all images.
+    # Noise would widen the range and reduce the contrast of all images.
     quiet = pictures["clean" if clean is not None else "reconstruction"]
     limits = {"cmap": cmap, "vmin": float(quiet.min()), "vmax": float(quiet.max())}
     for line, (name, images) in zip(grid, pictures.items(), strict=True):
@@ -106,7 +112,7 @@ def plot_reconstructions(
 
 
 def check_shape(shape: Sequence[int], d: int) -> Shape:
-    """Shape (h, w) or (c, h, w) of d numbers, as the caller gave it."""
+    """A given shape (h, w) or (c, h, w), checked against d features."""
     size = tuple(int(part) for part in shape)
     channels = size[0] if len(size) == 3 else 1
     if len(size) not in (2, 3) or math.prod(size) != d or channels not in (1, 3):
@@ -118,14 +124,14 @@ def check_shape(shape: Sequence[int], d: int) -> Shape:
 
 
 def in_range(values: NDArray[Any], low: float, high: float) -> NDArray[Any]:
-    """Brightness from 0 to 1 of values from ``low`` to ``high``; others are cut off."""
+    """Brightness from 0 to 1 of values from ``low`` to ``high``; others are clipped."""
     span = max(high - low, np.finfo(float).tiny)
     brightness: NDArray[Any] = np.clip((values - low) / span, 0, 1)
     return brightness
 
 
 def _shape_of(samples: ClusteredSamples, shape: Sequence[int] | None) -> Shape:
-    """As given, as samples or model know it, or a square."""
+    """The given shape, that of the samples or the model, or a square."""
     known = samples.sample_shape if shape is None else shape
     if known is not None:
         return check_shape(known, samples.d)
@@ -138,21 +144,12 @@ def _shape_of(samples: ClusteredSamples, shape: Sequence[int] | None) -> Shape:
 
 
 def _from_each_cluster(labels: NDArray[Any], count: int) -> NDArray[np.intp]:
-    """Rows from the clusters in turn, sorted by cluster."""
+    """Row numbers from the clusters in turn, sorted by cluster."""
     order = np.argsort(labels, kind="stable")
     counts = np.bincount(labels)
     turn = np.concatenate([np.arange(size) for size in counts])
     picked = order[np.lexsort((labels[order], turn))][:count]
     return picked[np.argsort(labels[picked], kind="stable")]
-
-
-def _picked(given: Any, chosen: NDArray[np.intp]) -> Any:
-    """Those rows of a table or an array, as the model takes them."""
-    if hasattr(given, "iloc"):
-        return given.iloc[chosen]
-    if hasattr(given, "columns"):
-        return given[chosen]
-    return np.asarray(given)[chosen]
 
 
 def _denoised(model: Any, given: Any, denoise: float | str | bool) -> NDArray[Any]:
@@ -161,7 +158,7 @@ def _denoised(model: Any, given: Any, denoise: float | str | bool) -> NDArray[An
     if denoise is not True:
         raise InvalidParameterError(
             f"denoise must be True or False for a {type(model).__name__}, got {denoise!r}; "
-            "it has learnt in fit what noise to expect."
+            "it learns the noise level in fit."
         )
     return as_rows(model.denoise(given))
 
@@ -177,7 +174,7 @@ def _checked_clean(clean: Any, wanted: tuple[int, ...]) -> NDArray[Any]:
 
 
 def _as_picture(image: NDArray[Any], size: Shape, limits: dict[str, Any]) -> NDArray[Any]:
-    """A matrix (h, w), or colours (h, w, 3) brought to the range from 0 to 1."""
+    """A matrix (h, w), or colours (h, w, 3) scaled to the range from 0 to 1."""
     picture = image.reshape(size)
     if len(size) == 2 or size[0] == 1:
         return picture.reshape(size[-2:])

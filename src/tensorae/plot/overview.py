@@ -50,9 +50,9 @@ if TYPE_CHECKING:
 
 __all__ = ["plot_comparison", "plot_history", "plot_overview", "plot_sizes"]
 
-# Looking for a reversal among more features than this is no longer quick.
+# With more features, looking for a reversed trend takes too long.
 MAX_SEARCHED = 100
-# More clusters than this make no readable panel of small scatters.
+# With more clusters, small scatters are not readable.
 MAX_MULTIPLES = 16
 # A loss that falls by more than this factor is drawn on a logarithmic scale.
 LOGARITHMIC_FROM = 50
@@ -65,7 +65,7 @@ LOOKS = {
 }
 POOLED_LOOK = (OKABE_ITO[2], "v")
 AXIS = "ICL above the lowest (lower is better)"
-# Share of the scale that is left free below zero and above its end.
+# Free space below zero and above the end, as shares of the scale.
 BELOW, ABOVE = 0.07, 0.06
 
 
@@ -176,7 +176,7 @@ def _most_interesting_pair(samples: ClusteredSamples) -> list[int]:
 
 
 def plot_history(model: FittedModel, *, ax: Axes | None = None) -> Axes:
-    """Draw the loss by iteration or epoch, and for a ``TAE`` the share of labels that changed.
+    """Draw the loss by iteration or epoch, with the share of changed labels for a ``TAE``.
 
     Parameters
     ----------
@@ -188,7 +188,7 @@ def plot_history(model: FittedModel, *, ax: Axes | None = None) -> Axes:
     Returns
     -------
     Axes
-        That of the loss; the changes are on a second scale to the right.
+        Of the loss; the changes have a second scale on the right.
 
     Examples
     --------
@@ -269,7 +269,7 @@ def _draw_changes(ax: Axes, epochs: Any, changed: Any) -> None:
     beside.set_ylabel("labels changed in %")
     beside.set_ylim(0, max(float(changed.max()) * 1.05, 1.0))
     beside.spines["right"].set_visible(True)
-    # Bars behind the lines, although their axes were made later.
+    # Bars behind the lines, although their axes were created later.
     ax.set_zorder(beside.get_zorder() + 1)
     ax.patch.set_visible(False)
     ax.add_container(bars)
@@ -365,7 +365,7 @@ def _draw_by_number(ax: Axes, compared: ComparisonView) -> None:
 
 
 def _draw_families(ax: Axes, compared: ComparisonView) -> None:
-    """A line from zero for each kind of cluster, its difference written behind it."""
+    """A line from zero for each kind of cluster, labelled with its difference."""
     known = [fit.behind for fit in compared.shown if math.isfinite(fit.behind)]
     end = max(known, default=0.0) or 1.0
     for place, (kind, fit) in enumerate(zip(compared.families, compared.shown, strict=True)):

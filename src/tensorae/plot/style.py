@@ -69,7 +69,7 @@ MARKERS = ("o", "s", "^", "D", "v", "P", "X", "<", ">", "h")
 INK = "#333333"  # lines and text that belong to no cluster
 MUTED = "#B8B8B8"  # what stays in the background
 DARK_PANEL = "#1c2026"  # behind points on a dark screen
-# What WCAG 2 asks of graphics: colours this far apart are told from what lies behind them.
+# Contrast ratio that WCAG 2 requires of graphics.
 CONTRAST = 3.0
 
 STYLE = {
@@ -98,7 +98,7 @@ NO_GREEN = np.array(
     [[0.3673, 0.8606, -0.2280], [0.2801, 0.6725, 0.0474], [-0.0118, 0.0429, 0.9689]]
 )
 LUMINANCE = np.array([0.2126, 0.7152, 0.0722])  # of linear RGB
-# Linear RGB to OKLab (Ottosson, 2020), where distances are those that people see.
+# Linear RGB to OKLab (Ottosson, 2020), in which distances are perceptual.
 TO_CONES = np.array(
     [[0.41222, 0.53633, 0.05145], [0.21190, 0.68070, 0.10740], [0.08830, 0.28172, 0.62998]]
 )
@@ -106,11 +106,11 @@ TO_LAB = np.array(
     [[0.21045, 0.79362, -0.00407], [1.97800, -2.42859, 0.45059], [0.02590, 0.78277, -0.80868]]
 )
 
-# More points than this do not make a picture clearer, only slower.
+# More points make a plot slower, not clearer.
 MAX_POINTS = 20_000
-# From here on scatters are stored as pixels, so that files stay small.
+# From this number of points on, scatters are stored as pixels to keep files small.
 RASTERISE_FROM = 1000
-# Up to so many clusters a legend is read; beyond, each is named where it is.
+# With more clusters, each is named at its centre instead of in a legend.
 MAX_IN_LEGEND = 10
 
 
@@ -118,7 +118,7 @@ MAX_IN_LEGEND = 10
 
 
 def cluster_colors(n_clusters: int) -> list[str]:
-    """One colour for each cluster, told apart by colour-blind readers as well.
+    """One colour for each cluster, distinguishable by colour-blind readers, too.
 
     The first eight are the Okabe-Ito palette. Each further one is the colour that differs most
     from white and from all before it, in normal vision and without red or green cones.
@@ -167,7 +167,7 @@ def cluster_markers(n_clusters: int) -> list[str]:
 
 @dataclass(frozen=True)
 class ClusterStyle:
-    """Colours on light and dark ground, and the matplotlib name of a marker."""
+    """Colours on light and dark backgrounds, and matplotlib's name of a marker."""
 
     light: str
     dark: str
@@ -175,7 +175,7 @@ class ClusterStyle:
 
 
 def cluster_styles(n_clusters: int) -> list[ClusterStyle]:
-    """How each cluster is drawn on paper and on a dark screen.
+    """Colours and markers of the clusters, on light and dark backgrounds.
 
     Examples
     --------
@@ -189,7 +189,7 @@ def cluster_styles(n_clusters: int) -> list[ClusterStyle]:
 
 @contextmanager
 def styled() -> Iterator[Any]:
-    """Make figures in tensorae's style inside a ``with`` block; settings are put back after it.
+    """Create figures in the style of tensorae inside a ``with`` block.
 
     Yields
     ------
@@ -212,7 +212,7 @@ def styled() -> Iterator[Any]:
 
 @functools.lru_cache(maxsize=8)
 def _extended(n_clusters: int) -> tuple[str, ...]:
-    """Add to the palette, one by one, the candidate farthest from all that is in use."""
+    """Extend the palette by the candidate farthest from all colours in use, repeatedly."""
     levels = np.linspace(0, 255, 14).round().astype(int)
     candidates = np.stack(np.meshgrid(levels, levels, levels), axis=-1).reshape(-1, 3)
     looks = _looks(candidates)
@@ -243,7 +243,7 @@ def _looks(colors: NDArray[Any]) -> NDArray[Any]:
 
 
 def _on_dark(color: str) -> str:
-    """The colour, with as much white in it as it needs to be seen on a dark screen."""
+    """The colour, mixed with as much white as needed for contrast on a dark screen."""
     channels = _rgb(color)
     mixtures = (np.round(channels + (255 - channels) * step / 100) for step in range(101))
     return _name(next(rgb for rgb in mixtures if _contrast(rgb, _rgb(DARK_PANEL)) >= CONTRAST))
@@ -310,7 +310,7 @@ def axes_grid(
 def scatter_clusters(
     ax: Axes, x: NDArray[Any], y: NDArray[Any], labels: NDArray[Any], k: int
 ) -> None:
-    """Scatter of each cluster in its colour: fainter and smaller the more points there are."""
+    """Scatter of each cluster in its colour, fainter and smaller with more points."""
     shown = evenly_spaced(len(labels), MAX_POINTS)
     x, y, labels = x[shown], y[shown], labels[shown]
     n = len(labels)
@@ -325,19 +325,19 @@ def scatter_clusters(
 
 
 def point_style(n: int) -> tuple[float, float]:
-    """Area and opacity for so many points."""
+    """Area and opacity of n points."""
     crowd = np.clip(np.log10(max(n, 1) / 200) / 2, 0, 1)
     return float(30 - 24 * crowd), float(0.75 - 0.5 * crowd)
 
 
 def outlined(width: float, casing: str = "white") -> list[Any]:
-    """Path effects that set a line or a text off from what lies beneath it."""
+    """Path effects that outline a line or a text."""
     effects = import_optional("matplotlib.patheffects", extra="plots")
     return [effects.Stroke(linewidth=width, foreground=casing), effects.Normal()]
 
 
 def legend_outside(ax: Axes, handles: Sequence[Any] | None = None) -> None:
-    """A legend to the right of the axes, where it covers nothing."""
+    """A legend to the right of the axes."""
     if handles is None:
         handles = ax.get_legend_handles_labels()[0]
     if handles:
@@ -348,7 +348,7 @@ def legend_outside(ax: Axes, handles: Sequence[Any] | None = None) -> None:
 
 
 def draw_legend(ax: Axes, handles: Sequence[Any], names: Sequence[str], **location: Any) -> None:
-    """A legend whose marks are full and large: faint points would be unreadable as a key."""
+    """A legend with opaque, large marks, since faint points would be unreadable."""
     legend = ax.legend(handles, names, frameon=False, **location)
     for handle in filter(None, legend.legend_handles):
         handle.set_alpha(1)
@@ -357,14 +357,14 @@ def draw_legend(ax: Axes, handles: Sequence[Any], names: Sequence[str], **locati
 
 
 def jitter(n: int) -> NDArray[np.float64]:
-    """Offsets in [-0.5, 0.5) that spread neighbours apart, the same every time."""
+    """Deterministic offsets in [-0.5, 0.5) that separate neighbours."""
     golden = (np.sqrt(5) - 1) / 2
     offsets: NDArray[np.float64] = np.arange(n) * golden % 1 - 0.5
     return offsets
 
 
 def tick_positions(ax: Axes, count: int, *, along_x: bool = False) -> range:
-    """Which of so many entries along an axis have room for a name: all, or every so many."""
+    """Positions of the labels that fit along an axis with so many entries."""
     box = ax.get_window_extent()
     inches = (box.width if along_x else box.height) / ax.figure.dpi
     fitting = max(inches / (0.32 if along_x else 0.21), 1)
@@ -372,12 +372,12 @@ def tick_positions(ax: Axes, count: int, *, along_x: bool = False) -> range:
 
 
 def strips_height(k: int) -> float:
-    """Inches for a figure with one stripe for each cluster."""
+    """Height in inches of a figure with one strip for each cluster."""
     return min(max(2.4, 0.45 * k + 1), 12)
 
 
 def label_strips(ax: Axes, counts: NDArray[Any]) -> None:
-    """Name one stripe for each cluster along y, the first on top, with its size."""
+    """Labels of the strips along y: clusters with their sizes, the first on top."""
     k = len(counts)
     named = tick_positions(ax, k)
     ax.set_yticks(list(named), [f"{label} ({counts[label]})" for label in named])
