@@ -414,7 +414,7 @@ def _check_batches(
 ) -> StreamedRows:
     """Check batches, of which each process takes its share in a fit."""
     if allow_nan:
-        X = X.with_gaps()
+        X = X.with_missing()
     with callers_threads():  # rows may have to be counted, by the user's own code
         if reset:
             X.check()

@@ -48,7 +48,7 @@ def test_the_most_expensive_row_of_a_stream_comes_with_its_equals(data):
 @pytest.mark.parametrize(("n", "found"), [(400, "more"), (399, "more"), (250, "250")])
 def test_a_source_that_changes_its_length_is_refused(data, n, found):
     class Changing:
-        gapped = False
+        allow_missing = False
         n_rows, n_features, dtype, prefetch = 300, 4, data.dtype, 0
 
         def __iter__(self):

@@ -122,7 +122,7 @@ class Batches:
         self._sources = find_sources(source, read_options)
         self._start, self._stop = 0, None  # type: tuple[int, int | None]
         self._scaling: Scaling | None = None
-        self._gapped = False
+        self._allow_missing = False
 
     @property
     def n_rows(self) -> int:
@@ -228,17 +228,17 @@ class Batches:
         return batches
 
     @property
-    def gapped(self) -> bool:
+    def allow_missing(self) -> bool:
         """Whether NaN stands for missing values; otherwise it is refused."""
-        return self._gapped
+        return self._allow_missing
 
-    def with_gaps(self) -> Batches:
+    def with_missing(self) -> Batches:
         """The same rows, where NaN stands for a missing value; infinity is still refused.
 
         Estimators that accept missing values call this themselves.
         """
         batches = copy.copy(self)
-        batches._gapped = True
+        batches._allow_missing = True
         return batches
 
     def unchecked(self) -> Iterator[NDArray[Any]]:
@@ -342,7 +342,7 @@ class Batches:
             if finite:
                 yield array
                 continue
-            refused = np.isinf(array) if self._gapped else ~np.isfinite(array)
+            refused = np.isinf(array) if self._allow_missing else ~np.isfinite(array)
             for row, column in np.argwhere(refused)[:1]:
                 label = self.feature_names[column] if self.feature_names else int(column)
                 what = "missing or NaN" if np.isnan(array[row, column]) else "infinite"

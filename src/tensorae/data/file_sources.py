@@ -28,7 +28,7 @@ from numpy.typing import NDArray
 from tensorae._optional import import_optional
 from tensorae._text import listed
 from tensorae.data.files import File, ReadOptions, arrow
-from tensorae.data.frames import RecordBatchSource, clip, layout_of
+from tensorae.data.frames import RecordBatchSource, layout_of
 from tensorae.data.profile import PLAIN, TEXTS, NumberFormat, as_numbers, is_number
 from tensorae.data.sources import (
     Array,
@@ -36,10 +36,12 @@ from tensorae.data.sources import (
     Layout,
     Source,
     as_input_errors,
+    clip,
     named_errors,
     number_type,
     reason,
     select,
+    slices,
 )
 from tensorae.exceptions import InvalidInputError, InvalidParameterError
 
@@ -253,7 +255,8 @@ class ArrowSource(_GroupedSource):
             if self._is_stream:
                 for group, batch in enumerate(reader):
                     if group in groups:
-                        yield from _slices(batch, 0, batch.num_rows, size)
+                        batch.validate()
+                        yield from slices(batch, size)
                 return
             positions = {name: j for j, name in enumerate(reader.schema.names)}
         fields = None if names is None else [positions[name] for name in names]
@@ -263,7 +266,8 @@ class ArrowSource(_GroupedSource):
             for start in range(0, rows, step):
                 with self._map() as mapped:
                     batch = self._reader(mapped, fields).get_batch(group)
-                    yield from _slices(batch, start, min(start + step, rows), size)
+                    batch.validate()
+                    yield from slices(batch[start : start + step], size)
 
     def _reader(self, stream: Any, fields: list[int] | None = None) -> Any:
         """Reader of all columns, or of some where that is no copy."""
@@ -294,12 +298,6 @@ class ArrowSource(_GroupedSource):
             columns = reader.get_batch(0).columns
             addresses = [part.address for column in columns for part in column.buffers() if part]
             return all(0 <= address - whole.address < whole.size for address in addresses)
-
-
-def _slices(batch: Any, start: int, stop: int, size: int) -> Iterator[Any]:
-    batch.validate()
-    for first in range(start, stop, size):
-        yield batch.slice(first, min(size, stop - first))
 
 
 # Arrays ---------------------------------------------------------------------------------------
@@ -410,8 +408,7 @@ class TextSource(FileSource, RecordBatchSource):
         with self._reading():
             for batch in clip(self._read(names, start), 0, wanted):
                 read += batch.num_rows
-                for first in range(0, batch.num_rows, size):
-                    yield batch.slice(first, size)
+                yield from slices(batch, size)
             if stop is None:
                 self._count = start + read
 
@@ -507,7 +504,7 @@ class TextSource(FileSource, RecordBatchSource):
         return {
             "read_options": csv.ReadOptions(block_size=block, **read),
             "parse_options": csv.ParseOptions(
-                delimiter=self._checked_delimiter,
+                delimiter=self._delimiter,
                 newlines_in_values=True,
                 invalid_row_handler=on_invalid_row,
             ),
@@ -536,33 +533,25 @@ class TextSource(FileSource, RecordBatchSource):
         return head
 
     @cached_property
-    def delimiter(self) -> str:
+    def _delimiter(self) -> str:
         """The usual one, unless the first line has another one only."""
-        head = self._head.decode(self._options.encoding, "replace")
-        if self._options.delimiter is not None:
-            return self._options.delimiter
-        if self.file.format == "tsv":
-            return "\t"
-        header = head.lstrip().partition("\n")[0]
+        header = self._head.decode(self._options.encoding, "replace").lstrip().partition("\n")[0]
         others = [mark for mark in ";\t|" if mark in header]
         comma = "," in header and self._options.decimal != ","
-        return others[0] if others and not comma else ","
-
-    @cached_property
-    def _checked_delimiter(self) -> str:
-        """The same, if the first line does not have too many of them."""
+        usual = "\t" if self.file.format == "tsv" else others[0] if others and not comma else ","
+        delimiter = self._options.delimiter or usual
         count, block = 0, self._head
         with self.file.open() as stream:
             while count < MOST_COLUMNS and block:
                 block, end, _ = stream.read(HEAD).partition(b"\n")
-                count += block.count(self.delimiter.encode())
+                count += block.count(delimiter.encode())
                 block = b"" if end else block
         if count >= MOST_COLUMNS:
             raise InvalidInputError(
                 f"a table in text must have at most {MOST_COLUMNS} columns, got more in the first "
                 "line; transpose it, or save the numbers as an array (.npy)."
             )
-        return self.delimiter
+        return delimiter
 
     def _check_encoding(self, schema: Any) -> None:
         """Refuse what pyarrow takes for bytes because it is not UTF-8."""
@@ -611,7 +600,7 @@ class TextSource(FileSource, RecordBatchSource):
         return (
             f"line {first.number} has {first.actual_columns} values, but the "
             f"{'header' if self._options.header else 'first line'} has {first.expected_columns}"
-            f"{others}; fix the file, or give the delimiter if it is not {self.delimiter!r} "
+            f"{others}; fix the file, or give the delimiter if it is not {self._delimiter!r} "
             "(--delimiter)."
         )
 

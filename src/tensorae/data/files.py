@@ -227,12 +227,22 @@ def natural_order(path: str | os.PathLike[str]) -> list[tuple[int, int, str]]:
 def _behind(
     entry: str | os.PathLike[str], given: str | None, formats: Sequence[str]
 ) -> list[tuple[Path, str]]:
-    """Files and their labels."""
-    path = Path(entry)
+    """Files and their labels; in folders, names that begin with . or _ are ignored."""
+    path, pattern = Path(entry), os.fspath(entry)
     if path.is_dir():
-        inside = _in_folder(path, given, formats)
-        return [(path / below, below.as_posix()) for below in inside]
-    pattern = os.fspath(entry)
+        inside = (file.relative_to(path) for file in path.rglob("*") if not file.is_dir())
+        found = [
+            file
+            for file in inside
+            if not any(name.startswith((".", "_")) for name in file.parts)
+            and (given is not None or format_of(file) in formats)
+        ]
+        if not found:
+            more = " or image" * ("image" in formats)
+            raise InvalidInputError(
+                f"the folder {pattern!r} has no data files; name one with {ENDINGS}{more} files."
+            )
+        return [(path / file, file.as_posix()) for file in sorted(found, key=natural_order)]
     if path.exists() or not glob.has_magic(pattern):
         return [(path, path.name)]
     matches = sorted(glob.glob(pattern, recursive=True), key=natural_order)  # noqa: PTH207
@@ -240,23 +250,6 @@ def _behind(
         raise InvalidInputError(f"{pattern!r} does not exist; check the path.")
     # A pattern such as ** finds a folder and its files: each of them counts once.
     return list(dict(pair for match in matches for pair in _behind(match, given, formats)).items())
-
-
-def _in_folder(folder: Path, given: str | None, formats: Sequence[str]) -> list[Path]:
-    """Data files below a folder, except names that begin with . or _."""
-    inside = [path.relative_to(folder) for path in folder.rglob("*") if not path.is_dir()]
-    found = [
-        path
-        for path in inside
-        if not any(name.startswith((".", "_")) for name in path.parts)
-        and (given is not None or format_of(path) in formats)
-    ]
-    if not found:
-        more = " or image" * ("image" in formats)
-        raise InvalidInputError(
-            f"the folder {str(folder)!r} has no data files; name one with {ENDINGS}{more} files."
-        )
-    return sorted(found, key=natural_order)
 
 
 def _file(path: Path, label: str, given: str | None, *, once: bool) -> File:

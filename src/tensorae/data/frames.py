@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import zlib
 from abc import abstractmethod
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 import numpy as np
@@ -16,6 +16,7 @@ from tensorae.data.sources import (
     Layout,
     Source,
     as_input_errors,
+    clip,
     float_type,
     number_type,
     reason,
@@ -24,14 +25,13 @@ from tensorae.data.sources import (
 __all__ = [
     "RecordBatchSource",
     "TableSource",
-    "clip",
     "dataset_sources",
     "index_columns",
     "layout_of",
     "to_matrix",
 ]
 
-# Bytes that are read at once: small beside a batch, large beside the price of a call.
+# Bytes that are read at once: small beside a batch, large beside the cost of a call.
 READ_BYTES = 4_000_000
 # How often a fingerprint looks at a table, and at how many rows each time.
 LOOKS, ROWS_EACH = 8, 8
@@ -41,36 +41,21 @@ LOOKS, ROWS_EACH = 8, 8
 
 
 def layout_of(schema: Any, *, text: bool = False) -> Layout:
-    """The columns of an Arrow schema; text does not say what they hold."""
+    """The columns of an Arrow schema; those of text are only inferred."""
     types = tuple(_type_name(field.type) for field in schema)
     return Layout(tuple(map(str, schema.names)), types, not text, index_columns(schema, text=text))
 
 
 def index_columns(schema: Any, *, text: bool) -> frozenset[str]:
-    """Columns that say which row it is: pandas wrote them down as such, or they have no name."""
+    """Columns that number the rows: pandas declares them as such, or they have no name."""
     names = schema.names
-    if text:  # a first column without a name is what pandas and R make of row numbers
+    if text:  # pandas and R write row numbers as a first column without a name
         return frozenset(names[:1]) & {""}
     try:
         known = (schema.pandas_metadata or {}).get("index_columns", [])
-    except ValueError:  # metadata of a stranger
+    except ValueError:  # invalid metadata
         return frozenset()
     return frozenset(name for name in known if isinstance(name, str)) & set(names)
-
-
-def clip(batches: Iterable[Any], skip: int, wanted: int | None) -> Iterator[Any]:
-    """Leave out the first ``skip`` rows of record batches, and what comes ``wanted`` rows later."""
-    for batch in batches:
-        passed = min(skip, batch.num_rows)
-        skip -= passed
-        left = batch.num_rows - passed
-        kept = left if wanted is None else min(left, wanted)
-        if kept:
-            yield batch.slice(passed, kept)
-        if wanted is not None:
-            wanted -= kept
-            if wanted == 0:
-                return
 
 
 def _type_name(dtype: Any) -> str:
@@ -94,7 +79,7 @@ def _to_numpy(column: Any, pa: Any) -> Array:
     if pa.types.is_dictionary(column.type):
         column = column.cast(column.type.value_type)
     if column.null_count or pa.types.is_decimal(column.type):
-        # Whole numbers above 2^53 lose their last digits; so they would in any table of floats.
+        # Integers above 2^53 lose their last digits, as in any table of floats.
         column = column.cast(pa.float64(), safe=False)
     values: Array = column.to_numpy(zero_copy_only=False)
     return values
@@ -209,7 +194,7 @@ class DatasetSource(RecordBatchSource):
         self._is_fragment = isinstance(scanned, arrow("dataset").Fragment)
 
     def layout(self) -> Layout:
-        """Columns of the dataset that this fragment has; the scanner would make up the others."""
+        """Columns of the dataset that this fragment has; it would fill others with nulls."""
         whole = layout_of(self.schema)
         if not self._is_fragment:
             return whole
@@ -217,10 +202,10 @@ class DatasetSource(RecordBatchSource):
             own = layout_of(self.scanned.physical_schema)
             keys = arrow("dataset").get_partition_keys(self.scanned.partition_expression)
         own_types = dict(zip(own.names or (), own.types, strict=True))
-        strange = {name for name, own_type in own_types.items() if number_type(own_type) is None}
+        others = {name for name, own_type in own_types.items() if number_type(own_type) is None}
         found = [
             # Numbers become those of the dataset, nothing else does.
-            (name, own_types[name] if name in strange else dtype)
+            (name, own_types[name] if name in others else dtype)
             for name, dtype in zip(whole.names or (), whole.types, strict=True)
             if name in own_types or name in keys
         ]
@@ -228,7 +213,7 @@ class DatasetSource(RecordBatchSource):
         return Layout(names, types, index=whole.index)
 
     def count(self) -> int:
-        """Rows, as a rule from what files say about themselves."""
+        """Rows, usually from the metadata of the files."""
         if self._count is None:
             with _reading():
                 self._count = int(self.scanned.count_rows())
@@ -237,10 +222,10 @@ class DatasetSource(RecordBatchSource):
     def record_batches(
         self, start: int, stop: int | None, names: list[str], size: int
     ) -> Iterator[Any]:
-        """The rows from ``start`` on; those before are read and left out."""
+        """The rows from ``start`` on; those before are read and dropped."""
         options = {"schema": self.schema} if self._is_fragment else {}
         with _reading():
-            # The scanner reads ahead by itself; more of that would only hold more in memory.
+            # One batch ahead: the scanner keeps row groups in memory.
             scanner = self.scanned.scanner(
                 **options, columns=names, batch_size=size, batch_readahead=1, fragment_readahead=1
             )
@@ -260,7 +245,7 @@ def dataset_sources(dataset: Any) -> list[Source]:
     """One source for each fragment, so that processes that share them need not read all."""
     try:
         fragments = list(dataset.get_fragments())
-    except ValueError:  # one that was filtered or renamed is only there as a whole
+    except ValueError:  # a filtered or renamed one cannot be read by fragment
         return [DatasetSource(dataset, dataset.schema, "the Dataset")]
     return [
         DatasetSource(fragment, dataset.schema, getattr(fragment, "path", None) or "the Dataset")

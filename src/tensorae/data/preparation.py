@@ -638,7 +638,7 @@ def prepare_stream(
         notes.append(stats.scaling_note([shown(name) for name in chosen]))
     scaling = Scaling.of(stats, "none" if scale == "auto" and chosen is None else scale)
     batches = _batches(parts, chosen)
-    batches = batches.with_gaps() if gaps else batches
+    batches = batches.with_missing() if gaps else batches
     batches = batches if scaling.name == "none" else batches.scaled(scaling)
     formats = {} if head is None else _formats_of(head, chosen)
     preparation = Preparation(chosen, scaling, shape=batches.sample_shape, formats=formats)

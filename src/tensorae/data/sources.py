@@ -35,6 +35,7 @@ __all__ = [
     "Source",
     "as_input_errors",
     "ask_all",
+    "clip",
     "compare_layouts",
     "compare_names",
     "convert",
@@ -46,6 +47,7 @@ __all__ = [
     "reason",
     "refuse_repeated",
     "select",
+    "slices",
     "torch_source",
     "wanted_columns",
 ]
@@ -198,12 +200,8 @@ class CompleteRows(Source):
         block = int(np.searchsorted(ends, start, side="right"))
         skip = start - int(ends[block] - self._counts[block] if block < len(ends) else 0)
         left = (self.count() if stop is None else stop) - start
-        for complete in self._blocks(block) if left else ():
-            kept = complete[skip : skip + left]
-            skip, left = max(skip - len(complete), 0), left - len(kept)
-            yield from slices(kept, size)
-            if not left:
-                return
+        for complete in clip(self._blocks(block), skip, left) if left else ():
+            yield from slices(complete, size)
 
     def fingerprint(self) -> list[object]:
         """That of the source, and that rows are left out."""
@@ -228,9 +226,22 @@ def select(array: Array, columns: Columns) -> Array:
     return array if columns is None else array[:, np.asarray(columns, np.intp)]
 
 
-def slices(array: Array, size: int) -> Iterator[Array]:
-    """Views of at most ``size`` rows."""
-    return (array[start : start + size] for start in range(0, len(array), size))
+def slices(item: Any, size: int) -> Iterator[Any]:
+    """Views of at most ``size`` rows of an array or record batch."""
+    return (item[start : start + size] for start in range(0, len(item), size))
+
+
+def clip(items: Iterable[Any], skip: int, wanted: int | None) -> Iterator[Any]:
+    """Drop the first ``skip`` rows of arrays or record batches, and all after ``wanted`` more."""
+    for item in items:
+        kept = item[skip : None if wanted is None else skip + wanted]
+        skip = max(skip - len(item), 0)
+        if len(kept):
+            yield kept
+        if wanted is not None:
+            wanted -= len(kept)
+            if wanted == 0:
+                return
 
 
 def convert(array: Array, dtype: np.dtype[Any]) -> Array:

@@ -50,7 +50,7 @@ class BatchSource(Protocol):
         """Batches that are read ahead in the background."""
 
     @property
-    def gapped(self) -> bool:
+    def allow_missing(self) -> bool:
         """Whether NaN stands for missing values in them."""
 
     def __iter__(self) -> Iterator[np.ndarray]:
@@ -143,7 +143,7 @@ class StreamedRows(Rows):
         self.shift, self.unit = torch.zeros(self.d, dtype=self.dtype, device=device), 1.0
         self._ready, self.holes = None, None
         self._fill: Tensor | None = None
-        self.gapped = source.gapped
+        self.gapped = source.allow_missing
         self._means: tuple[Tensor, Tensor] | None = None
         # Checksum of the first pass that came to its end; copies of these rows share it.
         self._checked, self._checksums = checked, list[str]()
