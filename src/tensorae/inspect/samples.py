@@ -222,7 +222,7 @@ class ClusteredSamples:
 
     @property
     def sample_shape(self) -> tuple[int, ...] | None:
-        """Shape (h, w) or (c, h, w) of one sample where X or the model holds images."""
+        """Shape (h, w) or (c, h, w) of one sample if X or the model holds images."""
         shape = tuple(getattr(self.given, "shape", ()))[1:]
         fitted = tuple(getattr(self.model, "input_shape_", ()))
         if len(shape) in (2, 3):
@@ -233,7 +233,7 @@ class ClusteredSamples:
 
     @property
     def image_shape(self) -> tuple[int, ...] | None:
-        """The same where it can be drawn: with one channel or three."""
+        """The same if it can be drawn: with one channel or three."""
         shape = self.sample_shape
         return None if shape is None or (len(shape) == 3 and shape[0] not in (1, 3)) else shape
 
@@ -244,24 +244,24 @@ class ClusteredSamples:
 
     @cached_property
     def sizes(self) -> Array:
-        """Members (k,) of each cluster."""
+        """Number of members (k,) of each cluster."""
         return np.bincount(self.labels, minlength=self.k)
 
     @cached_property
     def codes(self) -> Array:
-        """What ``transform`` gives (n, h), in the coordinates of each sample's own cluster."""
+        """Codes (n, h), in the latent coordinates of the cluster of each sample."""
         return np.asarray(self.model.transform(self.given))
 
     @cached_property
     def reconstructions(self) -> Array:
-        """What the autoencoders give back (n, d)."""
+        """Reconstructions (n, d)."""
         if self.scaled is not self:
             return self.scaling.undo(self.scaled.reconstructions)
         return as_rows(self.model.reconstruct(self.given))
 
     @cached_property
     def misfit(self) -> Array:
-        """Cost (n,) of each sample in its cluster; minus its log-density where spreads are own."""
+        """Cost (n,) of each sample in its cluster or, with own spreads, minus its log-density."""
         if has_own_spreads(self.model):
             return -np.asarray(self.model.score_samples(self.given))
         costs: Array = np.asarray(self.model.costs(self.given))
@@ -294,7 +294,7 @@ class ClusteredSamples:
 
     @cached_property
     def confidence(self) -> Array:
-        """Probability (n,) of the cluster that ``predict`` names, the most probable one."""
+        """Probability (n,) of the predicted cluster."""
         proba: Array = np.asarray(self.model.predict_proba(self.given))
         return proba[np.arange(self.n), self.labels]
 
@@ -305,7 +305,7 @@ class ClusteredSamples:
 
     @property
     def spread(self) -> Array:
-        """Standard deviation (d,) of each feature over all samples; 0 where it does not vary."""
+        """Standard deviation (d,) of each feature over all samples; 0 if it is constant."""
         return self._moments[1]
 
     @cached_property
@@ -328,16 +328,16 @@ def check_names(feature_names: Sequence[str] | None, d: int) -> tuple[str, ...]:
     if feature_names is None:
         return tuple(f"x{column}" for column in range(d))
     if isinstance(feature_names, str) or len(feature_names) != d:
-        count = "one text" if isinstance(feature_names, str) else str(len(feature_names))
+        count = "one string" if isinstance(feature_names, str) else str(len(feature_names))
         raise InvalidParameterError(
             f"feature_names must have one name for each of the {d} features, got {count}; "
-            "give a list of them, or leave it out."
+            "give a list of names, or omit it."
         )
     return tuple(str(name) for name in feature_names)
 
 
 def find_feature(feature: int | str, names: Sequence[str]) -> int:
-    """Column of a feature that is named or numbered; negative numbers count from the end."""
+    """Column of a feature, given by name or number; negative numbers count from the end."""
     if isinstance(feature, str):
         if feature in names:
             return list(names).index(feature)
@@ -346,7 +346,7 @@ def find_feature(feature: int | str, names: Sequence[str]) -> int:
         raise InvalidParameterError(f"no feature is called {feature!r}; {remedy}")
     if isinstance(feature, bool) or not isinstance(feature, int | np.integer):
         raise InvalidParameterError(
-            f"a feature must be a name or a column number, got {feature!r}; give one of them."
+            f"a feature must be a name or a column number, got {feature!r}."
         )
     if not -len(names) <= feature < len(names):
         raise InvalidParameterError(
@@ -360,13 +360,13 @@ def find_feature(feature: int | str, names: Sequence[str]) -> int:
 
 
 def moments(values: Array) -> tuple[Array, Array, Array]:
-    """Mean, standard deviation and largest size (d,) of the columns.
+    """Mean, standard deviation and largest absolute value (d,) of the columns.
 
-    The deviation is 0 where rounding is all that varies; the size is 1 where it would be 0.
+    The deviation is 0 for columns that vary by rounding errors only; the value is 1 instead of 0.
     """
     largest = np.maximum(values.max(0), -values.min(0)).astype(np.float64)
     unit = np.where(largest > 0, largest, 1)
-    # In units of the largest entry no square can overflow.
+    # Relative to the largest entry, squares cannot overflow.
     mean = sum((part / unit).sum(0) for part in in_chunks(values)) / len(values)
     squares = sum((((part / unit) - mean) ** 2).sum(0) for part in in_chunks(values))
     spread = np.sqrt(squares / len(values))
@@ -374,27 +374,27 @@ def moments(values: Array) -> tuple[Array, Array, Array]:
 
 
 def rounding(values: Array) -> float:
-    """What sums of numbers of this precision lose, as a share of the largest."""
+    """Rounding error of sums in this precision, relative to the largest number."""
     return 8 * float(np.finfo(values.dtype).eps)
 
 
 def in_units(values: Array, units: Array) -> Array:
-    """Values over the unit of their feature, such as its spread; 0 where that is 0."""
+    """Values divided by the unit of their feature, such as its spread; 0 where that is 0."""
     return np.where(units > 0, values / np.where(units > 0, units, 1), 0)
 
 
 def in_chunks(rows: Array) -> Iterator[Array]:
-    """Rows in parts, so that what is computed from them takes little memory."""
+    """Rows in chunks, to save memory."""
     return (rows[start : start + CHUNK_ROWS] for start in range(0, len(rows), CHUNK_ROWS))
 
 
 def evenly_spaced(n: int, most: int) -> NDArray[np.intp]:
-    """All of n row numbers, or so many of them at even distances."""
+    """All of n row numbers, or at most so many of them, evenly spaced."""
     return np.unique(np.linspace(0, n - 1, min(n, most)).round().astype(np.intp))
 
 
 def as_array(values: Any) -> Array:
-    """Any array-like as an array, from a GPU too."""
+    """Any array-like as an array, including tensors on a GPU."""
     if hasattr(values, "detach"):
         values = values.detach().cpu()
     array: Array = np.asarray(values)
@@ -412,13 +412,13 @@ def as_floats(samples: Any) -> Array:
     rows = as_rows(as_array(samples))
     if rows.dtype.kind == "f":
         return rows
-    if rows.dtype == object and hasattr(samples, "to_numpy"):  # pandas' own mark of a gap
+    if rows.dtype == object and hasattr(samples, "to_numpy"):  # pandas.NA
         rows = np.asarray(samples.to_numpy(dtype=np.float64, na_value=np.nan))
     return rows.astype(np.float64)
 
 
 def check_groups(labels: Any, n: int) -> tuple[tuple[Any, ...], NDArray[np.intp]]:
-    """Distinct labels, sorted, and for each of n rows which of them it has."""
+    """Distinct labels, sorted, and the position among them of each of n rows."""
     array = as_array(labels)
     if array.shape != (n,):
         raise InvalidInputError(
@@ -431,8 +431,8 @@ def check_groups(labels: Any, n: int) -> tuple[tuple[Any, ...], NDArray[np.intp]
         distinct, codes = np.unique(array, return_inverse=True)
     except TypeError:
         raise InvalidInputError(
-            "labels must be of one kind, got a mixture such as text and None; "
-            "turn them all into text or numbers."
+            "labels must have one type, got a mixture such as strings and None; "
+            "convert them all to strings or numbers."
         ) from None
     return tuple(distinct.tolist()), codes
 
