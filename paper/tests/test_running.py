@@ -135,7 +135,7 @@ def test_all_code_that_fits_makes_trials_stale_and_code_that_draws_does_not():
     tasks = {measure.__module__ for measure in TASKS.values()}
     assert names >= tasks | {"paper.problems", "paper.baselines", "tensorae.assignment"}
     assert names >= {TAE.__module__.partition(".")[2], "datasets.planted"}
-    assert not names & {"paper.drawing", "paper.output", "plot.style", "cli.app"}
+    assert not names & {"paper.drawing", "paper.output", "plot.style", "cli.fit"}
 
 
 def test_a_kill_while_writing_leaves_no_half_a_trial(finished, monkeypatch):

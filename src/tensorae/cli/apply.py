@@ -187,13 +187,13 @@ def applied(
                 )
             write_result(inputs, compute(inputs, **own))
 
-        del command.__dict__["__wrapped__"]
-        own = [argument for name, argument in arguments_of(compute).items() if name != "inputs"]
+        arguments = arguments_of(compute)
+        del arguments["inputs"]
         for name, group in (("output", output), ("options", options)):
-            own.append(inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY, annotation=group))
-        command.__dict__["__signature__"] = inspect.Signature(own)
-        command.__annotations__ = {argument.name: argument.annotation for argument in own}
-        return with_options(command)
+            arguments[name] = inspect.Parameter(
+                name, inspect.Parameter.KEYWORD_ONLY, annotation=group
+            )
+        return with_options(command, arguments)
 
     return decorate
 

@@ -298,18 +298,37 @@ def fit(
     messages: Messages,
 ) -> None:
     """Fit a model to a table and save it: clusters, each with a representation of its own."""
-    _check_files(output, streaming.checkpoint, data, reading)
+    from tensorae.data import format_of
+
+    if str(output) == "-" or format_of(output) is not None:
+        _refuse(
+            "--output",
+            f"must not have the extension of a table, got {str(output)!r}; use a name such as "
+            "model.tae.",
+        )
+    for name, path in (("--output", output), ("--checkpoint", streaming.checkpoint)):
+        if path is not None:
+            check_target(path, data, reading, option=name)
     distributed = _of_torchrun("WORLD_SIZE", 1) > 1
     if _of_torchrun("RANK", 0) > 0:
         messages.mute()  # the first process speaks
     inputs = _read(data, columns, reading, model, messages, stream=streaming.stream or distributed)
     # Slow to import, and not needed to say what is wrong with a table.
     from tensorae import TableModel
+    from tensorae.deep_tae import InterruptedWarning
     from tensorae.rows.processes import joined_by_torchrun
 
     with joined_by_torchrun() as processes, _checkpoint_named(streaming.checkpoint, messages):
-        estimator = model.build(inputs.preparation.shape)
-        interrupted = _train(estimator, inputs, streaming, messages)
+        estimator: Any = model.build(inputs.preparation.shape)
+        with messages.warnings_as_notes() as caught, messages.progress("fitting") as show:
+            if hasattr(estimator, "callbacks"):
+                estimator.callbacks = [lambda epoch: show(epoch.epoch, epoch.n_epochs)]
+            estimator.fit(
+                inputs.X,
+                labels=None if inputs.rows is None else inputs.rows.known,
+                checkpoint=streaming.checkpoint,
+                checkpoint_every=streaming.checkpoint_every,
+            )
         fitted = TableModel(estimator, inputs.preparation)
         if processes.rank == 0:
             fitted.save(output)
@@ -323,24 +342,8 @@ def fit(
             commands = next_commands(commands, output, data, reading, inputs.rows)
             _summarise(fitted, inputs, messages, processes.size, output, commands)
         processes.wait()
-        if interrupted:
-            raise KeyboardInterrupt
-
-
-def _check_files(
-    output: Path, checkpoint: Path | None, data: Sequence[str], reading: ReadingOptions
-) -> None:
-    from tensorae.data import format_of
-
-    if str(output) == "-" or format_of(output) is not None:
-        raise typer.BadParameter(
-            f"must not have the extension of a table, got {str(output)!r}; use a name such as "
-            "model.tae.",
-            param_hint="--output",
-        )
-    for name, path in (("--output", output), ("--checkpoint", checkpoint)):
-        if path is not None:
-            check_target(path, data, reading, option=name)
+        if any(issubclass(warning.category, InterruptedWarning) for warning in caught):
+            raise KeyboardInterrupt  # Ctrl-C ended the training, and the best network is saved
 
 
 def _of_torchrun(name: str, default: int) -> int:
@@ -389,44 +392,26 @@ def _read(
         "gaps": not model.is_network,
     }
 
-    def check_names(*, named: bool) -> None:
-        if not named and (options.columns or options.ignore or options.labels):
-            _refuse(
-                "--columns",
-                "arrays and images have no named columns; leave out --columns, --ignore and "
-                "--labels.",
-            )
-
-    found: FitInputs
+    read_options = reading.as_read_options()
     if stream:
-        streamed = prepare_stream(data, reading.as_read_options(), **choice)
-        check_names(named=streamed.preparation.columns is not None)
+        streamed = prepare_stream(data, read_options, **choice)
         notes, found = streamed.notes, FitInputs(streamed.batches, streamed.preparation)
+        named = streamed.preparation.columns is not None
     else:
-        table = read_table(data, reading.as_read_options())
-        check_names(named=table.samples is None)
+        table = read_table(data, read_options)
+        named = table.samples is None
+    if not named and (options.columns or options.ignore or options.labels):
+        _refuse(
+            "--columns",
+            "arrays and images have no named columns; leave out --columns, --ignore and --labels.",
+        )
+    if not stream:
         n_clusters = model.clusters if isinstance(model.clusters, int) else 1  # for labels only
         preparation, rows = Preparation.learn(table, n_clusters, labels=options.labels, **choice)
         notes, found = rows.notes, FitInputs(rows.X, preparation, rows)
     for note in notes:
         messages.note(note)
     return found
-
-
-def _train(model: Any, inputs: FitInputs, options: StreamOptions, messages: Messages) -> bool:
-    """Fit a model, with a progress bar; whether Ctrl-C ended its training."""
-    from tensorae.deep_tae import InterruptedWarning
-
-    with messages.warnings_as_notes() as caught, messages.progress("fitting") as show:
-        if hasattr(model, "callbacks"):
-            model.callbacks = [lambda epoch: show(epoch.epoch, epoch.n_epochs)]
-        model.fit(
-            inputs.X,
-            labels=None if inputs.rows is None else inputs.rows.known,
-            checkpoint=options.checkpoint,
-            checkpoint_every=options.checkpoint_every,
-        )
-    return any(issubclass(warning.category, InterruptedWarning) for warning in caught)
 
 
 def _summarise(
@@ -438,11 +423,25 @@ def _summarise(
     commands: Sequence[str],
 ) -> None:
     """Say what was found and which commands come next."""
+    import numpy as np
+
     from tensorae.data import counted
+    from tensorae.inspect import describe
 
     preparation, scale = inputs.preparation, inputs.preparation.scaling.name
     n, d = len(inputs.X), preparation.n_features
-    lines, facts = _clusters(model, inputs, messages)
+    facts: dict[str, Any] = {}
+    if inputs.rows is not None:
+        with messages.warnings_as_notes():
+            description = describe(model, inputs.rows, n_features=N_FEATURES, n_members=0)
+        lines, facts["clusters"] = describe_clusters(description, preparation)
+    else:  # a stream is not read again
+        shares = model.weights_.tolist()
+        sizes = np.bincount(model.labels_, minlength=len(shares)).tolist()
+        if len(model.labels_) < n:  # other processes have the labels of the other rows
+            sizes = [round(share * n) for share in shares]
+        lines, facts["clusters"] = describe_stored_clusters(model, sizes, preparation)
+        facts |= {"weights": shares, "rows": n, "features": d}
     width = counted(d, "number" if preparation.columns is None else "column")
     steps = counted(model.n_iter_, "iteration" if hasattr(model, "converged_") else "epoch")
     if hasattr(model, "spread_"):  # what a LinearTAE chose
@@ -477,33 +476,6 @@ def _summarise(
             **facts,
         }
     )
-
-
-def _clusters(
-    model: TableModel, inputs: FitInputs, messages: Messages
-) -> tuple[list[str], dict[str, Any]]:
-    """Lines for people and facts for scripts; a stream is not read again for them."""
-    import numpy as np
-
-    from tensorae.inspect import describe
-
-    preparation = inputs.preparation
-    if inputs.rows is not None:
-        with messages.warnings_as_notes():
-            description = describe(model, inputs.rows, n_features=N_FEATURES, n_members=0)
-        lines, entries = describe_clusters(description, preparation)
-        return lines, {"clusters": entries}
-    n, shares = len(inputs.X), model.weights_.tolist()
-    sizes = np.bincount(model.labels_, minlength=len(shares)).tolist()
-    if len(model.labels_) < n:  # other processes have the labels of the other rows
-        sizes = [round(share * n) for share in shares]
-    lines, entries = describe_stored_clusters(model, sizes, preparation)
-    return lines, {
-        "clusters": entries,
-        "weights": shares,
-        "rows": n,
-        "features": preparation.n_features,
-    }
 
 
 def next_commands(

@@ -75,9 +75,11 @@ def image_size(text: str) -> tuple[int, ...]:
     return size
 
 
-def parsed(parser: Callable[[str], Any], *flags: str, **settings: Any) -> Any:
+def parsed(
+    parser: Callable[[str], Any], *flags: str, metavar: str = "<str>", **settings: Any
+) -> Any:
     """Make an option that is read by a parser; a field with it is annotated with Any."""
-    return typer.Option(*flags, parser=parser, metavar="<str>", **settings)
+    return typer.Option(*flags, parser=parser, metavar=metavar, **settings)
 
 
 # Options ----------------------------------------------------------------------------------------
@@ -277,16 +279,20 @@ def check_target(
 # How a command takes them -----------------------------------------------------------------------
 
 
-def with_options(command: Callable[..., None]) -> Callable[..., None]:
+def with_options(
+    command: Callable[..., None], arguments: Mapping[str, inspect.Parameter] | None = None
+) -> Callable[..., None]:
     """Let a command take dataclasses of options: each field becomes an option of its own.
 
-    Fields are annotated for typer, or with dataclasses in turn.
+    Fields are annotated for typer, or with dataclasses in turn. The arguments are those of the
+    command, unless they are given.
     """
-    parameters = _flat(command)
+    arguments = arguments or arguments_of(command)
+    parameters = _flat(arguments)
 
     @functools.wraps(command)
     def run(**given: Any) -> None:
-        _call(command, given)
+        command(**_grouped(arguments, given))
 
     del run.__dict__["__wrapped__"]  # typer must not look behind it
     run.__dict__["__signature__"] = inspect.Signature(parameters)
@@ -303,19 +309,24 @@ def arguments_of(function: Any) -> dict[str, inspect.Parameter]:
     }
 
 
-def _flat(function: Any) -> list[inspect.Parameter]:
-    """Arguments of a function, with each dataclass replaced by its fields."""
+def _flat(arguments: Mapping[str, inspect.Parameter]) -> list[inspect.Parameter]:
+    """Arguments, with each dataclass replaced by its fields."""
     found = []
-    for argument in arguments_of(function).values():
+    for argument in arguments.values():
         group = argument.annotation
-        found += _flat(group) if is_dataclass(group) else [argument]
+        found += _flat(arguments_of(group)) if is_dataclass(group) else [argument]
     return found
 
 
-def _call(function: Any, given: Mapping[str, Any]) -> Any:
-    """Call a function whose dataclasses are given by their fields."""
-    arguments = {}
-    for name, argument in arguments_of(function).items():
-        group = argument.annotation
-        arguments[name] = _call(group, given) if is_dataclass(group) else given[name]
-    return function(**arguments)
+def _grouped(
+    arguments: Mapping[str, inspect.Parameter], given: Mapping[str, Any]
+) -> dict[str, Any]:
+    """Values of arguments, with each dataclass made from the values of its fields."""
+    values = {}
+    for name, argument in arguments.items():
+        group: Any = argument.annotation
+        if isinstance(group, type) and is_dataclass(group):
+            values[name] = group(**_grouped(arguments_of(group), given))
+        else:
+            values[name] = given[name]
+    return values

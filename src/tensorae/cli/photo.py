@@ -202,6 +202,7 @@ def denoise(
         parsed(
             positive_number,
             "--noise",
+            metavar="<float>",
             help="Standard deviation of the noise if white is 255, also in 16-bit files.",
             show_default="estimated",
         ),
@@ -255,6 +256,7 @@ def inpaint(
         parsed(
             positive_number,
             "--noise",
+            metavar="<float>",
             help="Also remove this noise from the other pixels, which else stay as they are.",
             show_default="none",
         ),
