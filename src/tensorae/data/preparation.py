@@ -665,7 +665,7 @@ def _choose(
 
         ask_all(parts, compare)
     # First by the first rows, then by all of them: a column may count rows, or be empty.
-    profiles = {name: _head_profile(head, name) for name in candidates}
+    profiles = {name: _head_profile(head, name) for name in candidates if name in head.columns}
     chosen = choose_columns(head, columns=columns, ignore=ignore, profiles=profiles).columns
     stats = _stats_of(_batches(parts, chosen))
     if columns:
