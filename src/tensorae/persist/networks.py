@@ -1,13 +1,13 @@
 """The autoencoders of TAE: state <-> module.
 
-A built-in one is made without memory and takes over the tensors of the file, so that no header
-can ask for more than the file holds. One of the user's own is made by the user's function.
+Built-in autoencoders are created on the meta device and take over the tensors of the file, so that
+no header can request more memory than the file holds. Custom ones are made by the user's function.
 
-Weights alone do not tell one architecture from another with the same layers, such as tanh from
-ReLU. So a file also holds costs of a few points, and ``load`` computes them once more.
-
-Shapes: k clusters, d features, r points.
+Weights do not distinguish architectures with the same layers, such as tanh from ReLU. So a file
+also holds the costs of a few points, which ``load`` computes again and compares.
 """
+
+# k clusters, d features, r points
 
 from __future__ import annotations
 
@@ -29,12 +29,10 @@ from tensorae.persist.container import part
 __all__ = ["module_state", "restored_module", "sample_costs"]
 
 BUFFERS = ("centers", "scale", "code_scales", "latent_penalty", "noise_variance", "spreads")
-# Points on which a loaded module is tried.
-SAMPLES = 8
-# Share by which costs on another machine may differ; another activation changes them far more.
-TOLERANCE = 0.01
-# The same for costs near zero, as a share of the squared distance of a point from its centre.
-NEAR_ZERO = 1e-3
+SAMPLES = 8  # points whose costs are compared
+# Relative difference of costs between machines; another activation changes them far more. And the
+# same for costs near zero, relative to the squared distance of a point from its center.
+TOLERANCE, NEAR_ZERO = 0.01, 1e-3
 
 
 def module_state(module: TensorizedAutoencoder) -> dict[str, Tensor]:
@@ -43,8 +41,8 @@ def module_state(module: TensorizedAutoencoder) -> dict[str, Tensor]:
     for name, value in module.state_dict().items():
         if not isinstance(value, Tensor) or value.layout != torch.strided or value.is_quantized:
             raise ModelFileError(
-                f"a file holds dense tensors only, but {name} of the architecture is "
-                f"{type(value).__name__}; make it a buffer, or leave it out of the state."
+                f"a file can hold only dense tensors, but {name} of the architecture is "
+                f"{type(value).__name__}; make it a buffer, or exclude it from the state."
             )
         state[name] = value.detach().cpu()
     return state
@@ -56,7 +54,7 @@ def restored_module(
     tensors: Mapping[str, Tensor],
     sizes: Mapping[str, int],
 ) -> TensorizedAutoencoder:
-    """Make the autoencoders of a TAE, of which all else is restored."""
+    """Make the autoencoders of a TAE that is otherwise restored."""
     state, shape = part(tensors, "module"), model.input_shape_
     custom = not isinstance(model.architecture, str)
     k, sharing = sizes["k"], model.sharing
@@ -64,14 +62,7 @@ def restored_module(
         module = _custom_module(path, model.architecture, k, shape, state, sharing)
     else:
         module = _built_in_module(model.architecture, k, shape, sizes["h"], state, sharing)
-    _check_numbers(module, custom=custom)
-    if "sample_costs" in tensors:
-        _check_sample_costs(path, module, tensors["sample_costs"], custom=custom)
-    return module
-
-
-def _check_numbers(module: TensorizedAutoencoder, *, custom: bool) -> None:
-    """Refuse NaN and infinity, which only networks of the user's own may have, and no scale."""
+    # Only weights of custom networks may be NaN or infinite.
     for name, tensor in module.state_dict().items():
         if (name in BUFFERS or not custom) and not bool(torch.isfinite(tensor).all()):
             raise SchemaError(f"module.{name} contains NaN or infinity")
@@ -80,14 +71,24 @@ def _check_numbers(module: TensorizedAutoencoder, *, custom: bool) -> None:
     if module.by_spread and not bool((module.spreads > 0).all()):
         raise SchemaError("module.spreads must be above zero")
     if not 0 <= float(module.latent_penalty) <= 1:
-        raise SchemaError("module.latent_penalty must lie between 0 and 1")
+        raise SchemaError("module.latent_penalty must be between 0 and 1")
     if module.variational and not float(module.noise_variance) > 0:
         raise SchemaError("module.noise_variance must be above zero")
+    if "sample_costs" in tensors:
+        expected, costs = tensors["sample_costs"].double(), _costs_near_centers(module).double()
+        squares = module.centers[0].numel() * float(module.scale) ** 2
+        if costs.shape != expected.shape or not torch.allclose(
+            costs, expected, rtol=TOLERANCE, atol=NEAR_ZERO * squares
+        ):
+            if custom:
+                raise _other_architecture(path, "the weights fit, but the costs are different")
+            raise SchemaError("its autoencoders do not compute what they did when it was saved")
+    return module
 
 
 def sample_costs(module: TensorizedAutoencoder) -> Tensor | None:
-    """Costs (r, k) of points near the centres; None where they are left to chance."""
-    first, second = (_costs_near_centres(module) for _ in range(2))
+    """Costs (r, k) of points near the centers; None where they are random."""
+    first, second = (_costs_near_centers(module) for _ in range(2))
     return first if torch.equal(first, second) else None
 
 
@@ -128,7 +129,7 @@ def _built_in_module(
 
 
 def _n_weights(one: nn.Module, k: int, sharing: Any) -> int:
-    """How many tensors k autoencoders like this one have; k is what a file says."""
+    """Number of tensors of k autoencoders like this one."""
     common = len(shared_names([one], sharing))
     return k * (len(one.state_dict()) - common) + common
 
@@ -142,7 +143,7 @@ def _custom_module(
     sharing: Any,
 ) -> TensorizedAutoencoder:
     """Make k autoencoders by a user's function and give them the weights of a file."""
-    # First weights are drawn at random, and overwritten: nobody should notice.
+    # Initial weights are random and overwritten; the user's generator must not move.
     with FitRNG(0).activated():
         module = tensorize(factory, k, input_shape=input_shape, shared=sharing).to(torch.float32)
     try:
@@ -153,24 +154,9 @@ def _custom_module(
     return module.eval()
 
 
-def _check_sample_costs(
-    path: str | os.PathLike[str], module: TensorizedAutoencoder, expected: Tensor, *, custom: bool
-) -> None:
-    """Compute the costs of a file once more; they tell whether the architecture is the same."""
-    costs = _costs_near_centres(module).double()
-    squares = module.centers[0].numel() * float(module.scale) ** 2
-    if costs.shape == expected.shape and torch.allclose(
-        costs, expected.double(), rtol=TOLERANCE, atol=NEAR_ZERO * squares
-    ):
-        return
-    if not custom:
-        raise SchemaError("its autoencoders do not compute what they did when it was saved")
-    raise _other_architecture(path, "the weights fit, but the same samples cost another amount")
-
-
-def _costs_near_centres(module: TensorizedAutoencoder) -> Tensor:
+def _costs_near_centers(module: TensorizedAutoencoder) -> Tensor:
     centers = module.centers[:SAMPLES].flatten(1)
-    # One unit to either side in every feature, without drawing numbers.
+    # One unit to either side in every feature, without random numbers.
     steps = torch.arange(centers.shape[1], device=centers.device, dtype=centers.dtype).cos()
     module.eval()
     with torch.no_grad(), FitRNG(0).activated():
@@ -180,5 +166,5 @@ def _costs_near_centres(module: TensorizedAutoencoder) -> Tensor:
 def _other_architecture(path: str | os.PathLike[str], reason: str) -> InvalidParameterError:
     return InvalidParameterError(
         f"architecture must make the autoencoders that {os.fspath(path)!r} was saved with, got "
-        f"other ones ({reason}); pass the function that the model was fitted with."
+        f"others ({reason}); pass the function that the model was fitted with."
     )
