@@ -7,7 +7,6 @@ import pytest
 import torch
 from sklearn.metrics import adjusted_rand_score
 
-import tensorae
 from tensorae import TAE
 from tensorae.deep import manifold
 from tensorae.deep.manifold import Neighborhoods, compared_points
@@ -128,7 +127,7 @@ def test_joining_takes_the_pair_that_costs_least_modularity(rng):
 
 
 class Umap:
-    """In place of UMAP: ``places`` by turns, and threads as numba leaves them."""
+    """In place of UMAP: ``places`` by turns."""
 
     places, calls = (), 0
 
@@ -136,7 +135,6 @@ class Umap:
         self.seen = options["n_epochs"]
 
     def fit_transform(self, X):
-        torch.set_num_threads(3)
         Umap.calls += 1
         return self.places[(Umap.calls - 1) % len(self.places)](X)
 
@@ -151,17 +149,6 @@ def umap(monkeypatch):
 
 def five_columns(X):
     return np.tile(X, 3)[:, :5]
-
-
-def test_the_threads_of_torch_are_left_alone(umap, blobs):
-    umap.places = (five_columns,)
-    before = torch.get_num_threads()
-    torch.set_num_threads(2)
-    try:
-        tensorae.embed(blobs[0].numpy(), random_state=0)
-        assert torch.get_num_threads() == 2
-    finally:
-        torch.set_num_threads(before)
 
 
 def test_embeddings_that_tear_groups_do_not_count(umap, blobs, rng):

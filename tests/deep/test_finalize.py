@@ -15,7 +15,7 @@ K = 8
 
 @pytest.fixture
 def rows(monkeypatch):
-    """Overlapping groups, as many as are settled by a contest."""
+    """Overlapping groups, enough that only close clusters score rows again."""
     monkeypatch.setattr(finalize, "CHEAP_SCORES", 0)
     return make_blobs(1200, 6, centers=K, cluster_std=2.0, random_state=0)[0]
 

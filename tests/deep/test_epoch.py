@@ -91,23 +91,12 @@ def test_callbacks_hear_of_every_epoch():
     assert first[0].module.costs is not None
 
 
-def test_one_callback_needs_no_list():
-    seen = []
-    TAE(2, 1, max_epochs=5, callbacks=seen.append).fit(X)
-    assert len(seen) == 5
-
-
 @pytest.mark.parametrize("last", [1, 3, 9])
 def test_a_callback_can_end_the_training(last):
     model = TAE(2, 1, max_epochs=10, callbacks=lambda epoch: epoch.epoch == last).fit(X)
     assert model.n_iter_ == last
     assert model.best_epoch_ <= last
     np.testing.assert_array_equal(model.predict(X), model.labels_)
-
-
-def test_only_true_ends_the_training():
-    model = TAE(2, 1, max_epochs=5, callbacks=lambda epoch: "go on").fit(X)
-    assert model.n_iter_ == 5
 
 
 def test_every_callback_is_called_even_if_one_ends_the_training():
@@ -117,12 +106,14 @@ def test_every_callback_is_called_even_if_one_ends_the_training():
     assert heard == [EPOCH]
 
 
-def test_an_error_in_a_callback_is_not_hidden():
-    def broken(epoch):
-        raise RuntimeError("disk full")
-
-    with pytest.raises(RuntimeError, match="disk full"):
-        TAE(2, 1, max_epochs=5, callbacks=broken).fit(X)
+@pytest.mark.parametrize(
+    "callbacks", [list.append, lambda heard, epoch: heard.append(epoch) or "go on"]
+)
+def test_one_callback_needs_no_list_and_only_true_ends_the_training(callbacks, capsys):
+    heard = []
+    model = TAE(2, 1, max_epochs=5, callbacks=lambda epoch: callbacks(heard, epoch)).fit(X)
+    assert len(heard) == model.n_iter_ == 5
+    assert capsys.readouterr() == ("", "")  # nothing is shown unless asked for
 
 
 def test_progress_is_one_line_on_standard_error(capsys):
@@ -137,11 +128,6 @@ def test_progress_is_one_line_on_standard_error(capsys):
     assert "sizes" in err
 
 
-def test_nothing_is_shown_unless_asked_for(capsys):
-    TAE(2, 1, max_epochs=3, random_state=0).fit(X)
-    assert capsys.readouterr() == ("", "")
-
-
 def test_a_shorter_line_wipes_a_longer_one(capsys):
     reporter = ProgressReporter(verbose=True)
     reporter(after(dataclasses.replace(EPOCH, loss=1.2345e-10)))
@@ -151,10 +137,10 @@ def test_a_shorter_line_wipes_a_longer_one(capsys):
     assert len(second) >= len(first)
 
 
-def test_the_line_ends_where_training_fails(capsys):
+def test_an_error_in_a_callback_is_not_hidden_and_ends_the_line(capsys):
     def broken(epoch):
         raise RuntimeError("disk full")
 
-    with pytest.raises(RuntimeError):
+    with pytest.raises(RuntimeError, match="disk full"):
         TAE(2, 1, max_epochs=3, verbose=1, callbacks=broken).fit(X)
     assert capsys.readouterr().err.endswith("\n")
