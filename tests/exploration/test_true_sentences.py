@@ -158,7 +158,7 @@ def test_groups_around_one_centre_are_said_to_be(rng):
 
 
 @pytest.fixture(scope="module")
-def lacking():
+def incomplete():
     """Two groups; c is no different between them, and missing in most rows of the second."""
     rng = np.random.RandomState(0)
     X = rng.randn(400, 3)
@@ -168,16 +168,16 @@ def lacking():
     return pd.DataFrame(X, columns=list("abc"))
 
 
-def test_what_is_missing_is_said_and_not_what_was_filled_in(lacking, tmp_path):
-    found = explore(lacking, n_clusters=2)
+def test_what_is_missing_is_said_and_not_what_was_filled_in(incomplete, tmp_path):
+    found = explore(incomplete, n_clusters=2)
     second = int(found.labels[-1])
     assert found.group_words[second] == "c missing in 70 % (0.0 % elsewhere), low a"
     assert "3" not in found.group_words[1 - second].split(", ")[0]
     own = found.description[second]
     members = found.labels == second
-    np.testing.assert_allclose(own.mean, lacking[members].mean())
-    spread = lacking.std(ddof=0)
-    apart = (lacking[members].mean() - lacking[~members].mean()) / spread
+    np.testing.assert_allclose(own.mean, incomplete[members].mean())
+    spread = incomplete.std(ddof=0)
+    apart = (incomplete[members].mean() - incomplete[~members].mean()) / spread
     for feature, value in own.defining:
         assert value == pytest.approx(apart[feature])
     page = found.report(tmp_path / "page.html").read_text("utf-8")

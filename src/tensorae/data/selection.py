@@ -61,6 +61,8 @@ CODES, BESIDE, OFTEN = 0.5, 20, 5
 # Columns to compare codes with, and the most columns of a table to look for codes in.
 MOST_BESIDE, MOST_FOR_CODES = 12, 200
 
+# Of columns without numbers.
+REASONS = {"text": "text", "date": "dates", "empty": "empty", "row number": "row numbers"}
 CLASS_WORDS = {"class", "target", "label", "labels", "cluster", "category", "species", "y"}
 ID_WORDS = {"id", "ids", "idx", "uuid", "guid", "key", "code", "pid", "zip", "zipcode", "fips"}
 NUMBER_WORDS = {"no", "nr", "number", "index", "unnamed"}
@@ -191,7 +193,9 @@ def _informative(table: Table, ignore: set[str]) -> ColumnSelection:
     out = {name: LeftOut(name, "ignored, as requested") for name in ignore}
     for name, profile in profiles.items():
         if name not in out and profile.kind != "number":
-            out[name] = _not_numeric(table, profile)
+            distinct = _n_distinct(table, name) if profile.kind == "text" else None
+            reason = REASONS.get(profile.kind, f"{table.frame[name].type} values")
+            out[name] = LeftOut(name, reason, distinct)
     numbers = [name for name in table.columns if name not in out]
     few: dict[str, LeftOut] = {}
     for name in numbers:
@@ -272,18 +276,6 @@ def _without_infinite(table: Table, names: Sequence[str]) -> tuple[Table, list[s
 
 
 # Columns without information --------------------------------------------------------------------
-
-
-def _not_numeric(table: Table, profile: ColumnProfile) -> LeftOut:
-    reasons = {
-        "text": "text",
-        "date": "dates",
-        "empty": "empty",
-        "row number": "row numbers",
-        "other": f"{table.frame[profile.name].type} values",
-    }
-    distinct = _n_distinct(table, profile.name) if profile.kind == "text" else None
-    return LeftOut(profile.name, reasons[profile.kind], distinct)
 
 
 def _n_distinct(table: Table, name: str) -> int:

@@ -280,14 +280,28 @@ def as_table(source: Any, options: ReadOptions | None = None) -> Table:
     if entries and all(isinstance(entry, str | os.PathLike) for entry in entries):
         return read_table(entries, options)
     frame = _frame_of(source)
-    return _of_array(source) if frame is None else _of_frame(frame)
+    if frame is None:
+        return _of_array(source)
+    if not frame.num_rows or not frame.num_columns:
+        raise InvalidInputError(
+            "a table must have rows and columns, got shape "
+            f"({frame.num_rows}, {frame.num_columns}); pass one that has some."
+        )
+    refuse_repeated(frame.column_names, frame.column_names)
+    return Table.of_rows("the table", frame, text=False, options=ReadOptions())
 
 
 def _frame_of(source: Any) -> Any:
     """A pyarrow Table of a source with named columns; None of any other."""
     pa = arrow()
     if isinstance(source, Mapping):
-        return pa.table({str(name): _arrow_column(column) for name, column in source.items()})
+        columns = {}
+        for name, column in source.items():
+            try:
+                columns[str(name)] = pa.array(column, from_pandas=True)
+            except (pa.ArrowException, TypeError, ValueError):
+                columns[str(name)] = pa.array(_as_texts(column))
+        return pa.table(columns)
     if is_from(source, "pandas", "DataFrame"):
         names = [str(name) for name in source.columns]
         refuse_repeated(names, names)
@@ -309,16 +323,6 @@ def _frame_of(source: Any) -> Any:
     return frame.to_arrow() if isinstance(frame, nw.DataFrame) else None
 
 
-def _of_frame(frame: Any) -> Table:
-    if not frame.num_rows or not frame.num_columns:
-        raise InvalidInputError(
-            "a table must have rows and columns, got shape "
-            f"({frame.num_rows}, {frame.num_columns}); pass one that has some."
-        )
-    refuse_repeated(frame.column_names, frame.column_names)
-    return Table.of_rows("the table", frame, text=False, options=ReadOptions())
-
-
 def _of_array(source: Any) -> Table:
     detach = getattr(source, "detach", None)  # a Tensor may need gradients or be on a GPU
     values = np.asarray(detach().cpu() if callable(detach) else source)
@@ -326,14 +330,6 @@ def _of_array(source: Any) -> Table:
         what = f"shape {values.shape}, {values.dtype}" if values.ndim else type(source).__name__
         raise InvalidInputError(f"this is not a table, got {what}; {EXPECTED}.")
     return Table("the array", len(values), arrow().table({}), values)
-
-
-def _arrow_column(column: Any) -> Any:
-    pa = arrow()
-    try:
-        return pa.array(column, from_pandas=True)
-    except (pa.ArrowException, TypeError, ValueError):
-        return pa.array(_as_texts(column))
 
 
 def _as_texts(cells: Iterable[Any]) -> list[str | None]:

@@ -388,7 +388,11 @@ class Exploration:
         return target
 
     def _new_columns(self) -> dict[str, Array]:
-        names = _free_names(self.rows.table.columns)
+        names, taken = [], self.rows.table.columns
+        for name in ADDED:
+            while name in taken:
+                name += "_"
+            names.append(name)
         return dict(zip(names, (self.labels, self.confidence, self.odd), strict=True))
 
     def _joined(self, frame: Any) -> Any:
@@ -479,13 +483,3 @@ class Exploration:
             reasons = [_notebook.paragraph(str(one)) for one in self.left_out]
             parts.append(_notebook.fold("columns left out", *reasons))
         return _notebook.card(*parts, _notebook.fold("Python code", _notebook.code(self.code)))
-
-
-def _free_names(taken: list[str]) -> list[str]:
-    """Names for the new columns that are not taken."""
-    names = []
-    for name in ADDED:
-        while name in taken:
-            name = f"{name}_"
-        names.append(name)
-    return names
