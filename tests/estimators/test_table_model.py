@@ -304,7 +304,7 @@ def test_explanations_take_the_raw_table(birds, model):
         np.testing.assert_allclose(
             [cluster.center for cluster in described], model.cluster_centers_, rtol=1e-9
         )
-    with pytest.raises(InvalidParameterError, match="scaler must be left out"):
+    with pytest.raises(InvalidParameterError, match="scaler"):
         inspect.describe(model, birds, scaler=model.preparation.scaling)
 
 

@@ -10,7 +10,6 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-import narwhals as nw
 import numpy as np
 from numpy.typing import NDArray
 
@@ -317,6 +316,8 @@ def _frame_of(source: Any) -> Any:
         return pa.Table.from_batches([source])
     if is_from(source, "pyarrow", "Table"):
         return source
+    import narwhals as nw  # slow to import, and files do not need it
+
     frame = nw.from_native(source, pass_through=True)
     if isinstance(frame, nw.LazyFrame):
         raise InvalidInputError("a LazyFrame has no rows yet; collect() it or pass the path.")
