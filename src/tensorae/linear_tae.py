@@ -731,7 +731,7 @@ class LinearTAE(BaseTAE):
                 "X must have at least as many rows as features where it is Batches, got "
                 f"{rows.count} rows of {rows.d} features; give X as an array (no --stream)."
             )
-        return Wishes(options, sizes, h, own)
+        return Wishes(options, sizes, h, own, any_rule=self.assignment == "auto")
 
     def _own_spread(self, latent_dim: int | None, penalty: float | None, d: int) -> bool | None:
         """Whether spreads are own; None where the data decides."""
@@ -789,8 +789,8 @@ class LinearTAE(BaseTAE):
     def _publish(self, solution: Solution, rows: Rows) -> None:
         """Publish a whole fit."""
         run = solution.run
-        estimated = isinstance(self.latent_penalty, str)
-        self.assignment_ = rule_name(self.assignment, estimated_penalty=estimated)
+        used = solution.options.rule
+        self.assignment_ = next(name for name, rule in RULES.items() if rule is used)
         self._publish_parameters(run.parameters[0], solution.model, rows)
         self.loss_path_ = np.array(run.course.loss)
         self.objective_path_ = np.array(run.course.objective)

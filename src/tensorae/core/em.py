@@ -351,7 +351,10 @@ class Alternation:
         assigned = self._assigned(state)
         if self.rule.hard and bool(self._empty(assigned.moments).any()):
             assigned = self._refilled(state.sweep, assigned, before)
-        parameters = self._shared(self.estimation.next(assigned.moments, before.model))
+        # Once labels rest, only the components are left to converge, which needs no passes.
+        resting = self.rule.hard and not self.rows.gapped and not bool(assigned.moved.any())
+        update = self.estimation.last if resting else self.estimation.next
+        parameters = self._shared(update(assigned.moments, before.model))
         objective = self._objective(assigned, parameters, before)
         settled = self._settled(state, assigned, parameters, objective)
         after = replace(

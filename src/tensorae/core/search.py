@@ -9,13 +9,14 @@ import copy
 import math
 from collections.abc import Callable, Mapping
 from dataclasses import replace
+from functools import cached_property
 from typing import Any, Self
 
 import numpy as np
 import torch
 from torch import Tensor
 
-from tensorae.core.compress import Span
+from tensorae.core.compress import COMPRESSED_FROM, Span
 from tensorae.core.em import Alternation, Course, Observer, Run, State
 from tensorae.core.families import (
     RANK_TOLERANCE,
@@ -42,7 +43,7 @@ from tensorae.core.passes import ChunkSweep, cheapest, fits_table
 from tensorae.core.spec import Solution, SolverOptions
 from tensorae.core.statistics import Moments
 from tensorae.core.swap_search import agree, has_unused, relocate, rescue, swap
-from tensorae.core.ties import tied_variance
+from tensorae.core.ties import TiedVariance, tied_variance
 from tensorae.rows.rows import ACCURATE, LARGE_WIDTH, Rows, cached_rows
 
 __all__ = [
@@ -106,7 +107,8 @@ class Fit:
         chunk_rows = options.chunk_rows or fitting
         rows = rows.in_chunks(chunk_rows).centered()
         n_features = rows.d if span is None else span.axes.shape[1]
-        wanted = min(SAMPLE_ROWS_PER_CLUSTER * options.n_clusters, SAMPLE_ENTRIES // rows.d)
+        width = min(rows.d, COMPRESSED_FROM)
+        wanted = min(SAMPLE_ROWS_PER_CLUSTER * options.n_clusters, SAMPLE_ENTRIES // width)
         size = most_sampled or min(max(wanted, SAMPLE_ROWS[0]), SAMPLE_ROWS[1])
         # Drawn in the space of the data, so that turning wide data changes nothing.
         direction = torch.as_tensor(rng.standard_normal(n_features), device=rows.device)
@@ -124,8 +126,13 @@ class Fit:
             self.sample = filled_by_neighbors(self.sample, direction)
         self.n_features, self.n_evidence = n_features, rows.evidence()
         self._within: dict[int, Tensor] = {}
-        self.tied = tied_variance(self.sample, span)
+        self.span = span
         self.estimation = self._estimation()
+
+    @cached_property
+    def tied(self) -> TiedVariance:
+        """Intervals that tied values stand for."""
+        return tied_variance(self.sample, self.span)
 
     def with_options(self, options: SolverOptions) -> Self:
         """Return the same with other settings."""
@@ -260,6 +267,7 @@ class Fit:
             run,
             shift,
             self.n_starts,
+            self.options,
             tied=self.tied.variances if floored else None,
         )
 
@@ -468,6 +476,18 @@ class Search(Fit):
         # Starts choose among basins; a sample is enough to tell them apart.
         sample = self.sample.in_chunks(self.rows.chunk_rows).accurate_if_small()
         return sample, torch.arange(sample.n, device=sample.device)
+
+    def in_full(self, labels: Tensor, observe: Observer | None, resume: Resume | None) -> Run:
+        """The run from labels of ``searched`` rows, found among leading directions."""
+        rows, _ = self.searched()
+        if rows is self.in_memory and not self.rows.streamed:
+            return self.run_from(labels, observe, resume)
+        loop = self.alternation(rows)
+        return self.over_all(loop.run(loop.init(labels[None]))[0], observe, resume)
+
+    def searched_on(self, run: Run) -> Run:
+        """The better of a run over ``searched`` rows and of the best of new starts."""
+        return min(run, self._searched(*self.searched()), key=_objective)
 
     def over_all(self, best: Run, observe: Observer | None, resume: Resume | None) -> Run:
         """The best run among ``searched`` rows as one over all."""

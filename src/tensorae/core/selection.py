@@ -15,7 +15,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from tensorae.core.compress import Span
+from tensorae.core.compress import Span, compressed_width
 from tensorae.core.criteria import (
     DEEP,
     Evidence,
@@ -31,7 +31,7 @@ from tensorae.core.criteria import (
 from tensorae.core.em import Observer, Run
 from tensorae.core.initial import N_SHORT
 from tensorae.core.search import Resume, Search, in_space, is_wide, solve, without_needless_floor
-from tensorae.core.spec import Solution, SolverOptions, Wishes
+from tensorae.core.spec import WIDE_COMPONENTS, Solution, SolverOptions, Wishes
 from tensorae.rows.rows import ACCURATE, Rows
 
 __all__ = [
@@ -232,6 +232,8 @@ EASY, SAME = 0.015, 0.99
 # The paper's family is kept where its clusters agree this much (adjusted Rand index) with those of
 # the best family, and where its ICL is not more than this above that.
 ALIKE, CLOSE = 0.9, 100.0
+# How much more of the neighbours clusters with components may cut apart than round ones.
+ROUND_TOLERANCE = 1.35
 # Numbers of clusters in a row, rising, that may bring no better ICL and no better BIC.
 PATIENCE = 3
 # Ranges that reach this far should hold the number of clusters, where data is made of such.
@@ -269,6 +271,10 @@ def solve_by_evidence(
         What was compared; None where nothing was open.
     """
     k = wishes.n_clusters[-1]
+    width = compressed_width(rows, k, wishes.latent_dim or WIDE_COMPONENTS[-1])
+    free = isinstance(wishes.options.init, str) and wishes.options.n_init is None
+    if width and free and known_labels is None:
+        return _solve_compressed(rows, wishes, rng, width, observe, resume)
     families = list(wishes.families(k, rows.evidence(), rows.d))
     as_asked: dict[str, Any] = {"known_labels": known_labels, "observe": observe, "resume": resume}
     if len(wishes.n_clusters) == len(families) == 1:
@@ -279,6 +285,33 @@ def solve_by_evidence(
     # Settings are chosen as if nothing were known; what is known then decides the clusters.
     options = replace(comparison.chosen.options, init=wishes.options.init)
     return solve(rows, options, rng, **as_asked), comparison
+
+
+def _solve_compressed(
+    rows: Rows,
+    wishes: Wishes,
+    rng: np.random.RandomState,
+    width: int,
+    observe: Observer | None,
+    resume: Resume | None,
+) -> tuple[Solution, Comparison | None]:
+    """Choose and search among the leading directions of wide data, and finish in all features.
+
+    λ is estimated there, too, and kept: directions that hold next to nothing would otherwise
+    decide it by their number.
+    """
+    search = Search(rows, replace(wishes.options, latent_dim=0), rng)
+    searched, _ = search.searched()
+    inside = Rows(Span.leading(searched, width).inside_all(searched), searched.weights)
+    own = wishes.own_spread or False
+    found, comparison = solve_by_evidence(inside, replace(wishes, own_spread=own), rng)
+    chosen = found.options
+    if not chosen.own_spread:
+        chosen = replace(chosen, latent_penalty=float(found.model.latent_penalty))
+    search = search.with_options(chosen)
+    search.n_starts = found.n_starts
+    run = search.in_full(found.run.labels, observe, resume)
+    return search.solution(run, reorder=True), comparison
 
 
 def _compared(rows: Rows, wishes: Wishes, rng: np.random.RandomState) -> Comparison:
@@ -312,7 +345,7 @@ class Comparison:
         dithered = self.rows.map(lambda x: self.search.tied.dithered(x.to(ACCURATE)))
         self.graph = NeighborGraph.of(dithered, self.rows.all_weights())
         self.fits: dict[int, list[Fitted]] = {}
-        self.n_starts, self.first_k = 1, 0
+        self.n_starts, self.first_k, self.lie_apart = 1, 0, False
         # Neighbours of rows with gaps are guesses, and so are the entropies of ICL.
         self.why = f"the best evidence ({'BIC' if rows.gapped else 'ICL, neighbours'})"
         self._fit_all()
@@ -329,7 +362,8 @@ class Comparison:
             # From the best k-means alone: the roundest and the freest family.
             outer = families if len(families) == 1 else [families[0], families[-1]]
             ends = [self._fitted(options, starts[:1]) for options in outer]
-            if len(self.ks) == 1 and self._lie_apart(ends):
+            self.lie_apart = len(self.ks) == 1 and self._lie_apart(ends)
+            if self.lie_apart:
                 self.fits[k] = ends
                 return
             if k - 1 in self.fits:
@@ -386,9 +420,13 @@ class Comparison:
         That of the paper does where it says nearly the same as the best one.
         """
         whole = [fitted for fitted in self.fits[k] if min(fitted.evidence.sizes) > 0]
-        best = min(whole or self.fits[k], key=lambda fitted: fitted.score)
+        hard = [fitted for fitted in whole if _is_of_paper(fitted.options) and _is_hard(fitted)]
+        others = [fitted for fitted in whole if fitted not in hard]
+        best = min(others or whole or self.fits[k], key=lambda fitted: fitted.score)
         if self.rows.gapped:
             return best
+        if hard and others:
+            return _best_of_wide(hard, best)
         plain = next((fitted for fitted in whole if _is_of_paper(fitted.options)), best)
         alike = self._agreement(plain, best) >= ALIKE
         close = plain.evidence.icl - best.evidence.icl <= CLOSE
@@ -399,6 +437,8 @@ class Comparison:
         final = self.search.with_options(without_needless_floor(self.chosen.options))
         final.n_starts = self.n_starts
         run = final.polished(self.rows, self.chosen.run)
+        if _is_hard(self.chosen) and self.wishes.any_rule and not self.lie_apart:
+            run = final.searched_on(run)
         run = final.over_all(run, observe, resume)
         solution = final.solution(run, reorder=True)
         self.latent_dims = solution.run.parameters.latent_dims[0].tolist()
@@ -550,6 +590,21 @@ class Comparison:
         order = self.search.searched()[1]
         x = self.search.tied.dithered(self.rows.select(order).to(ACCURATE))
         return x, fitted.run.labels[order].long()
+
+
+def _best_of_wide(hard: list[Fitted], other: Fitted) -> Fitted:
+    """The fit for many features: with hard assignments and components, unless ``other`` is better.
+
+    There the likelihood prefers many components to good clusters; neighbours tell more. Round
+    clusters cut them least where there are no clusters at all, hence the tolerance.
+    """
+    best = min(hard, key=lambda fitted: fitted.cuts[0])
+    tolerance = ROUND_TOLERANCE if _is_hard(other) else 1.0
+    return best if best.cuts[0] <= tolerance * other.cuts[0] else other
+
+
+def _is_hard(fitted: Fitted) -> bool:
+    return fitted.options.rule.hard
 
 
 def _is_of_paper(options: SolverOptions) -> bool:

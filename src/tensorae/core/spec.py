@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 
 from torch import Tensor
 
-from tensorae.assignment import Rule
+from tensorae.assignment import RULES, Rule
 from tensorae.core.compress import Span
 from tensorae.core.em import Run
 from tensorae.core.families import PRIOR_STRENGTH
@@ -88,6 +88,8 @@ class Solution:
     shift : Tensor of shape (d,)
         What was taken off the data before the sums.
     n_starts : int
+    options : SolverOptions
+        What was fitted.
     span : Span or None
         The plane in whose coordinates ``run`` and ``shift`` are, where data is wide.
     tied : Tensor of shape (d,) or None
@@ -98,6 +100,7 @@ class Solution:
     run: Run
     shift: Tensor
     n_starts: int
+    options: SolverOptions
     span: Span | None = None
     tied: Tensor | None = None
 
@@ -112,6 +115,12 @@ MOST_COMPONENTS = 64
 FULL_ROWS = 3
 # Rows per cluster and feature from which on each cluster can afford a covariance of its own.
 POOLED_ROWS = 40
+# Features above which likelihoods stop telling good clusters from bad ones: hard assignments with
+# one spread and these numbers of components are compared, too (benchmarks/wide.py).
+WIDE = 15
+WIDE_COMPONENTS = (3, 5, 10)
+# Features above which spreads are own only if the user says so.
+OWN_WIDTH = 40
 
 
 @dataclass(frozen=True)
@@ -128,12 +137,15 @@ class Wishes:
         h; None where it is open.
     own_spread : bool or None
         Whether spreads are own; None where it is open.
+    any_rule : bool
+        Whether the assignment rule is open, too; ``options`` has that of narrow data.
     """
 
     options: SolverOptions
     n_clusters: tuple[int, ...]
     latent_dim: int | None
     own_spread: bool | None
+    any_rule: bool = False
 
     def seeded(self) -> Wishes:
         """The same where labels say how to start, so that ``init`` has only the rest to name."""
@@ -146,18 +158,23 @@ class Wishes:
         options = replace(self.options, n_clusters=k)
         if self.own_spread is not True:
             yield from self._shared(options, d)
-        if self.own_spread is not False:
+        wanted = d <= OWN_WIDTH or not self.any_rule
+        if self.own_spread or (self.own_spread is None and wanted):
             yield from self._own(options, n, d)
 
     def _shared(self, options: SolverOptions, d: int) -> Iterator[SolverOptions]:
         shared = replace(options, own_spread=False)
+        wide = d > WIDE and self.any_rule and options.latent_penalty is None
+        if wide:
+            shared = replace(shared, rule=RULES["lloyd"])
         if self.latent_dim is not None:
             yield replace(shared, latent_dim=self.latent_dim)
             return
         if options.latent_penalty is None:
             yield replace(shared, latent_dim=1, latent_penalty=1.0)
-        if d > 1:
-            yield replace(shared, latent_dim=1)
+        for h in WIDE_COMPONENTS if wide else (1,):
+            if h < d:
+                yield replace(shared, latent_dim=h)
 
     def _own(self, options: SolverOptions, n: float, d: int) -> Iterator[SolverOptions]:
         own = replace(options, own_spread=True)
