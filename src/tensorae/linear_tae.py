@@ -857,7 +857,7 @@ class LinearTAE(BaseTAE):
         moments, span = solution.run.moments, solution.span
         kind = self.cluster_centers_.dtype
         self._denoiser = self._moments = self._frame = None
-        if moments.seconds.numel() > LARGEST_MOMENTS:
+        if moments.n_numbers > LARGEST_MOMENTS:
             self._denoiser = Denoiser.from_moments(moments, solution.shift, span=span).to(CPU)
             return
         if span is not None:

@@ -219,7 +219,7 @@ def converged_subspaces(moments: Moments, previous: Tensor, directions: Tensor) 
     h = previous.shape[-2]
     extra = directions[:GUARD].expand(*previous.shape[:2], -1, -1)
     found = Subspaces(torch.cat([previous, extra], dim=-2), previous.new_zeros(1))
-    smallest_gain = max(1e-13, torch.finfo(moments.seconds.dtype).eps / 10)
+    smallest_gain = max(1e-13, torch.finfo(moments.dtype).eps / 10)
     for _ in range(MAX_CYCLES):
         before = found.variances[..., :h].sum()
         found = _krylov_cycle(moments, found.components.mT, h + GUARD)

@@ -32,6 +32,7 @@ __all__ = [
     "agreement",
     "evidence_of",
     "gain_of_two",
+    "lie_apart",
     "log_joint",
     "merged",
     "not_gaussian",
@@ -41,6 +42,9 @@ __all__ = [
 ]
 
 NEIGHBORS = 10
+# Rows that tell whether clusters lie apart, and the share of a cluster's neighbours that may be in
+# others then.
+LOOKED_AT, APART = 2000, 0.03
 # In more features a tree is no faster than all distances, of which so many are held at a time.
 TREE_WIDTH, DISTANCES = 8, 4_000_000
 # Directions with less than this share of the largest variance are not blown up.
@@ -99,6 +103,21 @@ class NeighborGraph:
         elsewhere = (labels[neighbors] != labels.unsqueeze(1)).to(ACCURATE).mean(1)
         sums = torch.zeros_like(counts).index_add_(0, labels, elsewhere * self.weights)
         return float(torch.where(counts > 0, sums / positive(counts), 1).mean())
+
+
+def lie_apart(rows: Rows, order: Tensor, labels: Tensor) -> bool:
+    """Tell whether no cluster shares neighbours with another, so that a search can end.
+
+    A cluster that was cut in two shares many, and so do its parts.
+    """
+    chosen = order[:: max(1, len(order) // LOOKED_AT)]
+    neighbors, labels = _neighbors(rows.select(chosen)), labels[chosen].long()
+    if not neighbors.numel():
+        return False
+    elsewhere = (labels[neighbors] != labels.unsqueeze(1)).to(ACCURATE).mean(1)
+    k = int(labels.max()) + 1
+    sums = elsewhere.new_zeros(k).index_add_(0, labels, elsewhere)
+    return bool((sums <= APART * torch.bincount(labels, minlength=k)).all())
 
 
 def agreement(first: Tensor, second: Tensor, weights: Tensor) -> float:

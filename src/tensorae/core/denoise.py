@@ -92,16 +92,16 @@ class Denoiser:
         -------
         Denoiser
         """
-        counts, scatters = moments.counts[0], moments.scatters()[0]
+        counts, pooled = moments.counts[0], moments.pooled()
         inside = shift.shape[0]
         d = inside if span is None else span.axes.shape[1]
         q = min(inside, max_directions)
         dof = _degrees(counts)
-        values, vectors = torch.linalg.eigh(scatters.sum(0) / dof.sum().clamp(min=1))
+        values, vectors = torch.linalg.eigh(pooled / dof.sum().clamp(min=1))
         basis = vectors[:, inside - q :].contiguous()
-        inner = basis.mT @ scatters @ basis
-        outer = _trace(scatters) - _trace(inner)
-        centers = moments.centers()[0] + shift.to(scatters.dtype)
+        inner = moments.scatters_inside(basis)
+        outer = moments.traces()[0].to(inner) - _trace(inner)
+        centers = moments.centers()[0] + shift.to(pooled.dtype)
         if span is not None:
             centers, basis = span.origin + centers @ span.axes, span.axes.mT @ basis
         unseen = values.new_zeros(d - inside)

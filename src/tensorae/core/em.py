@@ -21,6 +21,7 @@ from tensorae.core.passes import (
     Assigned,
     ChunkSweep,
     GapSweep,
+    MemberPasses,
     PrunedSweep,
     Sweep,
     TableSweep,
@@ -379,6 +380,10 @@ class Alternation:
             return GapSweep(self.rows)
         if fits_table(self.rows, n_starts, self.n_clusters, soft=not self.rule.hard):
             return TableSweep(self.rows)
+        shared = self.rule.hard and not self.estimation.own
+        members = shared and not self.estimation.prefers_exact(self.rows.d)
+        if members and MemberPasses.pays(self.rows, n_starts, self.n_clusters):
+            return MemberPasses(self.rows)
         prunable = not self.rows.streamed and not self.estimation.own
         if prunable and PrunedSweep.pays(self.rows, n_starts, self.n_clusters):
             return PrunedSweep(self.rows)

@@ -22,7 +22,7 @@ from tensorae.core.covariances import (
     unbiased_spectrum,
 )
 from tensorae.core.mixture import LinearModel, Spreads
-from tensorae.core.statistics import Moments, positive
+from tensorae.core.statistics import MemberMoments, Moments, positive
 from tensorae.rows.rows import ACCURATE, LARGE_WIDTH
 
 __all__ = [
@@ -220,6 +220,8 @@ class Estimation:
             given = torch.as_tensor(given, dtype=moments.sums.dtype, device=moments.sums.device)
             given = given if given.ndim else given.repeat(r)
         found = Means(moments.centers(), moments.traces(), given)
+        if isinstance(moments, MemberMoments) and moments.few:
+            return self._assemble(moments, found, self._of_members(moments))
         if r * k * d**3 <= EXACT_WORK or self.prefers_exact(d) or len(main) < self.latent_dim:
             return self._assemble(moments, found, self.exact(moments.scatters()))
         components = main.expand(r, k, -1, -1)
@@ -241,7 +243,9 @@ class Estimation:
         """Parameters with components to full precision, which close a fit."""
         found = self._means(moments, previous)
         d = previous.centers.shape[-1]
-        if d < LARGE_WIDTH or self.prefers_exact(d) or not pays_to_converge(d, self.latent_dim):
+        if isinstance(moments, MemberMoments) and moments.few:
+            subspaces = self._of_members(moments)
+        elif d < LARGE_WIDTH or self.prefers_exact(d) or not pays_to_converge(d, self.latent_dim):
             subspaces = self.exact(moments.scatters())
         else:
             subspaces = self.converged(moments, previous.components)
@@ -287,6 +291,10 @@ class Estimation:
         values, vectors = torch.linalg.eigh(scatters)
         components = vectors[..., first:].flip(-1).mT.contiguous()
         return self._completed(Subspaces(components, values[..., first:].flip(-1).clamp(min=0)))
+
+    def _of_members(self, moments: MemberMoments) -> Subspaces:
+        """Top-h eigenvectors from the products of the members of each cluster."""
+        return self._completed(Subspaces(*moments.leading(self.latent_dim)))
 
     def improved(self, moments: Moments, components: Tensor) -> Subspaces:
         """One step from components (r, k, h, d) towards the top-h eigenvectors."""

@@ -22,9 +22,10 @@ import torch
 from torch import Tensor
 
 from tensorae.assignment import AssignmentContext, Rule, shares
+from tensorae.core.compress import COMPRESSED_FROM
 from tensorae.core.missing import Marginals, add_certain, add_expected, gapped_costs, in_nats
 from tensorae.core.mixture import FoldedModel, LinearModel, score_errors, winners
-from tensorae.core.statistics import Moments, Movers, Sharers, positive
+from tensorae.core.statistics import MemberMoments, Moments, Movers, Sharers, positive
 from tensorae.rows.rows import ACCURATE, CACHED_BYTES, Rows
 
 __all__ = [
@@ -312,6 +313,51 @@ class ChunkSweep(_WithoutMemory):
             sums += (members.view(r * k, -1) @ x).view(r, k, -1)
         self.rows.add_up(sums, counts)
         return sums / positive(counts).unsqueeze(-1)
+
+
+class MemberPasses(_WithoutMemory):
+    """Hard passes over wide rows in memory that keep the members of clusters, not d x d sums."""
+
+    @classmethod
+    def pays(cls, rows: Rows, n_starts: int, k: int) -> bool:
+        """Tell whether products by way of the members cost less than by way of d x d sums."""
+        in_memory = not (rows.streamed or rows.gapped or rows.shared)
+        wide = rows.d >= COMPRESSED_FROM and rows.n < k * rows.d
+        return in_memory and n_starts == 1 and wide
+
+    def moments(self, labels: Tensor, k: int) -> Moments:
+        """Sums for given labels (1, n)."""
+        return MemberMoments(self.rows, labels[0].clone(), k)
+
+    def hard_pass(self, model: LinearModel, labels: Tensor, moments: Moments) -> Assigned:
+        """Give every row to its cheapest autoencoder; a tie never moves a row."""
+        folded, moved = model.working(self.rows.dtype).fold(), 0
+        for place, x in self.rows.chunks():
+            old = labels[:, place].long()
+            _, columns, new = _changes(folded.scores(x), old)
+            labels[0, place.start + columns] = new.to(labels.dtype)
+            moved += len(columns)
+        count = torch.full_like(moments.counts[:, 0], moved, dtype=torch.long)
+        if moved or not isinstance(moments, MemberMoments):
+            moments = self.moments(labels, moments.counts.shape[1])
+        return Assigned(labels, moments, count)
+
+    def soft_pass(
+        self,
+        model: LinearModel,  # noqa: ARG002
+        assignments: Tensor,  # noqa: ARG002
+        rule: Rule,  # noqa: ARG002
+        context: AssignmentContext,  # noqa: ARG002
+    ) -> Assigned:
+        """Soft sums have no members."""
+        raise TypeError("soft assignments need the sums of all rows")
+
+    def relabel(
+        self, labels: Tensor, moments: Moments, rows: Tensor, to: tuple[int, int]
+    ) -> Moments:
+        """Move ``rows`` into cluster ``to[1]``; labels change in place."""
+        labels[to[0], rows] = to[1]
+        return self.moments(labels, moments.counts.shape[1])
 
 
 def cheapest(rows: Rows, model: LinearModel) -> tuple[Tensor, Tensor]:

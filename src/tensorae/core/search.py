@@ -17,6 +17,7 @@ import torch
 from torch import Tensor
 
 from tensorae.core.compress import COMPRESSED_FROM, Span
+from tensorae.core.criteria import lie_apart
 from tensorae.core.em import Alternation, Course, Observer, Run, State
 from tensorae.core.families import (
     RANK_TOLERANCE,
@@ -40,7 +41,7 @@ from tensorae.core.initial import (
 )
 from tensorae.core.mixture import LinearModel
 from tensorae.core.passes import ChunkSweep, cheapest, fits_table
-from tensorae.core.spec import Solution, SolverOptions
+from tensorae.core.spec import WIDE, Solution, SolverOptions
 from tensorae.core.statistics import Moments
 from tensorae.core.swap_search import agree, has_unused, relocate, rescue, swap
 from tensorae.core.ties import TiedVariance, tied_variance
@@ -578,7 +579,7 @@ class Search(Fit):
             best, found = self.run_all(rows, [LinearModel.nearest(self._seeds(AUTO_STARTS))])
             done = alternation.n_clusters == 1 or agree(alternation, np.array(found))
         best = swap(alternation, best)
-        if done:
+        if done or (rows.d > WIDE and lie_apart(rows, order, best.labels)):
             return best
         return relocate(alternation, best, order, self.rng, self.options.heats)
 

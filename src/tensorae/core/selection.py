@@ -232,6 +232,8 @@ EASY, SAME = 0.015, 0.99
 # The paper's family is kept where its clusters agree this much (adjusted Rand index) with those of
 # the best family, and where its ICL is not more than this above that.
 ALIKE, CLOSE = 0.9, 100.0
+# Trials of a moved cluster that are left after so many passes among leading directions.
+HEATS = ((2, 4), (4, 2), (8, 1))
 # How much more of the neighbours clusters with components may cut apart than round ones.
 ROUND_TOLERANCE = 1.35
 # Numbers of clusters in a row, rising, that may bring no better ICL and no better BIC.
@@ -304,6 +306,7 @@ def _solve_compressed(
     searched, _ = search.searched()
     inside = Rows(Span.leading(searched, width).inside_all(searched), searched.weights)
     own = wishes.own_spread or False
+    wishes = replace(wishes, options=replace(wishes.options, heats=HEATS))
     found, comparison = solve_by_evidence(inside, replace(wishes, own_spread=own), rng)
     chosen = found.options
     if not chosen.own_spread:

@@ -5,7 +5,7 @@ Shapes: k clusters, d features, r starts, m rows.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -17,7 +17,7 @@ from torch import Tensor
 from tensorae.exceptions import InvalidInputError
 from tensorae.rows.rows import ACCURATE, LARGE_WIDTH, Rows
 
-__all__ = ["Moments", "Movers", "Sharers", "positive"]
+__all__ = ["MemberMoments", "Moments", "Movers", "Sharers", "positive"]
 
 # Movers wait until this many numbers have gathered, then go into the sums together.
 PENDING_ENTRIES = 1 << 22
@@ -25,6 +25,9 @@ PENDING_ENTRIES = 1 << 22
 PENDING_SHARES = 1 << 21
 # Products that take as long as adding the rows of one cluster takes at least.
 CLUSTER_WORK = 10_000_000
+# Members of a cluster up to which their products with each other are decomposed, and the share of
+# the largest eigenvalue below which one of these is rounding.
+FEW_MEMBERS, RANK_DIGITS = 1024, 1e-12
 # Bytes of d x d sums beyond which a fit would not end well.
 LARGEST_SUMS = 8_000_000_000
 
@@ -60,10 +63,7 @@ class Moments:
         r, k, d = references.shape
         size = r * k * d * d * references.element_size()
         if size > LARGEST_SUMS:
-            raise InvalidInputError(
-                f"X has {d} features, for which the sums of {r * k} clusters take "
-                f"{size / 1e9:.0f} GB; reduce it first, for example with PCA(200)."
-            )
+            raise _too_large(d, r * k, size)
         new = references.new_zeros
         kind = rows_dtype if d >= LARGE_WIDTH else references.dtype
         return cls(references, new(r, k), new(r, k, d), new(r, k), new(r, k, d, d, dtype=kind))
@@ -145,6 +145,24 @@ class Moments:
         """Σ̂_j, the scatter matrices (r, k, d, d) about the means, not normalised."""
         return self.seconds - self.sums.unsqueeze(-1) * self.means().unsqueeze(-2)
 
+    def pooled(self) -> Tensor:
+        """Sum of the scatter matrices of one start (d, d)."""
+        return self.scatters()[0].sum(0)
+
+    def scatters_inside(self, basis: Tensor) -> Tensor:
+        """``basisᵀ Σ̂_j basis`` (k, q, q) of one start for a basis (d, q)."""
+        return basis.mT @ self.scatters()[0] @ basis
+
+    @property
+    def n_numbers(self) -> int:
+        """Numbers in the second moments."""
+        return self.counts.numel() * self.sums.shape[-1] ** 2
+
+    @property
+    def dtype(self) -> torch.dtype:
+        """Precision of the second moments."""
+        return self.seconds.dtype
+
     def scaled_scatters(self, factor: float) -> Tensor:
         """``factor * Σ̂_j`` in the precision in which the second moments are kept."""
         r, k, d = self.sums.shape
@@ -222,6 +240,116 @@ class Moments:
             products = left @ right
             self.squares[group] += sign * products.diagonal().sum(dtype=self.squares.dtype)
             seconds.add_(products, alpha=sign)
+
+
+class MemberMoments(Moments):
+    """Sums of one start that keep the members; d x d sums are worked out on demand.
+
+    For rows in memory with more features than members of a cluster: then products of a scatter
+    with a basis cost less by way of the members than by way of the matrix, and take no memory.
+
+    Parameters
+    ----------
+    rows : Rows
+    labels : Tensor of shape (n,)
+    k : int
+    """
+
+    def __init__(self, rows: Rows, labels: Tensor, k: int) -> None:
+        self.rows, self.labels, self._means = rows, labels, None
+        order = labels.long().argsort(stable=True)
+        sizes = torch.bincount(labels.long(), minlength=k).tolist()
+        self.members = order.split(sizes)
+        weights = rows.all_weights().to(ACCURATE)
+        self.weights = None if rows.weights is None else rows.weights
+        device, d = rows.device, rows.d
+        counts = torch.zeros(k, dtype=ACCURATE, device=device).index_add_(0, labels.long(), weights)
+        centers = torch.zeros(k, d, dtype=ACCURATE, device=device)
+        squares = torch.zeros(k, dtype=ACCURATE, device=device)
+        for j, members in enumerate(self.members):
+            if members.numel():
+                x, share = rows.select(members), weights[members]
+                centers[j] = (share.to(x.dtype) @ x).to(ACCURATE) / positive(counts[j])
+                apart = x - centers[j].to(x.dtype)
+                squares[j] = share @ apart.square().sum(1).to(ACCURATE)
+        self.references, self.counts = centers[None], counts[None]
+        self.sums, self.squares = torch.zeros_like(centers)[None], squares[None]
+
+    @property
+    def seconds(self) -> Tensor:  # type: ignore[override]
+        """Σ̂_j, all of them at once (1, k, d, d)."""
+        size = self.n_numbers * torch.finfo(self.dtype).bits // 8
+        if size > LARGEST_SUMS:
+            raise _too_large(self.rows.d, len(self.members), size)
+        return torch.stack([x.mT @ self._weighed(x, j) for j, x in self._apart()])[None]
+
+    @property
+    def dtype(self) -> torch.dtype:
+        """Precision of the second moments."""
+        return self.rows.dtype
+
+    def __getitem__(self, starts: Tensor) -> Moments:
+        return self
+
+    def reordered(self, order: Tensor) -> Moments:
+        """Number the clusters anew: cluster ``order[j]`` becomes j."""
+        places = order.argsort().to(self.labels.dtype)
+        return MemberMoments(self.rows, places[self.labels.long()], len(self.members))
+
+    def pooled(self) -> Tensor:
+        """Sum of the scatter matrices (d, d)."""
+        d = self.rows.d
+        total = torch.zeros(d, d, dtype=ACCURATE, device=self.rows.device)
+        for j, x in self._apart():
+            total += (x.mT @ self._weighed(x, j)).to(ACCURATE)
+        return total
+
+    def scatters_inside(self, basis: Tensor) -> Tensor:
+        """``basisᵀ Σ̂_j basis`` (k, q, q) for a basis (d, q)."""
+        coordinates = ((j, x @ basis.to(x.dtype)) for j, x in self._apart())
+        return torch.stack([z.mT @ self._weighed(z, j) for j, z in coordinates]).to(basis.dtype)
+
+    def scatter_times(self, basis: Tensor) -> Tensor:
+        """``Σ̂_j @ basis`` (1, k, d, b) without forming Σ̂_j."""
+        images = torch.empty_like(basis)
+        for j, x in self._apart():
+            images[0, j] = x.mT @ self._weighed(x @ basis[0, j].to(x.dtype), j)
+        return images
+
+    @property
+    def few(self) -> bool:
+        """Whether every cluster has so few members that their products tell its directions."""
+        return max(len(members) for members in self.members) <= FEW_MEMBERS
+
+    def leading(self, h: int) -> tuple[Tensor, Tensor]:
+        """First h eigenvectors (1, k, h, d) and eigenvalues (1, k, h) of every Σ̂_j.
+
+        From the products of the members with each other; zero where there are fewer members.
+        """
+        k, d = self.references.shape[1:]
+        components = self.references.new_zeros(1, k, h, d)
+        variances = self.references.new_zeros(1, k, h)
+        for j, x in self._apart():
+            y = x.to(ACCURATE)
+            if self.weights is not None:
+                y = y * self.weights[self.members[j]].to(ACCURATE).sqrt().unsqueeze(1)
+            values, vectors = torch.linalg.eigh(y @ y.mT)
+            found = values[-h:].flip(-1).clamp(min=0)
+            kept = found > RANK_DIGITS * found[:1]
+            scale = torch.where(kept, found, 1).rsqrt() * kept
+            rows = (vectors[:, -h:].flip(-1) * scale).mT @ y
+            components[0, j, : len(rows)], variances[0, j, : len(rows)] = rows, found * kept
+        return components, variances
+
+    def _apart(self) -> Iterator[tuple[int, Tensor]]:
+        """Every cluster with its members (m, d) about their mean."""
+        for j, members in enumerate(self.members):
+            yield j, self.rows.select(members) - self.references[0, j].to(self.rows.dtype)
+
+    def _weighed(self, x: Tensor, j: int) -> Tensor:
+        if self.weights is None:
+            return x
+        return x * self.weights[self.members[j]].to(x.dtype).unsqueeze(1)
 
 
 class Movers:
@@ -370,6 +498,13 @@ class Sharers:
             if members.numel():
                 values = self.rows.select(members) if x is None else x.index_select(0, members)
                 self.moments.add(divmod(group, k), values, share)
+
+
+def _too_large(d: int, k: int, size: int) -> InvalidInputError:
+    return InvalidInputError(
+        f"X has {d} features, for which the sums of {k} clusters take {size / 1e9:.0f} GB; reduce "
+        "it first, for example with PCA(200)."
+    )
 
 
 def positive(counts: Tensor) -> Tensor:
