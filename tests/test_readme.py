@@ -117,6 +117,16 @@ def test_the_reference_lists_nothing_that_is_gone():
         assert hasattr(importlib.import_module(module), name), full_name
 
 
+def test_the_map_of_the_code_is_complete():
+    source = ROOT / "src" / "tensorae"
+    text = (DOCS / "extend" / "code_map.md").read_text("utf-8")
+    assert len(text.splitlines()) <= 60
+    named = set(re.findall(r"(\w+\.py)", text)) - {"test_layers.py"}
+    assert named <= {path.name for path in source.rglob("*.py")}
+    engines = [*source.glob("core/*.py"), *source.glob("deep/*.py"), *source.glob("[a-z]*.py")]
+    assert {path.name for path in engines} <= named | {"__init__.py"}
+
+
 def test_every_page_is_reached_from_the_start_page():
     """A page that no table of contents names is a page that nobody finds."""
     reached, waiting = set(), [DOCS / "index.md"]
