@@ -108,7 +108,7 @@ def white_noise(known: Graded, picture: Array, sigma: float) -> None:
     ways = {**PEERS, OURS: cleaned, BLIND: lambda y, s: denoise(y, n_jobs=1)}  # noqa: ARG005
     if sigma == 25:
         ways[FAST] = lambda y, s: denoise(y, s, quality="fast", n_jobs=1)
-    known["estimate"] = [estimate_noise(noisy) / sigma]
+    known["estimate"] = [estimate_noise(noisy).sigma / sigma]
     grade_rest(known, noisy, picture, sigma, ways)
 
 

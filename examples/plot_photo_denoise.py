@@ -38,7 +38,7 @@ def psnr(picture):
 # The noise has a standard deviation of 25 where white is 255. Nobody has to know: it is estimated
 # from the flattest patches. The result has the type and the range of the picture that came in.
 
-print(f"noise of 25, estimated {estimate_noise(noisy):.1f}")
+print(f"noise of 25, estimated {estimate_noise(noisy).sigma:.1f}")
 clean = denoise(noisy)
 show(
     (f"noisy, {psnr(noisy):.1f} dB", noisy),

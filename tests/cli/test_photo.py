@@ -15,6 +15,8 @@ from tensorae.exceptions import InvalidInputError
 
 Image = pytest.importorskip("PIL.Image")
 
+SIGMA = photos.NoiseModel.white(12.5)
+
 
 @pytest.fixture(autouse=True)
 def asked(monkeypatch):
@@ -41,7 +43,7 @@ def asked(monkeypatch):
         return image.repeat(factor, 0).repeat(factor, 1)
 
     # They are looked up by name when they are first asked for; what is here goes first.
-    monkeypatch.setitem(vars(photos), "estimate_noise", lambda image: 12.5)
+    monkeypatch.setitem(vars(photos), "estimate_noise", lambda image, **_: SIGMA)
     for function in (denoise, inpaint, enlarge):
         monkeypatch.setitem(vars(photos), function.__name__, function)
     return calls
@@ -89,7 +91,7 @@ def test_denoise_hands_pixels_over_and_writes_what_comes_back(ran, picture, aske
     np.testing.assert_array_equal(read("b.png"), values // 2)
     said = ran("photo", "denoise", "a.png", "-o", "b.png", "--fast", "--jobs", "3")
     assert "noise 12.5 of 255 (estimated)" in said.out
-    assert (asked[1].arguments, asked[1].quality, asked[1].n_jobs) == ((12.5,), "fast", 3)
+    assert (asked[1].arguments, asked[1].quality, asked[1].n_jobs) == ((SIGMA,), "fast", 3)
 
 
 def test_noise_means_the_same_in_8_and_in_16_bits_and_floats_have_their_own_units(ran, here, asked):
@@ -108,7 +110,8 @@ def test_noise_means_the_same_in_8_and_in_16_bits_and_floats_have_their_own_unit
 @pytest.mark.parametrize("found", [0.0, 0.2])  # the second is less than rounding
 def test_where_no_noise_is_found_nothing_changes(ran, picture, asked, monkeypatch, found):
     values = picture()
-    monkeypatch.setattr(photos, "estimate_noise", lambda image: found)
+    noise = photos.NoiseModel.white(found)
+    monkeypatch.setattr(photos, "estimate_noise", lambda image, **_: noise)
     said = ran("photo", "denoise", "a.png", "-o", "b.png")
     assert "a.png: no noise was found" in said.err
     np.testing.assert_array_equal(read("b.png"), values)

@@ -14,6 +14,7 @@ from tensorae.photos.files import Photo, encode, read_photo, write_photo
 
 Image = pytest.importorskip("PIL.Image")
 pytestmark = pytest.mark.filterwarnings("ignore")
+NOISE = photos.NoiseModel.white(5.0)
 
 
 def some_file(rng, folder):
@@ -91,7 +92,7 @@ WORDS = [
 
 def test_any_command_line_ends_with_a_result_or_a_sentence(trials, tmp_path, monkeypatch, capsys):
     """What is read stays as it is, unless it was given over by --force."""
-    monkeypatch.setitem(vars(photos), "estimate_noise", lambda image: 5.0)
+    monkeypatch.setitem(vars(photos), "estimate_noise", lambda image, **_: NOISE)
     monkeypatch.setitem(vars(photos), "denoise", lambda image, noise=None, **_: image // 2)
     monkeypatch.setitem(vars(photos), "inpaint", lambda image, mask, noise=None, **_: image // 2)
     monkeypatch.setitem(

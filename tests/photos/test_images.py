@@ -206,6 +206,6 @@ def test_nan_is_allowed_under_the_mask_only():
 
 
 def test_a_name_that_does_not_exist_is_an_attribute_error():
-    assert dir(tensorae.photos) == ["denoise", "enlarge", "estimate_noise", "inpaint"]
+    assert dir(tensorae.photos) == ["NoiseModel", "denoise", "enlarge", "estimate_noise", "inpaint"]
     with pytest.raises(AttributeError, match=r"'tensorae\.photos' has no attribute 'denoize'"):
         _ = tensorae.photos.denoize

@@ -209,6 +209,17 @@ def denoise(
     ] = None,
     passes: Annotated[int, typer.Option("--passes", min=1, help="1 is faster, 2 is better.")] = 2,
     fast: Annotated[bool, typer.Option("--fast", help="Much faster, slightly worse.")] = False,
+    strength: Annotated[
+        float, typer.Option("--strength", min=0, max=1, help="Share of the noise to remove.")
+    ] = 1.0,
+    jpeg: Annotated[
+        bool | None,
+        typer.Option(
+            "--jpeg/--no-jpeg",
+            help="Whether pictures were ever compressed as JPEG.",
+            show_default="detected",
+        ),
+    ] = None,
     *,
     options: PhotoOptions,
 ) -> None:
@@ -218,7 +229,10 @@ def denoise(
 
     def work(picture: Photo, job: Job, progress: Progress) -> tuple[NDArray[Any], str, Facts]:
         unit = _unit(picture)
-        sigma = photos.estimate_noise(picture.pixels) if noise is None else noise * unit
+        model = sigma = None if noise is None else noise * unit
+        if sigma is None:
+            model = photos.estimate_noise(picture.pixels, jpeg=jpeg)
+            sigma = model.sigma
         facts = {"noise": sigma / unit, "estimated": noise is None}
         if noise is None and not sigma > (0 if picture.white is None else ROUNDING):
             options.messages.note(
@@ -227,7 +241,8 @@ def denoise(
             return picture.pixels, "no noise", facts
         clean = photos.denoise(
             picture.pixels,
-            sigma,
+            model,
+            strength=strength,
             passes=passes,
             quality="fast" if fast else "best",
             n_jobs=options.jobs,

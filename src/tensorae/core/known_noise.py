@@ -10,7 +10,6 @@ Shapes: n rows, k clusters, d features, h latent (of the cluster with most), r s
 from __future__ import annotations
 
 from dataclasses import dataclass
-from functools import cached_property
 
 import torch
 from torch import Tensor
@@ -140,7 +139,7 @@ class Cleaner:
         one = parameters[0]
         return cls(one.model, _spikes(one.variances, one.counts, one.n_features).gains, one.counts)
 
-    def clean(self, x: Tensor, rule: Rule) -> tuple[Tensor, Tensor]:
+    def clean(self, x: Tensor, rule: Rule, basis: Tensor | None = None) -> tuple[Tensor, Tensor]:
         """Expected clean rows, and the variance of the error of each number.
 
         Both are means over the clusters, weighted by their posteriors; shares up to what ``rule``
@@ -150,6 +149,8 @@ class Cleaner:
         ----------
         x : Tensor of shape (n, d)
         rule : Rule
+        basis : Tensor of shape (d, d), optional
+            Rows are given in these coordinates: cleaned ones are multiplied by it.
 
         Returns
         -------
@@ -159,14 +160,16 @@ class Cleaner:
         """
         posterior = self._posterior(self.model.as_start().fold().packed(), x)
         rows, variances = torch.zeros_like(x), torch.zeros_like(x)
+        uncertainty = self._uncertainty(basis)
         for j, share in enumerate(posterior):
             used = (share > rule.negligible).nonzero().squeeze(1)
             if used.numel() == 0:
                 continue
             weight = share[used].unsqueeze(1)
             rows.index_add_(0, used, weight * self._towards(j, x.index_select(0, used)))
-            variances.index_add_(0, used, weight * self._uncertainty[j])
+            variances.index_add_(0, used, weight * uncertainty[j])
         total = torch.where(posterior > rule.negligible, posterior, 0).sum(0).unsqueeze(1)
+        rows = rows if basis is None else rows @ basis
         return rows / total, variances / total
 
     def _posterior(self, folded: FoldedModel, x: Tensor) -> Tensor:
@@ -180,10 +183,10 @@ class Cleaner:
         axes, center = self.model.components[j, :counted], self.model.centers[j]
         return torch.addmm(center, ((x - center) @ axes.mT) * self.gains[j, :counted], axes)
 
-    @cached_property
-    def _uncertainty(self) -> Tensor:
+    def _uncertainty(self, basis: Tensor | None) -> Tensor:
         """Variance (k, d) of the errors of a cluster's members: of their codes and its centre."""
-        along = (self.gains.unsqueeze(-1) * self.model.components.square()).sum(-2)
+        axes = self.model.components if basis is None else self.model.components @ basis
+        along = (self.gains.unsqueeze(-1) * axes.square()).sum(-2)
         return along + (1 / self.counts.clamp(min=1)).unsqueeze(-1)
 
 

@@ -16,11 +16,12 @@ if TYPE_CHECKING:
     from tensorae.photos.denoising import denoise
     from tensorae.photos.enlarging import enlarge
     from tensorae.photos.inpainting import inpaint
-    from tensorae.photos.noise import estimate_noise
+    from tensorae.photos.noise import NoiseModel, estimate_noise
 
-__all__ = ["denoise", "enlarge", "estimate_noise", "inpaint"]
+__all__ = ["NoiseModel", "denoise", "enlarge", "estimate_noise", "inpaint"]
 
 _HOMES = {
+    "NoiseModel": "tensorae.photos.noise",
     "denoise": "tensorae.photos.denoising",
     "enlarge": "tensorae.photos.enlarging",
     "estimate_noise": "tensorae.photos.noise",

@@ -11,14 +11,14 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from tensorae._parameters import check_integer
+from tensorae._parameters import check_integer, check_number
 from tensorae._torch import isolated_torch
 from tensorae.assignment import RULES
 from tensorae.core.em import Alternation
 from tensorae.core.known_noise import Cleaner, KnownNoise
 from tensorae.core.mixture import LinearModel
 from tensorae.core.passes import cheapest
-from tensorae.exceptions import unknown_choice
+from tensorae.exceptions import InvalidParameterError, unknown_choice
 from tensorae.photos.images import (
     Image,
     Picture,
@@ -27,7 +27,7 @@ from tensorae.photos.images import (
     check_noise,
     check_progress,
 )
-from tensorae.photos.noise import noise_of
+from tensorae.photos.noise import NoiseModel, Stabilizer, noise_of
 from tensorae.photos.patches import Tile, average_patches, extract_patches, make_tiles, map_tiles
 from tensorae.rows.rows import Rows, cached_rows
 
@@ -40,6 +40,8 @@ CHUNK_ROWS = 16384
 # Noise, as a share of the contrast of the picture, from which on patches have to be larger.
 STRONG_NOISE = 0.7
 QUALITIES = ("best", "fast")
+# Smallest variance of correlated noise in any direction of a patch, as a share of the mean.
+SMALLEST_NOISE = 0.05
 
 
 @dataclass(frozen=True)
@@ -63,6 +65,8 @@ class DenoiseSpec:
         Distance that counts as much as the noise of a pixel: how local clusters are.
     extra_variance : float
         Added to the variances of predicted patches before these are averaged.
+    whitening : (Tensor, Tensor) of shapes (d, d), optional
+        Makes the correlated noise of patches white, and back.
     """
 
     side: int = 6
@@ -75,18 +79,21 @@ class DenoiseSpec:
     margin: int = 16
     reach: float = 15.0
     extra_variance: float = 0.05
+    whitening: tuple[Tensor, Tensor] | None = None
 
 
 def denoise(
     image: Image,
-    noise: float | None = None,
+    noise: Any = None,
     *,
+    strength: float = 1.0,
+    jpeg: bool | None = None,
     passes: int = 2,
     quality: str = "best",
     n_jobs: int | None = None,
     progress: Progress | None = None,
 ) -> Any:
-    """Remove white noise from a photograph, without any other picture to learn from.
+    """Remove noise from a photograph, without any other picture to learn from.
 
     Patches of a photograph lie near many low-dimensional subspaces. A mixture of them with known
     noise is fitted to the noisy patches; a patch is shrunk towards the subspaces that it may
@@ -96,9 +103,16 @@ def denoise(
     ----------
     image : ndarray or Tensor of shape (H, W) or (H, W, 3)
         uint8, uint16 or float of any range.
-    noise : float, optional
-        Standard deviation of the noise, in the units of the image. Estimated if not given, see
+    noise : float, (float, float) or NoiseModel, optional
+        A number is the standard deviation of white noise, in the units of the image. Two are
+        ``a`` and ``b`` of white noise of variance ``a + b * brightness``. By default the noise is
+        estimated, with its dependence on brightness and its correlation, see
         :func:`estimate_noise`.
+    strength : float, default=1.0
+        Share of the noise that is removed, from 0 to 1.
+    jpeg : bool, optional
+        Whether the picture was compressed as JPEG. Detected by default; matters only where the
+        noise is estimated.
     passes : int, default=2
         In each pass after the first, half of the last result is added to the picture and subtracted
         again afterwards, which recovers detail that the pass before lost.
@@ -133,18 +147,42 @@ def denoise(
     True
     """
     picture = Picture.of(image)
-    sigma = check_noise(noise, picture)
+    if not isinstance(noise, NoiseModel | tuple | list):
+        noise = check_noise(noise, picture)
+    given = None if noise is None else _noise_model(noise, picture)
+    strength = check_number("strength", strength, low=0, high=1)
     passes = check_integer("passes", passes, low=1)
     if quality not in QUALITIES:
         raise unknown_choice("quality", quality, QUALITIES)
     jobs, report = check_jobs(n_jobs), check_progress(progress)
     with isolated_torch(), picture.parallel(), torch.inference_mode():
-        if sigma is None:
-            sigma = noise_of(picture.planes)
-            if sigma <= picture.rounding:
-                return picture.restored(picture.planes)
-        spec = replace(_spec_for(picture.planes, sigma, quality), passes=passes)
-        return picture.restored(denoise_planes(picture.planes, sigma, spec, jobs, report))
+        planes = picture.planes
+        model = noise_of(planes, picture.brightest, jpeg=jpeg) if given is None else given
+        if strength == 0 or (model.sigma <= picture.rounding and given is None):
+            return picture.restored(planes)
+        spec = replace(_spec_for(planes, model.sigma, quality), passes=passes)
+        clean = denoise_planes(planes, model, spec, jobs, report)
+        return picture.restored(planes.lerp(clean, strength) if strength < 1 else clean)
+
+
+def _noise_model(noise: Any, picture: Picture) -> NoiseModel:
+    if isinstance(noise, float):
+        return NoiseModel.white(noise)
+    if isinstance(noise, tuple | list):
+        if len(noise) != 2:
+            raise InvalidParameterError(
+                f"noise must be a number, (a, b) or a NoiseModel, got {len(noise)} values; give "
+                "the variance as a + b * brightness."
+            )
+        a, b = (check_number("noise", part, low=0) for part in noise)
+        noise = NoiseModel.poisson_gaussian(a, b, white=max(picture.brightest, 1e-6))
+    c, n = len(picture.planes), len(noise.variances)
+    if (n != c and (n > 1 or noise.correlation is not None)) or noise.sigma == 0:
+        raise InvalidParameterError(
+            f"noise must have a variance above 0 and as many channels as image, {c}, got sigma "
+            f"{noise.sigma:g} and {n}; estimate it from an image of the same kind."
+        )
+    return noise  # type: ignore[no-any-return]
 
 
 def _spec_for(planes: Tensor, noise: float, quality: str) -> DenoiseSpec:
@@ -158,11 +196,16 @@ def _spec_for(planes: Tensor, noise: float, quality: str) -> DenoiseSpec:
 
 
 def denoise_planes(
-    planes: Tensor, noise: float, spec: DenoiseSpec, n_jobs: int, progress: Progress
+    planes: Tensor, noise: NoiseModel, spec: DenoiseSpec, n_jobs: int, progress: Progress
 ) -> Tensor:
     """De-noised planes (c, H, W)."""
-    center = planes.mean((1, 2), keepdim=True)
-    noisy = (planes - center) / noise
+    if noise.correlation is not None:
+        spec = replace(spec, whitening=_whitening(noise.patch_covariance(spec.side), planes))
+    stabilizer = None if noise.is_constant else Stabilizer(noise, planes)
+    stable = planes if stabilizer is None else stabilizer.forward(planes)
+    center = stable.mean((1, 2), keepdim=True)
+    unit = noise.sigma if stabilizer is None else 1.0
+    noisy = (stable - center) / unit
     tiles = make_tiles(planes, core=spec.core, margin=spec.margin)
 
     @torch.inference_mode()
@@ -170,7 +213,16 @@ def denoise_planes(
         return _denoise_tile(tile.of(noisy), spec)
 
     clean = map_tiles(work, tiles, tuple(planes.shape), n_jobs, progress)
-    return clean.mul_(noise).add_(center)
+    clean = clean.mul_(unit).add_(center)
+    return clean if stabilizer is None else stabilizer.inverse(clean)
+
+
+def _whitening(covariance: Tensor, planes: Tensor) -> tuple[Tensor, Tensor]:
+    """Matrices (d, d) that make noise of such a covariance white, and back."""
+    values, vectors = torch.linalg.eigh(covariance)
+    values = values.clamp(min=SMALLEST_NOISE * float(values.mean())).sqrt()
+    there, back = ((vectors * scale) @ vectors.mT for scale in (1 / values, values))
+    return there.to(planes), back.to(planes)
 
 
 def _denoise_tile(noisy: Tensor, spec: DenoiseSpec) -> Tensor:
@@ -191,6 +243,8 @@ def _denoise_tile(noisy: Tensor, spec: DenoiseSpec) -> Tensor:
 def _rows(planes: Tensor, spec: DenoiseSpec) -> Rows:
     """Patches and their positions, one row each."""
     patches = extract_patches(planes, spec.side).transpose(0, 1).flatten(1)
+    if spec.whitening is not None:
+        patches = patches @ spec.whitening[0]
     lines = [
         (torch.arange(n, device=planes.device, dtype=torch.float32) - (n - 1) / 2) / spec.reach
         for n in (length - spec.side + 1 for length in planes.shape[1:])
@@ -219,7 +273,10 @@ def _pass(noisy: Tensor, labels: Tensor, steps: int, spec: DenoiseSpec) -> tuple
     fit = Alternation(rows, k, KnownNoise.of(rows), RULE, max_iter=steps, tol=-torch.inf)
     run = fit.run(fit.init(labels))[0]
     cleaner = Cleaner.of(run.parameters)
-    found = [cleaner.clean(x, RULE) for _, x in rows.in_chunks(CHUNK_ROWS).chunks()]
+    basis = None  # of patches and their positions
+    if spec.whitening is not None:
+        basis = torch.block_diag(spec.whitening[1], torch.eye(2, device=noisy.device))
+    found = [cleaner.clean(x, RULE, basis) for _, x in rows.in_chunks(CHUNK_ROWS).chunks()]
     values, variances = (
         torch.cat(parts)[:, :-2].unflatten(1, (len(noisy), -1)).transpose(0, 1)  # no positions
         for parts in zip(*found, strict=True)

@@ -131,6 +131,11 @@ class Picture:
         return WHITE[_dtype_name(self.dtype)]
 
     @property
+    def brightest(self) -> float:
+        """Largest value of the dtype, or of floats in the picture."""
+        return float(self.planes.max() if self.white is None else self.white)
+
+    @property
     def rounding(self) -> float:
         """Standard deviation of the rounding to the dtype."""
         return 0.0 if self.white is None else ROUNDING
