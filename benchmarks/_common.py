@@ -8,6 +8,7 @@ import json
 import os
 import platform
 import shlex
+import subprocess
 import sys
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -79,15 +80,29 @@ def about(command: str = "") -> dict[str, Any]:
             "tensorae": tensorae.__version__,
         },
         "date": datetime.date.today().isoformat(),
+        "commit": commit(),
         "command": command,
     }
+
+
+def commit() -> str:
+    """Return the commit that is measured, with a mark where files differ from it."""
+    try:
+        said = subprocess.run(
+            ["git", "describe", "--always", "--dirty=, changed"],
+            capture_output=True, text=True, check=True, cwd=RESULTS.parent,
+        )  # fmt: skip
+    except (OSError, subprocess.CalledProcessError):
+        return "unknown"
+    return said.stdout.strip()
 
 
 def about_lines(facts: Mapping[str, Any]) -> list[str]:
     """Return what ``about`` knows as lines of text."""
     versions = ", ".join(f"{name} {version}" for name, version in facts["versions"].items())
     command = f", `{facts['command']}`" if facts["command"] else ""
-    return [facts["machine"], versions, facts["date"] + command]
+    made = f", commit {facts['commit']}" if "commit" in facts else ""
+    return [facts["machine"], versions, facts["date"] + made + command]
 
 
 def header(title: str, facts: Mapping[str, Any]) -> str:
