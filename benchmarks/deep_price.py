@@ -160,7 +160,7 @@ def price_rows(data: Data, arguments: argparse.Namespace) -> str:
 
 def price_row(X: Array, row: PriceRow, arguments: argparse.Namespace) -> list[str]:
     k, epochs = arguments.clusters, min(row.epochs, arguments.most_epochs)
-    timings = raced(X, row.architecture, k, epochs, arguments.repeats)
+    timings = run_halving(X, row.architecture, k, epochs, arguments.repeats)
     plain = float(np.median(timings["plain"].seconds))
     ratio = timings["TAE"].seconds / timings["plain"].seconds
     progress(f"naive loop, {row.architecture}")
@@ -194,7 +194,7 @@ def share_cells(timings: dict[str, Timing]) -> list[str]:
     return [f"{np.median(share):.2f}" for share in (starts, trained, rest)]
 
 
-def raced(X: Array, architecture: str, k: int, epochs: int, rounds: int) -> dict[str, Timing]:
+def run_halving(X: Array, architecture: str, k: int, epochs: int, rounds: int) -> dict[str, Timing]:
     """Time whole trainings in turn; a small one before loads what is loaded once."""
     few = X[: max(20 * k, 200)]
     fit_tae(few, architecture, k, epochs=1, seed=0)
@@ -287,7 +287,7 @@ def growth_rows(data: Data, arguments: argparse.Namespace) -> str:
     rows = []
     for k in arguments.growth:
         progress(f"growth, k = {k}")
-        timings = raced(data.X, "mlp", k, arguments.growth_epochs, arguments.repeats)
+        timings = run_halving(data.X, "mlp", k, arguments.growth_epochs, arguments.repeats)
         rows.append([str(k), *price_cells(timings), *share_cells(timings)])
     note = GROWTH_NOTE.format(epochs=arguments.growth_epochs)
     return f"{note}\n\n{table(GROWTH_COLUMNS, rows)}"

@@ -28,7 +28,7 @@ from sklearn.exceptions import ConvergenceWarning
 
 if TYPE_CHECKING:
     from tensorae import Batches
-    from tensorae.core.passes import ChunkSweep
+    from tensorae.core.passes import ChunkedPass
 
 K, H = 10, 3
 IN_MEMORY_ROWS = 500_000
@@ -80,19 +80,19 @@ def measure_computing(folder: str) -> dict[str, float]:
 def pass_times(batches: Batches) -> list[float]:
     """Seconds of the passes of a short fit."""
     from tensorae import LinearTAE
-    from tensorae.core.passes import ChunkSweep
+    from tensorae.core.passes import ChunkedPass
 
     times: list[float] = []
-    hard_pass = ChunkSweep.hard_pass
+    hard_pass = ChunkedPass.hard_pass
 
-    def timed(self: ChunkSweep, *arguments: Any) -> Any:
+    def timed(self: ChunkedPass, *arguments: Any) -> Any:
         began = time.perf_counter()
         result = hard_pass(self, *arguments)
         if self.rows.streamed:  # the search before it is on a sample
             times.append(time.perf_counter() - began)
         return result
 
-    with patch.object(ChunkSweep, "hard_pass", timed), warnings.catch_warnings():
+    with patch.object(ChunkedPass, "hard_pass", timed), warnings.catch_warnings():
         warnings.simplefilter("ignore", ConvergenceWarning)
         LinearTAE(K, H, latent_penalty=0.1, random_state=0, max_iter=6, tol=0).fit(batches)
     return times

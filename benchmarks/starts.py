@@ -56,7 +56,7 @@ def single_starts(problem: Problem, X: Array, seed: int) -> tuple[list[Fit], lis
     rng = np.random.RandomState(seed)
     raw = k_means_plus_plus(x, weights, problem.n_clusters, STARTS, rng)
     began = time.perf_counter()
-    polished = short_k_means(x, weights, raw)
+    refined = short_k_means(x, weights, raw)
     polishing = (time.perf_counter() - began) / STARTS
 
     def fit(centers: torch.Tensor, extra_seconds: float) -> Fit:
@@ -65,7 +65,7 @@ def single_starts(problem: Problem, X: Array, seed: int) -> tuple[list[Fit], lis
         )
         return timed_fit(X, model, extra_seconds)
 
-    return [fit(centers, 0) for centers in raw], [fit(centers, polishing) for centers in polished]
+    return [fit(centers, 0) for centers in raw], [fit(centers, polishing) for centers in refined]
 
 
 def compare(problem: Problem, seeds: range) -> dict[str, list[Fit]]:
@@ -73,10 +73,10 @@ def compare(problem: Problem, seeds: range) -> dict[str, list[Fit]]:
     found: dict[str, list[Fit]] = {kind: [] for kind in (RAW, POLISHED, HALF, SHIPPED)}
     X = np.asarray(problem.draw(0)[0], dtype=np.float64)
     for seed in seeds:
-        raw, polished = single_starts(problem, X, seed)
+        raw, refined = single_starts(problem, X, seed)
         found[RAW].append(best_of(raw))
-        found[POLISHED].append(best_of(polished))
-        found[HALF].append(best_of(polished[: STARTS // 2] + raw[STARTS // 2 :]))
+        found[POLISHED].append(best_of(refined))
+        found[HALF].append(best_of(refined[: STARTS // 2] + raw[STARTS // 2 :]))
         default = LinearTAE(
             problem.n_clusters, problem.latent_dim, latent_penalty=0.1, random_state=seed
         )

@@ -454,7 +454,7 @@ class BaseTAE(
                 sizes += torch.bincount(found, minlength=k)
                 loss += share @ own
                 labels[place] = found.cpu().numpy()
-        rows.add_up(counts, sizes, loss)
+        rows.all_reduce(counts, sizes, loss)
         self.labels_, self.loss_ = labels, float(loss)
         self.cluster_sizes_ = sizes.cpu().numpy()
         return counts

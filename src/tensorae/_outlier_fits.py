@@ -20,7 +20,6 @@ from tensorae.anomaly.ensemble import Ensemble, expanded
 from tensorae.anomaly.local import LocalModel, inlier_clusters, misfit, trusted_clusters, widened
 from tensorae.linear_tae import LinearTAE
 from tensorae.rows import Rows
-from tensorae.rows.rows import ACCURATE
 
 __all__ = ["CLUSTERS", "POOL_ROWS", "Judges", "Plan", "Pool", "fit_judges", "new_reference"]
 
@@ -104,9 +103,9 @@ class Pool:
         many = gathered.n > POOL_ROWS or gathered.streamed
         if many:
             gathered = _without_gaps(gathered).sample(direction, POOL_ROWS, offset)
-        x = gathered.observed().to(ACCURATE).cpu().numpy()
-        weights = gathered.all_weights().to(ACCURATE).cpu().numpy()
-        scale = 1.0 if many else gathered.evidence() / weights.sum()
+        x = gathered.observed().to(torch.float64).cpu().numpy()
+        weights = gathered.all_weights().to(torch.float64).cpu().numpy()
+        scale = 1.0 if many else gathered.effective_n() / weights.sum()
         weights = np.ones(len(x)) if many else weights * scale
         kept = (weights > 0) & ~np.isnan(x).all(1)
         return cls(x[kept], weights[kept], rng)
@@ -368,4 +367,4 @@ def _varies(x: Array) -> Array:
 
 def _without_gaps(rows: Rows) -> Rows:
     """Rows that can be sorted along a direction."""
-    return rows.filled(rows.observed_means()[0]) if rows.gapped else rows
+    return rows.filled(rows.observed_means()[0]) if rows.has_missing else rows

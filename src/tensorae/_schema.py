@@ -257,7 +257,7 @@ def check_linear_state(
     dtype: torch.dtype,
     soft: bool,
     own: bool,
-    gapped: bool,
+    has_missing: bool,
     total: float,
 ) -> None:
     """Raise a SchemaError unless a ``state_dict`` of a single start belongs to this fit.
@@ -283,7 +283,7 @@ def check_linear_state(
     # Hard labels of complete rows have a loss before the first step, and no entropy.
     step, trace = state["step"], state["course"]
     check(trace, dict.fromkeys(("loss", "objective", "entropy"), FLOAT_PATH), known)
-    length = step if soft or gapped else step + 1
+    length = step if soft or has_missing else step + 1
     for name, wanted in {"loss": length, "objective": length, "entropy": step * soft}.items():
         if len(trace[name]) != wanted or not all(map(math.isfinite, trace[name])):
             raise SchemaError(f"the path of the {name} must have {wanted} finite values")

@@ -40,7 +40,7 @@ from tensorae.rows.arrays import (
     refuse_other_columns,
 )
 from tensorae.rows.processes import Processes, processes
-from tensorae.rows.rows import ACCURATE, shared_tensor
+from tensorae.rows.rows import shared_tensor
 
 __all__ = [
     "CPU",
@@ -141,7 +141,7 @@ def check_seed(
     if processes.size == 1 or isinstance(random_state, int | np.integer):
         return generator
     seed = torch.tensor(generator.randint(2**31 - 1))
-    processes.from_first(seed)
+    processes.broadcast(seed)
     return np.random.RandomState(int(seed))
 
 
@@ -182,7 +182,7 @@ def check_init(
         if given.dtype in (np.dtype(complex), torch.complex64, torch.complex128):
             raise TypeError("complex")
         values = torch.as_tensor(
-            given if isinstance(given, Tensor) else given.astype(float), dtype=ACCURATE
+            given if isinstance(given, Tensor) else given.astype(float), dtype=torch.float64
         ).to(device)
     except (ValueError, TypeError, NotImplementedError, OverflowError):
         raise InvalidInputError(
@@ -471,12 +471,12 @@ def _check_table(
     if isinstance(X, Tensor):
         tensor = _checked_tensor(X, name, check_device(device, X.device))
         has_missing = _check_values(tensor, name, **limits)
-        return Rows(tensor, home=X.device, gapped=has_missing)
+        return Rows(tensor, home=X.device, has_missing=has_missing)
     _refuse_other_types(X, name)
     with _as_input_error():
         array = validated(X)
     has_missing = _check_values(array, name, getattr(X, "columns", None), **limits)
-    return Rows(shared_tensor(array).to(check_device(device)), gapped=has_missing)
+    return Rows(shared_tensor(array).to(check_device(device)), has_missing=has_missing)
 
 
 def _check_values(

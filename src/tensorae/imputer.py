@@ -28,11 +28,10 @@ from tensorae._validation import (
 )
 from tensorae._warnings import warn
 from tensorae.core.imputation import Limits, Member, candidates_for, fit_members
-from tensorae.core.prediction import GapPredictor
+from tensorae.core.prediction import MissingValuesPredictor
 from tensorae.exceptions import InvalidInputError, InvalidParameterError
 from tensorae.linear_tae import PASSES
 from tensorae.rows import Rows
-from tensorae.rows.rows import ACCURATE
 
 __all__ = ["ImputerTAE"]
 
@@ -176,9 +175,9 @@ class ImputerTAE(TransformerMixin, EstimatorWithCard):
         self._whole = _whole_numbers(data)
         self._range = _ranges(data)
         self._indicator = MissingIndicator(error_on_new=False).fit(_as_array(data))
-        kept = Rows(data[:, self._kept(data)], rows.weights, gapped=True)
+        kept = Rows(data[:, self._kept(data)], rows.weights, has_missing=True)
         self._members: list[Member] = []
-        self._mean = self._scale = data.new_zeros(kept.d, dtype=ACCURATE)
+        self._mean = self._scale = data.new_zeros(kept.d, dtype=torch.float64)
         if kept.d:
             numbers = check_n_clusters(self.n_clusters, kept.n, several=True)
             h = checked["latent_dim"]
@@ -261,7 +260,7 @@ class ImputerTAE(TransformerMixin, EstimatorWithCard):
         rows = self._check_rows(X, reset=False)
         with torch.inference_mode(), rows.parallel(self._work):
             kept = self._kept(rows.data)
-            deviations = rows.data.new_zeros(rows.data.shape, dtype=ACCURATE)
+            deviations = rows.data.new_zeros(rows.data.shape, dtype=torch.float64)
             if self._members:
                 z = self._standardised(rows.data[:, kept])
                 deviations[:, kept] = self._mixed(z)[1].sqrt() * self._scale.to(z.device)
@@ -336,28 +335,30 @@ class ImputerTAE(TransformerMixin, EstimatorWithCard):
     def _scaled(self, rows: Rows) -> Rows:
         """Rows with all columns on one scale, filled with their means; keeps the scale."""
         self._mean, weight, _ = rows.observed_means()
-        centered = rows.data.to(ACCURATE) - self._mean
-        share = rows.all_weights().to(ACCURATE)
+        centered = rows.data.to(torch.float64) - self._mean
+        share = rows.all_weights().to(torch.float64)
         squares = (centered.nan_to_num(0.0).square() * share.unsqueeze(1)).sum(0)
         scale = (squares / weight).sqrt()
-        tiny = torch.finfo(ACCURATE).eps * self._mean.abs().clamp(min=torch.finfo(ACCURATE).tiny)
+        tiny = torch.finfo(torch.float64).eps * self._mean.abs().clamp(
+            min=torch.finfo(torch.float64).tiny
+        )
         self._scale = torch.where(scale > tiny, scale, 1.0)
         z = centered / self._scale
         there = ~z.isnan().all(1)
         weights = None if bool(there.all()) and rows.weights is None else share * there
-        return Rows(z, weights, gapped=True).filled(torch.zeros_like(self._mean))
+        return Rows(z, weights, has_missing=True).filled(torch.zeros_like(self._mean))
 
     def _standardised(self, x: Tensor) -> Tensor:
-        return (x.to(ACCURATE) - self._mean.to(x.device)) / self._scale.to(x.device)
+        return (x.to(torch.float64) - self._mean.to(x.device)) / self._scale.to(x.device)
 
     @property
     def _work(self) -> int:
         """Products for each number of X, about."""
         return int(self.n_clusters_.sum())
 
-    def _predictors(self, device: torch.device) -> list[tuple[float, GapPredictor]]:
+    def _predictors(self, device: torch.device) -> list[tuple[float, MissingValuesPredictor]]:
         return [
-            (member.weight, GapPredictor.of_model(member.model.on(device)))
+            (member.weight, MissingValuesPredictor.of_model(member.model.on(device)))
             for member in self._members
         ]
 
@@ -393,7 +394,7 @@ class ImputerTAE(TransformerMixin, EstimatorWithCard):
         rows = self._check_rows(X, reset=False)
         data, kept = rows.data, self._kept(rows.data)
         with torch.inference_mode(), rows.parallel(self._work):
-            points = torch.zeros_like(data, dtype=ACCURATE)
+            points = torch.zeros_like(data, dtype=torch.float64)
             if self._members and bool(data[:, kept].isnan().any()):
                 found = fill(self._standardised(data[:, kept]))
                 points[:, kept] = found * self._scale.to(data.device) + self._mean.to(data.device)
@@ -427,6 +428,6 @@ def _whole_numbers(data: Tensor) -> np.ndarray:
 
 def _ranges(data: Tensor) -> tuple[np.ndarray, np.ndarray]:
     """Smallest and largest value (d,) of each column; those of an empty one mean nothing."""
-    x = data.to(ACCURATE)
+    x = data.to(torch.float64)
     low, high = x.nan_to_num(torch.inf).amin(0), x.nan_to_num(-torch.inf).amax(0)
     return _as_array(low), _as_array(high)

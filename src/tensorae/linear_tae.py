@@ -41,25 +41,24 @@ from tensorae._validation import (
 )
 from tensorae._warnings import warn
 from tensorae.assignment import RULES, rule_name
-from tensorae.core.compress import Span
+from tensorae.core.compress import RowSpace
 from tensorae.core.denoise import Denoiser
 from tensorae.core.families import Parameters
 from tensorae.core.mixture import LinearModel
 from tensorae.core.partial_fit import absorb, in_order_of
 from tensorae.core.prediction import (
-    GapPredictor,
     LinearPredictor,
+    MissingValuesPredictor,
     draw,
     information_criterion,
     n_parameters,
 )
 from tensorae.core.search import is_start
-from tensorae.core.selection import solve_by_evidence
-from tensorae.core.spec import Solution, SolverOptions, Wishes
+from tensorae.core.selection import select_and_fit
+from tensorae.core.spec import FitSpec, SearchSpace, Solution
 from tensorae.core.statistics import Moments
 from tensorae.exceptions import InvalidInputError, InvalidParameterError
 from tensorae.rows import Rows
-from tensorae.rows.rows import ACCURATE
 
 __all__ = ["LinearTAE"]
 
@@ -320,11 +319,11 @@ class LinearTAE(BaseTAE):
             self._warn_of_starts(known, space.options)
             state, rng = self._checkpoint(rows, checkpoint, checkpoint_every, rng, known)
         with rows.parallel(PASSES * sum(space.n_clusters)):
-            if rows.gapped:
+            if rows.has_missing:
                 rows = self._fill_with_means(rows, space.options.n_clusters)
             # A third faster than no_grad where data is small and most of the time goes into calls.
             with torch.inference_mode():
-                solution, comparison = solve_by_evidence(
+                solution, comparison = select_and_fit(
                     rows,
                     space,
                     rng,
@@ -333,13 +332,13 @@ class LinearTAE(BaseTAE):
                     resume=None if state is None else state.resume,
                 )
             self._publish(solution, rows)
-            doubts = [] if comparison is None else comparison.doubts()
+            diagnostics = [] if comparison is None else comparison.diagnostics()
         self.pooled_ = comparison is not None and comparison.chosen.options.common
         self.comparison_ = {} if comparison is None else comparison.table()
         self.reason_ = "All settings were given." if comparison is None else comparison.reason()
         if state is not None:
             state.remove()
-        self._warn_of_fit(doubts, rows if len(space.n_clusters) > 1 else None)
+        self._warn_of_fit(diagnostics, rows if len(space.n_clusters) > 1 else None)
         if self.verbose:
             logger.info(
                 "%s: loss %.6g after %d iterations, best of %d starts. %s",
@@ -413,7 +412,7 @@ class LinearTAE(BaseTAE):
                 chunks.map(lambda x: predictor.assign(x)[0]),
                 decay=share,
                 estimated_penalty=self.latent_penalty == "auto",
-                tied=torch.as_tensor(self.tied_variance_, dtype=ACCURATE, device=rows.device),
+                tied=torch.as_tensor(self.tied_variance_, dtype=torch.float64, device=rows.device),
                 pooled=self.pooled_,
             )
             self._publish_parameters(parameters[0], parameters.model[0], rows)
@@ -649,7 +648,7 @@ class LinearTAE(BaseTAE):
 
         def shrink(predictor: Predictor, x: Tensor) -> Tensor:
             points = on_device(x.device).denoise(x, variance, fitted_on_noisy=not clean)
-            if isinstance(predictor, GapPredictor) and bool(points.isnan().any()):
+            if isinstance(predictor, MissingValuesPredictor) and bool(points.isnan().any()):
                 return predictor.filled(points)  # no noise was found: values are still missing
             return points
 
@@ -668,7 +667,7 @@ class LinearTAE(BaseTAE):
 
     def _check_fit(
         self, X: Any, sample_weight: Any, labels: Any
-    ) -> tuple[Rows, Wishes, Tensor | None, np.random.RandomState]:
+    ) -> tuple[Rows, SearchSpace, Tensor | None, np.random.RandomState]:
         """Rows, settings to compare, known labels (n,) and the generator of a fit."""
         rows = self._check_rows(X, reset=True)
         space = self._search_space(rows)
@@ -688,7 +687,7 @@ class LinearTAE(BaseTAE):
         check_seed(self.random_state)
         self._search_space(self._fitted_rows())
 
-    def _search_space(self, rows: Rows) -> Wishes:
+    def _search_space(self, rows: Rows) -> SearchSpace:
         """Check the parameters for rows (n, d); what is "auto" is compared."""
         checked = check_parameters(self.get_params(deep=False), CONSTRAINTS)
         h, penalty = checked["latent_dim"], checked["latent_penalty"]
@@ -702,7 +701,7 @@ class LinearTAE(BaseTAE):
         Options(("auto", *RULES)).check("assignment", self.assignment)
         init = check_init(self.init, INITS, (sizes[-1], rows.d), rows.device)
         rule = RULES[rule_name(self.assignment, estimated_penalty=penalty is None)]
-        options = SolverOptions(
+        options = FitSpec(
             n_clusters=sizes[-1],
             latent_dim=0 if h is None else check_latent_dim(h, rows.d),
             latent_penalty=penalty,
@@ -731,7 +730,7 @@ class LinearTAE(BaseTAE):
                 "X must have at least as many rows as features where it is Batches, got "
                 f"{rows.count} rows of {rows.d} features; give X as an array (no --stream)."
             )
-        return Wishes(options, sizes, h, own, any_rule=self.assignment == "auto")
+        return SearchSpace(options, sizes, h, own, any_rule=self.assignment == "auto")
 
     def _own_spread(self, latent_dim: int | None, penalty: float | None, d: int) -> bool | None:
         """Whether spreads are own; None where the data decides."""
@@ -792,9 +791,9 @@ class LinearTAE(BaseTAE):
         used = solution.options.rule
         self.assignment_ = next(name for name, rule in RULES.items() if rule is used)
         self._publish_parameters(run.parameters[0], solution.model, rows)
-        self.loss_path_ = np.array(run.course.loss)
-        self.objective_path_ = np.array(run.course.objective)
-        self.entropy_path_ = np.array(run.course.entropy)
+        self.loss_path_ = np.array(run.trace.loss)
+        self.objective_path_ = np.array(run.trace.objective)
+        self.entropy_path_ = np.array(run.trace.entropy)
         self.n_iter_, self.converged_ = run.n_iter, run.converged
         kind = self.cluster_centers_.dtype
         tied = torch.zeros(rows.d) if solution.tied is None else solution.tied
@@ -838,7 +837,7 @@ class LinearTAE(BaseTAE):
         size = self.batch_size
         if size is not None:  # it may have been set after the fit
             size = check_integer("batch_size", size, low=1)
-        kind = GapPredictor if rows.gapped else LinearPredictor
+        kind = MissingValuesPredictor if rows.has_missing else LinearPredictor
         return kind.of_published(
             rows.device,
             centers=self.cluster_centers_,
@@ -881,7 +880,9 @@ class LinearTAE(BaseTAE):
         if self._denoiser is None:
             span = None
             if self._frame is not None:
-                span = Span(*(torch.as_tensor(part, dtype=ACCURATE) for part in self._frame))
+                span = RowSpace(
+                    *(torch.as_tensor(part, dtype=torch.float64) for part in self._frame)
+                )
             assert self._moments is not None  # one of the two is kept
             moments = Moments.of_arrays(self._moments, CPU)
             origin = torch.zeros_like(moments.references[0, 0])
@@ -903,7 +904,7 @@ class LinearTAE(BaseTAE):
         )
 
     @staticmethod
-    def _warn_of_starts(known: Tensor | None, options: SolverOptions) -> None:
+    def _warn_of_starts(known: Tensor | None, options: FitSpec) -> None:
         if is_start(known, options.n_clusters):
             return
         cause = "labels" if known is not None else f"n_init={options.n_init}"
@@ -915,9 +916,9 @@ class LinearTAE(BaseTAE):
                 stacklevel=4,
             )
 
-    def _warn_of_fit(self, doubts: list[str], compared: Rows | None) -> None:
+    def _warn_of_fit(self, diagnostics: list[str], compared: Rows | None) -> None:
         """Warn of what the user should know; ``compared`` where numbers of clusters were."""
-        for doubt in doubts:
+        for doubt in diagnostics:
             warn(
                 f"the clusters do not look Gaussian: {doubt} Look at a plot, or try HDBSCAN or "
                 "spectral clustering for such shapes.",
@@ -961,15 +962,19 @@ class LinearTAE(BaseTAE):
 
 
 def _filled(predictor: Predictor, x: Tensor) -> Tensor:
-    return predictor.filled(x) if isinstance(predictor, GapPredictor) else x
+    return predictor.filled(x) if isinstance(predictor, MissingValuesPredictor) else x
 
 
 def _drawn(predictor: Predictor, x: Tensor, rng: np.random.RandomState) -> Tensor:
-    return predictor.draw(x, rng) if isinstance(predictor, GapPredictor) else x
+    return predictor.draw(x, rng) if isinstance(predictor, MissingValuesPredictor) else x
 
 
 def _deviations(predictor: Predictor, x: Tensor) -> Tensor:
-    return predictor.deviations(x) if isinstance(predictor, GapPredictor) else torch.zeros_like(x)
+    return (
+        predictor.deviations(x)
+        if isinstance(predictor, MissingValuesPredictor)
+        else torch.zeros_like(x)
+    )
 
 
 def _log_density(predictor: Any, x: Tensor) -> Tensor:

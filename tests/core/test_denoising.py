@@ -10,13 +10,13 @@ from hypothesis import strategies as st
 from torch import Tensor
 
 from tensorae.core.denoise import Denoiser
-from tensorae.core.passes import ChunkSweep
+from tensorae.core.passes import ChunkedPass
 from tensorae.rows import Rows
 
 
 def denoiser_of(x: Tensor, labels: Tensor, k: int, **options: int) -> Denoiser:
     rows = Rows(x).centered()
-    moments = ChunkSweep(rows).moments(labels[None], k)
+    moments = ChunkedPass(rows).moments(labels[None], k)
     return Denoiser.from_moments(moments, rows.shift, **options)
 
 

@@ -16,8 +16,8 @@ from tensorae.core.criteria import (
     agreement,
     gain_of_two,
     merged,
-    not_gaussian,
-    touching,
+    non_gaussianity,
+    touching_share,
     valley,
 )
 from tensorae.core.prediction import n_parameters
@@ -152,13 +152,13 @@ def test_a_ring_is_not_gaussian_and_a_heap_is():
     angles = torch.linspace(0, 2 * math.pi, 400)
     ring = torch.stack([angles.cos(), angles.sin()], dim=1).double()
     none = torch.zeros(400, dtype=torch.long)
-    assert not_gaussian(ring + normal(400, 2, scale=0.02), none) > 0.25
-    assert not_gaussian(normal(400, 2), none) < 0.1
+    assert non_gaussianity(ring + normal(400, 2, scale=0.02), none) > 0.25
+    assert non_gaussianity(normal(400, 2), none) < 0.1
 
 
 def test_touching_counts_clusters_without_a_valley():
     x = torch.cat([normal(200, 2, 0), normal(200, 2, 1, at=20)])
     halves = torch.arange(400) // 200
-    assert touching(x, halves) == 0
+    assert touching_share(x, halves) == 0
     halves[:200] += 2 * (x[:200, 0] > 0)
-    assert touching(x, halves) == 0.5
+    assert touching_share(x, halves) == 0.5

@@ -7,11 +7,11 @@ from tensorae.core.fill import (
     expected_moments,
     guess_costs,
     likely_clusters,
-    said_by,
+    observations,
 )
-from tensorae.core.mixture import LinearModel, Spreads
-from tensorae.core.passes import GapSweep
-from tensorae.core.prediction import GapPredictor
+from tensorae.core.mixture import LinearModel, OwnVariances
+from tensorae.core.passes import MissingValuesPass
+from tensorae.core.prediction import MissingValuesPredictor
 from tensorae.rows.rows import Rows
 
 
@@ -23,7 +23,7 @@ def model(rng):
     components = torch.linalg.qr(torch.as_tensor(rng.standard_normal((k, d, d))))[0][..., :h].mT
     along = torch.as_tensor(rng.uniform(0.6, 3, (k, h))).sort(-1, descending=True).values
     noise, weights = torch.full((k,), 0.5).double(), torch.tensor([0.5, 0.3, 0.2]).double()
-    spreads = Spreads.of_variances(noise, along, weights.log(), d)
+    spreads = OwnVariances.of_variances(noise, along, weights.log(), d)
     return LinearModel(centers, components.contiguous(), torch.tensor(1.0).double(), spreads)
 
 
@@ -36,25 +36,27 @@ def rows(rng, model):
 
 
 def test_asking_all_clusters_gives_the_conditional_means_and_variances(model, rows):
-    whole, gapped = rows
+    whole, has_missing = rows
     likely = likely_clusters(guess_costs(model, whole), 3)
     likely = likely._replace(asked=torch.ones_like(likely.asked))
-    said = said_by(model, gapped, likely)
+    said = observations(model, has_missing, likely)
     means, variances = said.joined(said.log_densities)
-    expected = GapPredictor.of_model(model).conditional(gapped)
-    some = gapped.isnan().any(1)
+    expected = MissingValuesPredictor.of_model(model).conditional(has_missing)
+    some = has_missing.isnan().any(1)
     torch.testing.assert_close(means[some], expected[0][some])
     torch.testing.assert_close(variances[some], expected[1][some])
 
 
 def test_sums_are_those_of_a_pass_over_gaps(model, rows):
-    whole, gapped = rows
+    whole, has_missing = rows
     labels = guess_costs(model, whole).argmin(1)
-    sums, said = expected_moments(model, gapped, labels)
-    expected = GapSweep(Rows(gapped, gapped=True)).expected(model.as_start(), labels[None])
+    sums, said = expected_moments(model, has_missing, labels)
+    expected = MissingValuesPass(Rows(has_missing, has_missing=True)).expected(
+        model.as_start(), labels[None]
+    )
     for own, other in zip(sums.tensors(), expected.tensors(), strict=True):
         torch.testing.assert_close(own, other)
-    seen = ~gapped.isnan()
+    seen = ~has_missing.isnan()
     torch.testing.assert_close(said.means[0][seen], whole[seen])
 
 
@@ -66,16 +68,16 @@ def test_clusters_without_a_chance_are_not_asked(model):
 
 def test_without_noise_means_are_those_of_a_linear_model(model, rows):
     """E[x | y_o] = C + Σx_o (Σ_oo)⁻¹ (y_o - C_o), with Σx the covariance less the noise."""
-    gapped, noise = rows[1][:1], 0.3
+    has_missing, noise = rows[1][:1], 0.3
     likely = likely_clusters(guess_costs(model, rows[0][:1]), 1)
-    said = said_by(model, gapped, likely, noise)
-    j, seen = int(likely.clusters[0, 0]), ~gapped[0].isnan()
+    said = observations(model, has_missing, likely, noise)
+    j, seen = int(likely.clusters[0, 0]), ~has_missing[0].isnan()
     excess = model.spreads.along[j] - model.spreads.noise[j]
     covariance = (model.components[j].mT * excess) @ model.components[j]
     covariance = covariance + model.spreads.noise[j] * torch.eye(6)
     clean = covariance - noise * torch.eye(6)
     gain = clean[:, seen] @ torch.linalg.inv(covariance[seen][:, seen])
-    expected = model.centers[j] + gain @ (gapped[0] - model.centers[j])[seen]
+    expected = model.centers[j] + gain @ (has_missing[0] - model.centers[j])[seen]
     torch.testing.assert_close(said.means[0, 0], expected)
     left = (clean - gain @ clean[seen]).diagonal()
     torch.testing.assert_close(said.variances[0, 0][~seen], left[~seen])

@@ -6,12 +6,12 @@ import torch
 from scipy.stats import multivariate_normal, ortho_group
 
 from tensorae.core import missing
-from tensorae.core.fill import filled_by_neighbors
-from tensorae.core.missing import ByCode, ByGaps, BySeen, Marginals
+from tensorae.core.fill import knn_fill
+from tensorae.core.missing import ByCode, ByMissing, ByObserved, Marginals
 from tensorae.rows import Rows
 
 N_CLUSTERS = 3
-forms = pytest.mark.parametrize("form", [ByGaps, BySeen, ByCode])
+forms = pytest.mark.parametrize("form", [ByMissing, ByObserved, ByCode])
 
 
 def clusters(d, h):
@@ -88,7 +88,7 @@ def test_the_cheapest_form_is_taken_and_changes_nothing():
     kinds = set()
     for _, solved in asked.solved(torch.as_tensor(x)):
         kinds.add(type(solved))
-    assert kinds == {ByGaps, BySeen, ByCode}
+    assert kinds == {ByMissing, ByObserved, ByCode}
     distances, volumes = asked.distances(torch.as_tensor(x))
     for i in (0, 1, 2, 3, 4, 29):
         there = ~np.isnan(x[i])
@@ -106,9 +106,9 @@ def test_the_cheapest_form_is_taken_and_changes_nothing():
 
 def filled(x, weights=None):
     rows = Rows(torch.as_tensor(x), None if weights is None else torch.as_tensor(weights))
-    rows.gapped = True
+    rows.has_missing = True
     means = torch.as_tensor(np.nanmean(x, axis=0))
-    return filled_by_neighbors(rows.filled(means), torch.ones(x.shape[1])).data.numpy()
+    return knn_fill(rows.filled(means), torch.ones(x.shape[1])).data.numpy()
 
 
 @pytest.mark.parametrize("n", [60, 1500], ids=["all are donors", "some are"])

@@ -6,7 +6,7 @@ import torch
 
 from tensorae import LinearTAE
 from tensorae.core.families import Directions, Estimation
-from tensorae.core.genetic_search import Candidates, Evolution, Quadratics, subspace_plus_plus
+from tensorae.core.genetic_search import GeneticSearch, Population, Quadratics, subspace_plus_plus
 from tensorae.core.mixture import LinearModel
 from tensorae.rows import Rows
 
@@ -54,7 +54,7 @@ def test_quadratic_costs_are_those_of_the_model(latent_dim):
 def test_passes_never_raise_the_objective(penalty):
     quadratics = quadratics_of(crossing_lines(1), penalty=penalty)
     starts = subspace_plus_plus(quadratics, 3, 10, 0.1, np.random.RandomState(0))
-    candidates, paths = Candidates.unknown(starts), []
+    candidates, paths = Population.unknown(starts), []
     for _ in range(6):
         candidates = quadratics.run(candidates, 1)
         paths.append(candidates.objectives)
@@ -79,11 +79,11 @@ def test_planes_through_copies_equal_planes_by_weights():
 def test_racing_keeps_the_best_and_one_of_each_kind():
     x = crossing_lines(3)
     quadratics = quadratics_of(x)
-    evolution = Evolution(quadratics, 3, np.random.RandomState(0))
+    evolution = GeneticSearch(quadratics, 3, np.random.RandomState(0))
     starts = subspace_plus_plus(quadratics, 3, 12, 0.1, np.random.RandomState(1))
-    found = quadratics.run(Candidates.unknown(starts), 30)
+    found = quadratics.run(Population.unknown(starts), 30)
     order = torch.tensor([2, 0, 1])
-    twice = found.joined(Candidates(found.model.reordered(order), found.objectives))
+    twice = found.joined(Population(found.model.reordered(order), found.objectives))
     for kept in (evolution._different(twice), evolution._promising(twice)):
         assert kept.objectives[0] == found.objectives.min()
         assert (kept.objectives.diff() > 0).all()
@@ -99,8 +99,8 @@ def test_the_search_ends_no_higher_than_its_starts():
     for seed in range(3):
         quadratics = quadratics_of(crossing_lines(seed, k=5))
         starts = subspace_plus_plus(quadratics, 5, 8, 0.1, np.random.RandomState(seed))
-        alone = quadratics.run(Candidates.unknown(starts), 12)
-        found = Evolution(quadratics, 5, np.random.RandomState(seed)).search(starts)
+        alone = quadratics.run(Population.unknown(starts), 12)
+        found = GeneticSearch(quadratics, 5, np.random.RandomState(seed)).search(starts)
         assert found.objectives[0] <= alone.objectives.min()
 
 

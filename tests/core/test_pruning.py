@@ -7,7 +7,7 @@ import torch
 from tensorae import LinearTAE
 from tensorae.core import passes
 from tensorae.core.mixture import LinearModel, winners
-from tensorae.core.passes import ChunkSweep, PrunedSweep
+from tensorae.core.passes import ChunkedPass, PrunedPass
 from tensorae.rows import Rows
 
 K, H, D = 4, 2, 30
@@ -40,20 +40,20 @@ def drawn_rows(rng, dtype, *, weighted=False, n=600):
 def partial_passes(monkeypatch):
     """Count passes that skip rows."""
     sizes = []
-    original = PrunedSweep._partial_pass
+    original = PrunedPass._partial_pass
 
     def counted(self, model, labels, moments, open_rows):
         sizes.append([rows.numel() for rows in open_rows])
         return original(self, model, labels, moments, open_rows)
 
-    monkeypatch.setattr(PrunedSweep, "_partial_pass", counted)
+    monkeypatch.setattr(PrunedPass, "_partial_pass", counted)
     monkeypatch.setattr(passes, "SETTLED_SHARE", 0.2)
     return sizes
 
 
 def first_state(rng, rows, starts=2):
     labels = torch.tensor(rng.randint(K, size=(starts, rows.n)), dtype=torch.int32)
-    return labels, ChunkSweep(rows).moments(labels, K)
+    return labels, ChunkedPass(rows).moments(labels, K)
 
 
 @pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
@@ -63,8 +63,8 @@ def test_labels_and_sums_are_those_of_full_passes(partial_passes, seed, weighted
     rng = np.random.RandomState(seed)
     rows = drawn_rows(rng, dtype, weighted=weighted)
     labels, moments = first_state(rng, rows)
-    expected, sums = labels.clone(), ChunkSweep(rows).moments(labels, K)
-    full, pruned = ChunkSweep(rows), PrunedSweep(rows)
+    expected, sums = labels.clone(), ChunkedPass(rows).moments(labels, K)
+    full, pruned = ChunkedPass(rows), PrunedPass(rows)
     for model in drifting_models(rng):
         theirs = full.hard_pass(model, expected, sums)
         ours = pruned.hard_pass(model, labels, moments)
@@ -101,7 +101,7 @@ def test_a_penalty_that_changes_ends_the_bounds(partial_passes):
     rng = np.random.RandomState(2)
     rows = drawn_rows(rng, torch.float64)
     labels, moments = first_state(rng, rows)
-    pruned = PrunedSweep(rows)
+    pruned = PrunedPass(rows)
     falling = list(np.linspace(0.9, 0.01, 12))
     for model in drifting_models(rng, penalties=falling):
         pruned.hard_pass(model, labels, moments)
@@ -114,7 +114,7 @@ def test_starts_that_end_take_their_bounds_with_them(partial_passes):
     rng = np.random.RandomState(3)
     rows = drawn_rows(rng, torch.float64)
     labels, moments = first_state(rng, rows)
-    pruned = PrunedSweep(rows)
+    pruned = PrunedPass(rows)
     on = torch.tensor([1])
     for step, model in enumerate(drifting_models(rng)):
         if step == 8:
@@ -130,7 +130,7 @@ def test_relabelled_rows_are_looked_at_again():
     rng = np.random.RandomState(4)
     rows = drawn_rows(rng, torch.float64)
     labels, moments = first_state(rng, rows, starts=1)
-    pruned = PrunedSweep(rows)
+    pruned = PrunedPass(rows)
     for model in drifting_models(rng, starts=1):
         pruned.hard_pass(model, labels, moments)
     right = labels.clone()
@@ -143,11 +143,11 @@ def test_a_restored_sweep_goes_on_bit_for_bit(partial_passes):
     rng = np.random.RandomState(5)
     rows = drawn_rows(rng, torch.float32)
     labels, moments = first_state(rng, rows, starts=1)
-    undisturbed = PrunedSweep(rows)
+    undisturbed = PrunedPass(rows)
     *models, last = drifting_models(rng, starts=1)
     for model in models:
         undisturbed.hard_pass(model, labels, moments)
-    resumed = PrunedSweep(rows)
+    resumed = PrunedPass(rows)
     state = {name: tensor.clone() for name, tensor in undisturbed.state_dict().items()}
     resumed.load_state_dict(state)
     copies = labels.clone(), moments[torch.tensor([0])]
@@ -164,7 +164,7 @@ def test_many_features_in_memory_are_pruned_and_fits_agree(monkeypatch, partial_
     rng = np.random.RandomState(6)
     X = rng.randn(4000, 80) + 0.4 * rng.randn(5, 80)[rng.randint(5, size=4000)]
     X = X.astype(np.float32)
-    assert PrunedSweep.pays(Rows(torch.tensor(X)), 1, 5)
+    assert PrunedPass.pays(Rows(torch.tensor(X)), 1, 5)
     pruned = LinearTAE(5, 3, random_state=0, n_init=1, latent_penalty=0.1).fit(X)
     assert partial_passes
     monkeypatch.setattr(passes, "PRUNED_WIDTH", 10**9)

@@ -12,7 +12,7 @@ from tensorae.core.em import Alternation
 from tensorae.core.families import Directions, Estimation
 from tensorae.core.mixture import LinearModel
 from tensorae.core.passes import cheapest
-from tensorae.core.spec import SolverOptions
+from tensorae.core.spec import FitSpec
 from tensorae.core.swap_search import relocate, rescue
 from tensorae.rows import Rows, rows
 
@@ -36,7 +36,7 @@ def options(**changes):
         "max_iter": 300,
         "tol": 1e-6,
     }
-    return SolverOptions(**{**defaults, **changes})
+    return FitSpec(**{**defaults, **changes})
 
 
 def alternation_over(x, n_clusters=5, latent_dim=1, **changes):
@@ -80,7 +80,7 @@ def test_starts_side_by_side_run_like_starts_alone():
         alone = alternation.run(alternation.init(labels[[start]]))[0]
         assert run.n_iter == alone.n_iter
         assert (run.labels == alone.labels).all()
-        np.testing.assert_allclose(run.course.loss, alone.course.loss, rtol=1e-9)
+        np.testing.assert_allclose(run.trace.loss, alone.trace.loss, rtol=1e-9)
 
 
 @pytest.mark.parametrize("name", RULES)
@@ -90,8 +90,8 @@ def test_a_run_leaves_its_first_labels_alone_and_tells_its_story(name):
     before = labels.clone()
     for run in alternation.run(alternation.init(labels)):
         assert run.converged
-        assert run.objective == run.course.objective[-1]
-        assert len(run.course.loss) >= run.n_iter
+        assert run.objective == run.trace.objective[-1]
+        assert len(run.trace.loss) >= run.n_iter
         assert run.labels.shape == (200,)
     assert (labels == before).all()
 
@@ -109,7 +109,7 @@ def test_a_run_goes_on_from_any_of_its_states_to_the_same_end(name, max_iter):
     for state in kept:
         again = solution(resume=lambda restored, device, state=state: restored(state))
         assert (again.run.n_iter, again.run.converged) == (whole.run.n_iter, whole.run.converged)
-        assert again.run.course == whole.run.course
+        assert again.run.trace == whole.run.trace
         torch.testing.assert_close(again.model.centers, whole.model.centers, atol=0, rtol=0)
 
 
@@ -149,7 +149,7 @@ def test_relocation_never_ends_higher(seed):
     run = bad_run(alternation)
     moved = relocate(alternation, run, torch.arange(200), np.random.RandomState(seed))
     assert moved.objective <= run.objective
-    path = np.array(moved.course.loss)
+    path = np.array(moved.trace.loss)
     assert (np.diff(path) <= 1e-9 * path[0]).all()
 
 

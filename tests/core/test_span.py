@@ -6,7 +6,7 @@ import torch
 
 from tensorae import LinearTAE
 from tensorae.core import search
-from tensorae.core.compress import Span
+from tensorae.core.compress import RowSpace
 
 
 @pytest.fixture
@@ -78,7 +78,7 @@ def test_starts_of_wide_data_are_those_of_the_whole_space(wide, monkeypatch):
 
 
 def test_a_plane_has_at_least_as_many_directions_as_asked_for(rng):
-    span = Span.of(torch.from_numpy(rng.randn(4, 300)), 10)
+    span = RowSpace.of(torch.from_numpy(rng.randn(4, 300)), 10)
     assert span.axes.shape[0] >= 10
     torch.testing.assert_close(
         span.axes @ span.axes.mT, torch.eye(span.axes.shape[0], dtype=torch.float64)

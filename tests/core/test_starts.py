@@ -133,13 +133,13 @@ def test_a_short_run_equals_as_many_passes_of_scikit_learn(seed, k):
     x, rng = rows_of(seed)
     start = x[torch.tensor(rng.choice(60, k, replace=False))]
     weights = torch.tensor(rng.uniform(0.5, 2, size=60))
-    polished = short_k_means(x, weights, start[None])[0]
+    refined = short_k_means(x, weights, start[None])[0]
     peer = KMeans(k, init=start.numpy(), n_init=1, tol=0, max_iter=1000)
     peer.fit(x.numpy(), sample_weight=weights.numpy())
     if peer.n_iter_ < initial.SHORT_RUN:
-        np.testing.assert_allclose(polished, peer.cluster_centers_, atol=1e-9)
-    assert potential(x, polished) >= potential(x, torch.tensor(peer.cluster_centers_)) - 1e-6
-    assert torch.isfinite(polished).all()
+        np.testing.assert_allclose(refined, peer.cluster_centers_, atol=1e-9)
+    assert potential(x, refined) >= potential(x, torch.tensor(peer.cluster_centers_)) - 1e-6
+    assert torch.isfinite(refined).all()
 
 
 def test_a_short_run_in_parts_equals_one_at_a_time(monkeypatch):
@@ -155,6 +155,6 @@ def test_an_empty_cluster_keeps_its_center():
     x, _ = rows_of(5)
     far = torch.tensor([[1e4, 1e4, 1e4]], dtype=torch.float64)
     start = torch.cat([x.mean(0, keepdim=True), far])[None]
-    polished = short_k_means(x, torch.ones(60, dtype=torch.float64), start)
-    torch.testing.assert_close(polished[0, 1:], far)
-    torch.testing.assert_close(polished[0, 0], x.mean(0))
+    refined = short_k_means(x, torch.ones(60, dtype=torch.float64), start)
+    torch.testing.assert_close(refined[0, 1:], far)
+    torch.testing.assert_close(refined[0, 0], x.mean(0))

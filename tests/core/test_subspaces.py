@@ -7,7 +7,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tensorae.core.families import Directions, Estimation, fix_signs
-from tensorae.core.passes import ChunkSweep
+from tensorae.core.passes import ChunkedPass
 from tensorae.core.statistics import Moments
 from tensorae.rows import Rows
 
@@ -25,7 +25,7 @@ def moments_of(data, labels):
     rows = Rows(x).centered()
     names = torch.tensor(labels, dtype=torch.int32)[None]
     directions = Directions(x - x.mean(0), torch.ones(len(x), dtype=torch.float64))
-    return ChunkSweep(rows).moments(names, int(names.max()) + 1), directions
+    return ChunkedPass(rows).moments(names, int(names.max()) + 1), directions
 
 
 def random_moments(seed, *, n=60, d=8, k=2):

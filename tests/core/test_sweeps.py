@@ -10,13 +10,13 @@ from hypothesis import strategies as st
 
 from tensorae.assignment import RULES, AssignmentContext, shares
 from tensorae.core import statistics
-from tensorae.core.mixture import LinearModel, Spreads
-from tensorae.core.passes import ChunkSweep, TableSweep, cheapest, fits_table
+from tensorae.core.mixture import LinearModel, OwnVariances
+from tensorae.core.passes import ChunkedPass, TabulatedPass, cheapest, fits_table
 from tensorae.rows import Rows
 
 law = settings(max_examples=20, deadline=None, derandomize=True, database=None)
 seeds = st.integers(0, 2**31 - 1)
-both_sweeps = pytest.mark.parametrize("sweep_type", [TableSweep, ChunkSweep])
+both_sweeps = pytest.mark.parametrize("sweep_type", [TabulatedPass, ChunkedPass])
 weighted_or_not = pytest.mark.parametrize("weighted", [False, True])
 
 
@@ -87,14 +87,14 @@ def test_a_hard_pass_labels_by_the_cheapest_and_keeps_the_sums_up_to_date(
     sweep_type, weighted, seed, chunk_rows
 ):
     rows, model, labels = set_up(seed, weighted=weighted, chunk_rows=chunk_rows)
-    sweep = sweep_type(rows)
-    moments = sweep.moments(labels, 3)
+    data_pass = sweep_type(rows)
+    moments = data_pass.moments(labels, 3)
     expected = model.costs(all_of(rows)).argmin(-1)
-    step = sweep.hard_pass(model, labels.clone(), moments)
+    step = data_pass.hard_pass(model, labels.clone(), moments)
     assert (step.members == expected).all()
     assert step.moved.tolist() == (labels != expected).sum(-1).tolist()
     assert_moments_of(step.moments, all_of(rows), memberships(rows, expected, 3))
-    again = sweep.hard_pass(model, step.members, step.moments)
+    again = data_pass.hard_pass(model, step.members, step.moments)
     assert again.moved.tolist() == [0, 0]
 
 
@@ -102,9 +102,9 @@ def test_a_hard_pass_labels_by_the_cheapest_and_keeps_the_sums_up_to_date(
 @pytest.mark.parametrize("dtype", [torch.int32, torch.int64])
 def test_labels_may_be_integers_of_any_size(sweep_type, dtype):
     rows, model, labels = set_up(1)
-    sweep = sweep_type(rows)
+    data_pass = sweep_type(rows)
     labels = labels.to(dtype)
-    step = sweep.hard_pass(model, labels, sweep.moments(labels, 3))
+    step = data_pass.hard_pass(model, labels, data_pass.moments(labels, 3))
     assert_moments_of(step.moments, all_of(rows), memberships(rows, step.members, 3))
 
 
@@ -112,11 +112,11 @@ def test_labels_may_be_integers_of_any_size(sweep_type, dtype):
 def test_sums_do_not_drift_over_many_passes(weighted, monkeypatch):
     monkeypatch.setattr(statistics, "PENDING_ENTRIES", 40)
     rows, _, labels = set_up(2, n=200, weighted=weighted)
-    sweep = ChunkSweep(rows)
-    moments = sweep.moments(labels, 3)
+    data_pass = ChunkedPass(rows)
+    moments = data_pass.moments(labels, 3)
     for seed in range(40):
         model = set_up(seed)[1]
-        step = sweep.hard_pass(model, labels, moments)
+        step = data_pass.hard_pass(model, labels, moments)
         labels, moments = step.members, step.moments
     assert_moments_of(moments, all_of(rows), memberships(rows, labels, 3))
 
@@ -125,8 +125,10 @@ def test_sums_do_not_drift_over_many_passes(weighted, monkeypatch):
 @weighted_or_not
 def test_relabelled_rows_take_their_sums_along(sweep_type, weighted):
     rows, _, labels = set_up(3, weighted=weighted)
-    sweep = sweep_type(rows)
-    moments = sweep.relabel(labels, sweep.moments(labels, 3), torch.tensor([4, 17, 49]), (1, 2))
+    data_pass = sweep_type(rows)
+    moments = data_pass.relabel(
+        labels, data_pass.moments(labels, 3), torch.tensor([4, 17, 49]), (1, 2)
+    )
     assert labels[1, [4, 17, 49]].tolist() == [2, 2, 2]
     assert_moments_of(moments, all_of(rows), memberships(rows, labels, 3))
 
@@ -161,7 +163,7 @@ def test_a_soft_pass_applies_the_rule_and_sums_by_the_new_shares(sweep_type, wei
 def test_scatter_times_equals_the_product_with_the_scatter():
     rows, _, labels = set_up(5)
     basis = torch.randn(2, 3, 4, 2, generator=torch.Generator().manual_seed(0)).double()
-    for sweep_type in (TableSweep, ChunkSweep):
+    for sweep_type in (TabulatedPass, ChunkedPass):
         moments = sweep_type(rows).moments(labels, 3)
         expected = moments.scatters() @ basis
         torch.testing.assert_close(moments.scatter_times(basis), expected)
@@ -169,7 +171,7 @@ def test_scatter_times_equals_the_product_with_the_scatter():
 
 def test_moments_of_some_starts_are_those_starts():
     rows, _, labels = set_up(6, r=3)
-    moments = ChunkSweep(rows).moments(labels, 3)
+    moments = ChunkedPass(rows).moments(labels, 3)
     some = moments[torch.tensor([2, 0])]
     torch.testing.assert_close(some.scatters(), moments.scatters()[[2, 0]])
     torch.testing.assert_close(some.centers(), moments.centers()[[2, 0]])
@@ -184,7 +186,7 @@ def test_sums_of_single_precision_rows_are_accurate_far_from_zero(d):
     labels = (torch.arange(500, dtype=torch.int32) % 2)[None]
     rows = Rows(data, chunk_rows=64)
     assert rows.dtype == torch.float32
-    traces = ChunkSweep(rows).moments(labels, 2).traces()[0]
+    traces = ChunkedPass(rows).moments(labels, 2).traces()[0]
     for j in range(2):
         x = data[labels[0] == j].double()
         expected = (x - x.mean(0)).square().sum().item()
@@ -243,7 +245,7 @@ def test_products_that_do_not_count_are_left_out_without_a_trace():
         torch.randn(1, k, d, generator=generator),
         components.contiguous(),
         torch.ones(1),
-        Spreads.of_variances(noise, along, weights, d),
+        OwnVariances.of_variances(noise, along, weights, d),
     )
     x = torch.randn(40, d, generator=generator)
     packed = model.fold().packed()
@@ -256,6 +258,6 @@ def test_negligible_shares_are_left_out_of_the_sums():
     context = AssignmentContext(torch.ones(1), torch.zeros(1, 3), torch.full((1,), 2.0))
     rule = replace(RULES["em"], negligible=0.05)
     unkept = torch.zeros(1, 0, 3)
-    found = ChunkSweep(rows).soft_pass(model, unkept, rule, context).moments
+    found = ChunkedPass(rows).soft_pass(model, unkept, rule, context).moments
     kept = shares(model.costs(all_of(rows)), context).assignments
     assert_moments_of(found, all_of(rows), torch.where(kept > 0.05, kept, 0))

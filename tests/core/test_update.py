@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tensorae.core.families import SMALLEST_PENALTY, Directions, Estimation
-from tensorae.core.passes import ChunkSweep
+from tensorae.core.passes import ChunkedPass
 from tensorae.rows import Rows
 
 law = settings(max_examples=30, deadline=None, derandomize=True, database=None)
@@ -26,7 +26,7 @@ def set_up(seed, *, n=50, d=5, k=3, h=2, penalty=0.1, r=2, floor=1e-12):
     return (
         x,
         labels,
-        ChunkSweep(Rows(x)).moments(labels, k),
+        ChunkedPass(Rows(x)).moments(labels, k),
         Estimation(h, d, penalty, directions, floor),
     )
 
@@ -104,9 +104,9 @@ def test_the_estimated_penalty_stays_within_its_range():
     flat = torch.zeros_like(x)
     flat[:, 0] = x[:, 0]
     labels = torch.zeros(1, 50, dtype=torch.int32)
-    line = estimation.first(ChunkSweep(Rows(flat)).moments(labels, 1))
+    line = estimation.first(ChunkedPass(Rows(flat)).moments(labels, 1))
     assert line.model.latent_penalty.item() == SMALLEST_PENALTY
-    point = estimation.first(ChunkSweep(Rows(torch.zeros_like(x))).moments(labels, 1))
+    point = estimation.first(ChunkedPass(Rows(torch.zeros_like(x))).moments(labels, 1))
     assert 0 < point.model.latent_penalty.item() <= 1
     assert torch.isfinite(point.objective).all()
     _, _, moments, full = set_up(1, d=3, h=3, penalty=None)
@@ -115,7 +115,7 @@ def test_the_estimated_penalty_stays_within_its_range():
 
 def test_noise_never_falls_below_its_floor():
     _, labels, _, estimation = set_up(2, floor=1e-5)
-    nothing = ChunkSweep(Rows(torch.zeros(50, 5, dtype=torch.float64))).moments(labels, 3)
+    nothing = ChunkedPass(Rows(torch.zeros(50, 5, dtype=torch.float64))).moments(labels, 3)
     parameters = estimation.first(nothing)
     assert parameters.noise_variance.tolist() == [1e-5, 1e-5]
     assert parameters.loss.tolist() == [0, 0]
@@ -126,7 +126,7 @@ def test_a_cluster_without_members_keeps_its_center():
     x, labels, moments, estimation = set_up(3)
     before = estimation.first(moments)
     labels[labels == 1] = 0
-    after = estimation.next(ChunkSweep(Rows(x)).moments(labels, 3), before.model)
+    after = estimation.next(ChunkedPass(Rows(x)).moments(labels, 3), before.model)
     torch.testing.assert_close(after.model.centers[:, 1], before.model.centers[:, 1])
     assert (after.counts[:, 1] == 0).all()
     assert torch.isfinite(after.model.components).all()

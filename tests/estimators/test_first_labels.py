@@ -7,7 +7,7 @@ import torch
 from tensorae import TAE, Batches, LinearTAE
 from tensorae.assignment import RULES
 from tensorae.core.search import Search
-from tensorae.core.spec import SolverOptions
+from tensorae.core.spec import FitSpec
 from tensorae.deep.train import TrainingLoop
 from tensorae.exceptions import InvalidInputError, InvalidParameterError
 from tensorae.rows import Rows
@@ -36,7 +36,7 @@ def model_of(estimator, **parameters):
 
 def test_the_alternation_begins_with_them(poor_labels):
     X, labels = poor_labels
-    options = SolverOptions(K, H, 0.1, RULES["lloyd"], "k-means++", None, 300, 1e-6)
+    options = FitSpec(K, H, 0.1, RULES["lloyd"], "k-means++", None, 300, 1e-6)
     search = Search(Rows(torch.tensor(X)), options, np.random.RandomState(0))
     alternation = search.alternation(search.rows)
     state = alternation.init(torch.tensor(labels, dtype=torch.int32)[None])

@@ -148,8 +148,8 @@ def check_answers(model):
         answers += [codes, model.costs(X), model.predict_proba(X), model.reconstruct(X)]
         answers.append(model.inverse_transform(codes, labels))
     if isinstance(model, LinearTAE):
-        gapped = np.where(np.arange(X.shape[1]) == 1, np.nan, X)
-        answers += [model.log_density(X), model.impute(gapped), model.denoise(X, noise=0.1)]
+        has_missing = np.where(np.arange(X.shape[1]) == 1, np.nan, X)
+        answers += [model.log_density(X), model.impute(has_missing), model.denoise(X, noise=0.1)]
     elif isinstance(model, TAE) and model._blend is not None:
         answers.append(model.denoise(X))
     for values in answers:

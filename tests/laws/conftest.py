@@ -48,7 +48,7 @@ def in_chunks() -> Callable[[], AbstractContextManager[None]]:
 
 
 @pytest.fixture(scope="module", params=["table", "chunks"])
-def sweep(request: pytest.FixtureRequest) -> Iterator[str]:
+def data_pass(request: pytest.FixtureRequest) -> Iterator[str]:
     """Run a test with tabulated products, as on small data, and once more with chunks."""
     with _in_chunks() if request.param == "chunks" else nullcontext():
         yield request.param

@@ -11,12 +11,12 @@ from hypothesis import strategies as st
 
 from tensorae.assignment import RULES
 from tensorae.core.families import Directions, Estimation
-from tensorae.core.passes import ChunkSweep, TableSweep
+from tensorae.core.passes import ChunkedPass, TabulatedPass
 from tensorae.rows import Rows
 
 law = settings(max_examples=10, deadline=None, derandomize=True, database=None)
 seeds = st.integers(0, 2**31 - 1)
-both_sweeps = pytest.mark.parametrize("sweep_type", [TableSweep, ChunkSweep])
+both_sweeps = pytest.mark.parametrize("sweep_type", [TabulatedPass, ChunkedPass])
 
 
 def loss_by_hand(X, assignments, model):
@@ -61,16 +61,16 @@ def test_loss_never_rises_after_any_half_step(
     # A step to [U, Σ̂U] needs room for the second half.
     h = data.draw(st.integers(1, d if exact else (d - 1) // 3), label="h")
     sample = grouped(seed, n, d, k)
-    sweep, X, estimation = set_up(sample.X, h, penalty, sweep_type)
+    data_pass, X, estimation = set_up(sample.X, h, penalty, sweep_type)
     labels = torch.as_tensor(sample.rng.randint(k, size=(1, n)), dtype=torch.int32)
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(Estimation, "prefers_exact", lambda self, d: exact)
-        moments = sweep.moments(labels, k)
+        moments = data_pass.moments(labels, k)
         parameters = estimation.first(moments)
         loss = loss_by_hand(X, one_hot(labels, k), parameters.model)
         slack = 1e-10 * loss
         for _ in range(6):
-            step = sweep.hard_pass(parameters.model, labels.clone(), moments)
+            step = data_pass.hard_pass(parameters.model, labels.clone(), moments)
             labels, moments = step.members, step.moments
             after_assignment = loss_by_hand(X, one_hot(labels, k), parameters.model)
             assert after_assignment <= loss + slack
@@ -89,13 +89,13 @@ def test_loss_never_rises_after_a_gradient_step_on_the_assignments(
 ):
     """The loss is linear in S, so that a step of any length along minus its gradient descends."""
     sample = grouped(seed, 40, d, k)
-    sweep, X, estimation = set_up(sample.X, 1, penalty, sweep_type)
-    parameters = estimation.first(sweep.moments(torch.as_tensor(sample.labels[None]), k))
+    data_pass, X, estimation = set_up(sample.X, 1, penalty, sweep_type)
+    parameters = estimation.first(data_pass.moments(torch.as_tensor(sample.labels[None]), k))
     assignments = torch.as_tensor(sample.rng.dirichlet(np.ones(k), size=(1, 40)))
     loss = loss_by_hand(X, assignments[0].numpy(), parameters.model)
     for length in (0.3, 1.0, 30.0, 1000.0):
         context = parameters.context(length)
-        step = sweep.soft_pass(parameters.model, assignments.clone(), RULES[name], context)
+        step = data_pass.soft_pass(parameters.model, assignments.clone(), RULES[name], context)
         after_assignment = loss_by_hand(X, step.members[0].numpy(), parameters.model)
         assert after_assignment <= loss * (1 + 1e-10)
         assignments = step.members

@@ -9,7 +9,7 @@ from sklearn.datasets import load_iris
 from sklearn.metrics import adjusted_rand_score
 
 from tensorae import Batches, LinearTAE
-from tensorae.core.prediction import GapPredictor, LinearPredictor
+from tensorae.core.prediction import LinearPredictor, MissingValuesPredictor
 
 IRIS = load_iris().data
 KINDS = {
@@ -53,9 +53,9 @@ def test_rows_without_gaps_never_meet_the_code_for_gaps(monkeypatch, kind, assig
     def met(*_arguments, **_options):
         raise AssertionError("gaps in whole rows")
 
-    for name in ("em.GapSweep.__init__", "search.filled_by_neighbors", "passes.gapped_costs"):
+    for name in ("em.MissingValuesPass.__init__", "search.knn_fill", "passes.costs_with_missing"):
         monkeypatch.setattr(f"tensorae.core.{name}", met)
-    monkeypatch.setattr(GapPredictor, "costs", met)
+    monkeypatch.setattr(MissingValuesPredictor, "costs", met)
     model = LinearTAE(3, 1, assignment=assignment, init=START, **kind).fit(IRIS)
     np.testing.assert_array_equal(model.impute(IRIS), IRIS)
     assert not model.impute_std(IRIS).any()
@@ -75,7 +75,7 @@ def test_costs_of_whole_rows_are_the_same_beside_rows_with_gaps(kind):
 def test_predictors_with_and_without_gaps_are_one_on_whole_rows():
     model = LinearTAE(3, 2, spread="own", random_state=0).fit(GAPPED)
     predictor = model._predictor(model._check_rows(GAPPED, reset=False))
-    assert type(predictor) is GapPredictor
+    assert type(predictor) is MissingValuesPredictor
     x = torch.as_tensor(IRIS)
     assert torch.equal(predictor.costs(x), LinearPredictor.costs(predictor, x))
 

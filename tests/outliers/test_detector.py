@@ -186,10 +186,10 @@ def test_many_rows_are_judged_by_a_sample():
 def test_gaps_are_missing_values_and_count_as_what_is_expected():
     X, odd = planted()
     rng = np.random.RandomState(0)
-    gapped = np.where(rng.rand(*X.shape) < 0.2, np.nan, X)
-    model = OutlierTAE(**FEW).fit(gapped)
-    there = ~np.isnan(gapped).all(1)
-    scores = -model.score_samples(gapped)
+    has_missing = np.where(rng.rand(*X.shape) < 0.2, np.nan, X)
+    model = OutlierTAE(**FEW).fit(has_missing)
+    there = ~np.isnan(has_missing).all(1)
+    scores = -model.score_samples(has_missing)
     assert roc_auc_score(odd[there], scores[there]) > 0.999
     # A gap makes a row neither odd nor ordinary: on the average scores stay where they are.
     usual = np.flatnonzero(there & ~odd)

@@ -194,7 +194,7 @@ class Told(Processes):
     def of_each(self, value, device=None):
         return torch.tensor([value, self.value_of_other], device=device)
 
-    def from_first(self, *tensors):
+    def broadcast(self, *tensors):
         if self.rank:
             tensors[0].fill_(self.seed_of_first)
 

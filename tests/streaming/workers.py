@@ -93,10 +93,10 @@ def linear_cases():
         clustered(44_001, 6, 4, "float32"),
         LinearTAE(4, 2, random_state=0, latent_penalty=0.1),
     )
-    gapped = np.where(np.random.default_rng(0).random(iris.shape) < 0.2, np.nan, iris)
-    gapped[np.isnan(gapped).all(axis=1)] = iris[0]
-    yield "gaps", gapped, LinearTAE(3, 1, spread="own", random_state=0)
-    yield "gaps, hard", gapped, LinearTAE(3, 1, random_state=0, latent_penalty=0.1)
+    has_missing = np.where(np.random.default_rng(0).random(iris.shape) < 0.2, np.nan, iris)
+    has_missing[np.isnan(has_missing).all(axis=1)] = iris[0]
+    yield "gaps", has_missing, LinearTAE(3, 1, spread="own", random_state=0)
+    yield "gaps, hard", has_missing, LinearTAE(3, 1, random_state=0, latent_penalty=0.1)
     yield "centres", iris, LinearTAE(3, 1, init=iris[[0, 60, 120]], latent_penalty=0.1)
     yield (
         "empty clusters",

@@ -18,8 +18,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from tensorae.anomaly.local import LocalModel, misfit
-from tensorae.core.prediction import GapPredictor
-from tensorae.rows.rows import ACCURATE
+from tensorae.core.prediction import MissingValuesPredictor
 
 __all__ = ["Ensemble", "expanded"]
 
@@ -40,7 +39,7 @@ class Ensemble:
     shift: Array
     unit: Array
     members: tuple[LocalModel, ...]
-    _made: dict[torch.device, list[GapPredictor]] = field(
+    _made: dict[torch.device, list[MissingValuesPredictor]] = field(
         default_factory=dict, init=False, repr=False
     )
 
@@ -52,20 +51,20 @@ class Ensemble:
     def scaled(self, x: Tensor) -> Tensor:
         """Rows (m, d) as local models see them."""
         shift, unit = (
-            torch.as_tensor(part, dtype=ACCURATE, device=x.device)
+            torch.as_tensor(part, dtype=torch.float64, device=x.device)
             for part in (self.shift, self.unit)
         )
-        return (x.to(ACCURATE) - shift) / unit
+        return (x.to(torch.float64) - shift) / unit
 
     def oddness(self, x: Tensor) -> Tensor:
         """How odd rows (m, d) are (m,): about zero for half of them, more for odd ones."""
         z = self.scaled(x)
-        total = torch.zeros(len(z), dtype=ACCURATE, device=z.device)
+        total = torch.zeros(len(z), dtype=torch.float64, device=z.device)
         for member, predictor in zip(self.members, self._predictors(z.device), strict=True):
             total += member.relative(misfit(predictor, member.select(z)))
         return total / len(self.members)
 
-    def _predictors(self, device: torch.device) -> list[GapPredictor]:
+    def _predictors(self, device: torch.device) -> list[MissingValuesPredictor]:
         """The same for all calls: setting them up takes longer than a row."""
         if device not in self._made:
             self._made[device] = [member.predictor(device) for member in self.members]

@@ -20,8 +20,7 @@ from scipy.sparse.csgraph import connected_components
 from torch import Tensor
 
 from tensorae.core.missing import LOG_2PI
-from tensorae.core.prediction import GapPredictor
-from tensorae.rows.rows import ACCURATE
+from tensorae.core.prediction import MissingValuesPredictor
 
 __all__ = [
     "DensityModel",
@@ -98,9 +97,9 @@ class LocalModel:
             latent_dims=np.asarray(fitted.latent_dims_, np.int64)[kept],
         )
 
-    def predictor(self, device: torch.device) -> GapPredictor:
+    def predictor(self, device: torch.device) -> MissingValuesPredictor:
         """Set it up on a device."""
-        made = GapPredictor.of_published(
+        made = MissingValuesPredictor.of_published(
             device,
             centers=self.centers,
             components=self.components,
@@ -111,7 +110,7 @@ class LocalModel:
             latent_dims=self.latent_dims,
             chunk_rows=None,
         )
-        assert isinstance(made, GapPredictor)  # of its own class
+        assert isinstance(made, MissingValuesPredictor)  # of its own class
         return made
 
     def relative(self, misfits: Tensor) -> Tensor:
@@ -130,24 +129,24 @@ def _compressed(excess: Tensor) -> Tensor:
     return excess.sign() * excess.abs().log1p()
 
 
-def misfit(predictor: GapPredictor, x: Tensor) -> Tensor:
+def misfit(predictor: MissingValuesPredictor, x: Tensor) -> Tensor:
     """Minus the log-density (m,) of rows (m, d), and what is to be expected of their gaps.
 
     A density of fewer values is of another unit. So each gap counts as the values would that may
     be there: on the average over the clusters, by their posterior, with the conditional entropy.
     """
     found = -predictor.log_density(x)
-    gapped = x.isnan().any(1).nonzero().squeeze(1)
-    if gapped.numel():
-        found[gapped] += _expected_of_gaps(predictor, x[gapped])
+    has_missing = x.isnan().any(1).nonzero().squeeze(1)
+    if has_missing.numel():
+        found[has_missing] += _expected_of_gaps(predictor, x[has_missing])
     return found
 
 
-def _expected_of_gaps(predictor: GapPredictor, x: Tensor) -> Tensor:
+def _expected_of_gaps(predictor: MissingValuesPredictor, x: Tensor) -> Tensor:
     """Conditional entropy (m,) of what rows (m, d) lack, given what they show."""
     shares = predictor.posterior(predictor.costs(x))
-    seen = predictor.marginals.distances(x.to(ACCURATE) - predictor.shift)[1].mT
-    lacking = x.isnan().sum(1).to(ACCURATE)
+    seen = predictor.marginals.distances(x.to(torch.float64) - predictor.shift)[1].mT
+    lacking = x.isnan().sum(1).to(torch.float64)
     volumes = (shares * (predictor.marginals.volumes - seen)).sum(1)
     return (volumes + lacking * (1 + LOG_2PI)) / 2
 

@@ -14,9 +14,9 @@ import torch
 from torch import Tensor
 
 from tensorae.core.mixture import LinearModel
-from tensorae.rows.rows import ACCURATE, Rows
+from tensorae.rows.rows import Rows
 
-__all__ = ["Span", "compressed_width"]
+__all__ = ["RowSpace", "compressed_width"]
 
 # Features from which on starts are tried among leading directions only; how many of these there
 # are at least, and beside one for each cluster (benchmarks/wide.py).
@@ -33,20 +33,20 @@ def compressed_width(rows: Rows, n_clusters: int, latent_dim: int) -> int:
     """Leading directions in which to search; 0 where the search needs all features."""
     width = max(LEAST_WIDTH, n_clusters + BESIDE_CLUSTERS, PER_COMPONENT * latent_dim)
     small = rows.d < max(COMPRESSED_FROM, 2 * width) or rows.count < 2 * width
-    return 0 if small or rows.gapped or rows.count < rows.d / 2 else width
+    return 0 if small or rows.has_missing or rows.count < rows.d / 2 else width
 
 
 @dataclass(frozen=True)
-class Span:
+class RowSpace:
     """The plane through ``origin`` (d,) with orthonormal ``axes`` (p, d) that holds the data."""
 
     origin: Tensor
     axes: Tensor
 
     @classmethod
-    def of(cls, data: Tensor, at_least: int) -> Span:
+    def of(cls, data: Tensor, at_least: int) -> RowSpace:
         """Plane that holds all rows of ``data`` (n, d), with at least so many directions."""
-        x = data.to(ACCURATE)
+        x = data.to(torch.float64)
         origin = x.mean(0)
         spread = (x - origin).mT
         if spread.shape[1] < at_least:
@@ -55,14 +55,14 @@ class Span:
         return cls(origin, torch.linalg.qr(spread).Q.mT.contiguous())
 
     @classmethod
-    def leading(cls, rows: Rows, p: int) -> Span:
+    def leading(cls, rows: Rows, p: int) -> RowSpace:
         """Plane of the p leading directions of centred rows, which are in memory."""
         step = max(1, rows.n // ROWS_FOR_DIRECTIONS)
         # Every other one in an order of their own, so that the order of the rows does not matter.
         order = rows.select(torch.arange(rows.n, device=rows.device)).square().sum(1).argsort()
         chosen = order[::step]
-        x = rows.select(chosen).to(ACCURATE)
-        x = x * rows.all_weights()[chosen].to(ACCURATE).sqrt().unsqueeze(1)
+        x = rows.select(chosen).to(torch.float64)
+        x = x * rows.all_weights()[chosen].to(torch.float64).sqrt().unsqueeze(1)
         n, d = x.shape
         if min(n, d) <= EXACT_WIDTH:
             small = x.mT @ x if d <= n else x @ x.mT

@@ -274,5 +274,5 @@ def _orthonormal(vectors: Tensor, floor: Tensor | float = 0.0) -> Tensor:
     # A second round restores the digits that the Gram matrix lost.
     gram = basis.mT @ basis
     eye = torch.eye(gram.shape[-1], dtype=gram.dtype, device=gram.device)
-    polished: Tensor = basis @ (1.5 * eye - gram / 2)
-    return polished
+    refined: Tensor = basis @ (1.5 * eye - gram / 2)
+    return refined

@@ -17,26 +17,26 @@ from scipy.spatial import cKDTree
 from torch import Tensor
 
 from tensorae.core.families import Parameters, inverse_traces
-from tensorae.core.missing import gapped_costs, log_correction
+from tensorae.core.missing import costs_with_missing, log_correction
 from tensorae.core.mixture import LinearModel
 from tensorae.core.prediction import n_parameters
 from tensorae.core.statistics import positive
 from tensorae.core.ties import TiedVariance
-from tensorae.rows.rows import ACCURATE, Rows
+from tensorae.rows.rows import Rows
 
 __all__ = [
     "DEEP",
-    "Evidence",
+    "Criteria",
     "NeighborGraph",
     "SHALLOW",
     "agreement",
-    "evidence_of",
+    "criteria_of",
     "gain_of_two",
     "lie_apart",
     "log_joint",
     "merged",
-    "not_gaussian",
-    "touching",
+    "non_gaussianity",
+    "touching_share",
     "valley",
     "whitening",
 ]
@@ -74,7 +74,7 @@ class NeighborGraph:
     @classmethod
     def of(cls, x: Tensor, weights: Tensor) -> NeighborGraph:
         """Graph of centred rows (n, d) with weights (n,)."""
-        x, weights = x.to(ACCURATE), weights.to(ACCURATE)
+        x, weights = x.to(torch.float64), weights.to(torch.float64)
         axes = whitening(x, weights)
         different, copies = torch.unique(x, dim=0, return_inverse=True)
         places = torch.empty(len(different), dtype=torch.long, device=x.device)
@@ -92,7 +92,7 @@ class NeighborGraph:
         An empty cluster counts one.
         """
         labels = labels[self.places].long()
-        counts = torch.zeros(n_clusters, dtype=ACCURATE, device=labels.device)
+        counts = torch.zeros(n_clusters, dtype=torch.float64, device=labels.device)
         counts.index_add_(0, labels, self.weights)
         plain, white = (self._cut(graph, labels, counts) for graph in (self.plain, self.white))
         return plain, white
@@ -100,7 +100,7 @@ class NeighborGraph:
     def _cut(self, neighbors: Tensor, labels: Tensor, counts: Tensor) -> float:
         if not neighbors.numel():
             return 0.0
-        elsewhere = (labels[neighbors] != labels.unsqueeze(1)).to(ACCURATE).mean(1)
+        elsewhere = (labels[neighbors] != labels.unsqueeze(1)).to(torch.float64).mean(1)
         sums = torch.zeros_like(counts).index_add_(0, labels, elsewhere * self.weights)
         return float(torch.where(counts > 0, sums / positive(counts), 1).mean())
 
@@ -114,7 +114,7 @@ def lie_apart(rows: Rows, order: Tensor, labels: Tensor) -> bool:
     neighbors, labels = _neighbors(rows.select(chosen)), labels[chosen].long()
     if not neighbors.numel():
         return False
-    elsewhere = (labels[neighbors] != labels.unsqueeze(1)).to(ACCURATE).mean(1)
+    elsewhere = (labels[neighbors] != labels.unsqueeze(1)).to(torch.float64).mean(1)
     k = int(labels.max()) + 1
     sums = elsewhere.new_zeros(k).index_add_(0, labels, elsewhere)
     return bool((sums <= APART * torch.bincount(labels, minlength=k)).all())
@@ -127,8 +127,10 @@ def agreement(first: Tensor, second: Tensor, weights: Tensor) -> float:
     """
     rows, columns = (labels.long() - int(labels.min()) for labels in (first, second))
     height, width = int(rows.max()) + 1, int(columns.max()) + 1
-    cells = torch.zeros(height * width, dtype=ACCURATE, device=first.device)
-    table = cells.index_add_(0, rows * width + columns, weights.to(ACCURATE)).view(height, width)
+    cells = torch.zeros(height * width, dtype=torch.float64, device=first.device)
+    table = cells.index_add_(0, rows * width + columns, weights.to(torch.float64)).view(
+        height, width
+    )
     together, in_first, in_second, pairs = (
         float((counts * (counts - 1) / 2).sum())
         for counts in (table, table.sum(1), table.sum(0), table.sum())
@@ -173,7 +175,7 @@ def _neighbors(x: Tensor) -> Tensor:
 
 
 @dataclass(frozen=True)
-class Evidence:
+class Criteria:
     """What speaks for a model, and what it costs.
 
     Attributes
@@ -196,22 +198,22 @@ class Evidence:
     n_parameters: int
     n: float
     sizes: tuple[float, ...]
-    hierarchical_price: float
+    hierarchical_penalty: float
 
     @property
-    def price(self) -> float:
+    def penalty(self) -> float:
         """What the parameters cost."""
         return self.n_parameters * math.log(self.n) / 2
 
     @property
     def bic(self) -> float:
         """Bayesian information criterion: the lower the better."""
-        return 2 * (self.price - self.log_likelihood)
+        return 2 * (self.penalty - self.log_likelihood)
 
     @property
     def hierarchical_bic(self) -> float:
         """Hierarchical BIC: the lower the better."""
-        return 2 * (self.hierarchical_price - self.log_likelihood)
+        return 2 * (self.hierarchical_penalty - self.log_likelihood)
 
     @property
     def icl(self) -> float:
@@ -225,25 +227,25 @@ def log_joint(model: LinearModel, parameters: Parameters, x: Tensor) -> Tensor:
     Where values are missing (NaN), the density is that of the others.
     """
     holes = x.isnan()
-    gapped = bool(holes.any())
-    costs = gapped_costs(model, x) if gapped else model.costs(x)
+    has_missing = bool(holes.any())
+    costs = costs_with_missing(model, x) if has_missing else model.costs(x)
     if model.spreads is not None:
         return -costs / 2
     context = parameters.context(step=1.0)
     noise = context.noise_variance
     joint = context.log_weights - costs / (2 * noise) - parameters.log_normalizer()
-    return joint + holes.sum(1, keepdim=True) * log_correction(noise) if gapped else joint
+    return joint + holes.sum(1, keepdim=True) * log_correction(noise) if has_missing else joint
 
 
-def evidence_of(
+def criteria_of(
     rows: Rows,
     parameters: Parameters,
     *,
-    n_evidence: float,
+    effective_n: float,
     tied: TiedVariance,
     given_penalty: bool = False,
     common: bool = False,
-) -> Evidence:
+) -> Criteria:
     """Evidence for the parameters of one start (no dimension of starts) on the rows they fit.
 
     Parameters
@@ -268,19 +270,19 @@ def evidence_of(
     if model.spreads is None:  # own spreads have it already
         wider = parameters.noise_variance + tied.trace / parameters.n_features
         parameters = replace(parameters, noise_variance=wider)
-    likelihood, entropy = torch.zeros(2, dtype=ACCURATE, device=rows.device)
-    sizes = torch.zeros(k, dtype=ACCURATE, device=rows.device)
+    likelihood, entropy = torch.zeros(2, dtype=torch.float64, device=rows.device)
+    sizes = torch.zeros(k, dtype=torch.float64, device=rows.device)
     for place, x in rows.observed_chunks():
-        joint = log_joint(model, parameters, x.to(ACCURATE))
+        joint = log_joint(model, parameters, x.to(torch.float64))
         weights = torch.ones_like(joint[:, 0])
         if rows.weights is not None:
-            weights = rows.weights[place].to(ACCURATE)
+            weights = rows.weights[place].to(torch.float64)
         likelihood += weights @ torch.logsumexp(joint, dim=1)
         entropy += weights @ torch.special.entr(joint.softmax(1)).sum(1)
         sizes.index_add_(0, joint.argmax(1), weights)
-    rows.add_up(likelihood, entropy, sizes)
+    rows.all_reduce(likelihood, entropy, sizes)
     likelihood -= sizes @ _tied_distances(parameters, tied) / 2
-    rows_per_weight = n_evidence / rows.total
+    rows_per_weight = effective_n / rows.total
     count = n_parameters(
         parameters.latent_dims.cpu().numpy(),
         parameters.n_features,
@@ -291,13 +293,13 @@ def evidence_of(
     )
     own = (count - (k - 1)) / k
     logs = (parameters.counts * rows_per_weight).clamp(min=1).log().sum()
-    return Evidence(
+    return Criteria(
         log_likelihood=float(likelihood) * rows_per_weight,
         entropy=float(entropy) * rows_per_weight,
         n_parameters=count,
-        n=n_evidence,
+        n=effective_n,
         sizes=tuple((sizes * rows_per_weight).tolist()),
-        hierarchical_price=(own * float(logs) + (k - 1) * math.log(n_evidence)) / 2,
+        hierarchical_penalty=(own * float(logs) + (k - 1) * math.log(effective_n)) / 2,
     )
 
 
@@ -308,9 +310,11 @@ def _tied_distances(parameters: Parameters, tied: TiedVariance) -> Tensor:
         noise, along = model.spreads.noise, model.spreads.along
     else:
         noise = parameters.noise_variance.expand(len(model.centers))
-        tiny = torch.finfo(ACCURATE).tiny
+        tiny = torch.finfo(torch.float64).tiny
         along = (noise / model.latent_penalty.clamp(min=tiny)).unsqueeze(-1)
-    return inverse_traces(model.components.to(ACCURATE), along, noise, tied.covariance, tied.trace)
+    return inverse_traces(
+        model.components.to(torch.float64), along, noise, tied.covariance, tied.trace
+    )
 
 
 # Separation of two clusters ----------------------------------------------------------------------
@@ -372,8 +376,8 @@ def gain_of_two(first: Tensor, second: Tensor) -> float:
     shares = torch.tensor([share, 1 - share])
     volumes = [_log_volume(part, prior) for part in (both, first, second)]
     gain = (volumes[0] - share * volumes[1] - (1 - share) * volumes[2]) / 2
-    price = (1 + d + d * (d + 1) / 2) * torch.tensor(float(n)).log() / (2 * n)
-    return float(gain) - float(torch.special.entr(shares).sum()) - float(price)
+    penalty = (1 + d + d * (d + 1) / 2) * torch.tensor(float(n)).log() / (2 * n)
+    return float(gain) - float(torch.special.entr(shares).sum()) - float(penalty)
 
 
 def _line(first: Tensor, second: Tensor) -> Tensor:
@@ -455,7 +459,7 @@ KERNEL_WIDTHS = (0.08, 0.12, 0.18, 0.27, 0.4, 0.6, 0.9)
 MOST_FEATURES = 10
 
 
-def touching(x: Tensor, labels: Tensor) -> float:
+def touching_share(x: Tensor, labels: Tensor) -> float:
     """Share of the samples (n, d) whose cluster has another one with no valley in between."""
     names = labels.unique().tolist()
     parts = {name: x[labels == name] for name in names}
@@ -469,7 +473,7 @@ def touching(x: Tensor, labels: Tensor) -> float:
     return sum(len(parts[name]) for name in touch) / len(x)
 
 
-def not_gaussian(x: Tensor, labels: Tensor) -> float:
+def non_gaussianity(x: Tensor, labels: Tensor) -> float:
     """How much closer than Gaussians kernels come to the clusters, in nats per number in X.
 
     The density at each sample is estimated from the others of its cluster.

@@ -21,7 +21,7 @@ from functools import cached_property
 import torch
 from torch import Tensor
 
-from tensorae.core.compress import Span
+from tensorae.core.compress import RowSpace
 from tensorae.core.covariances import pooling_strengths, unbiased_spectrum
 from tensorae.core.missing import Marginals
 from tensorae.core.statistics import Moments
@@ -71,7 +71,7 @@ class Denoiser:
         moments: Moments,
         shift: Tensor,
         *,
-        span: Span | None = None,
+        span: RowSpace | None = None,
         max_directions: int = MAX_DIRECTIONS,
     ) -> Denoiser:
         """Keep what is needed of the sums that closed a fit.
@@ -143,7 +143,7 @@ class Denoiser:
             return x.clone()
         noisy = self._clusters.with_noise(noise_variance, contained=fitted_on_noisy)
         if bool(x.isnan().any()):
-            return noisy.pulled_with_gaps(x, noise_variance)
+            return noisy.pulled_with_missing(x, noise_variance)
         return x - noisy.pull(x, noise_variance)
 
     def noise_variance(self) -> float:
@@ -238,7 +238,7 @@ class _Gaussians:
         pulls = posterior * (noise / self.rest)
         return moves @ self.basis.mT + pulls.sum(1, keepdim=True) * outside - pulls @ outer_centers
 
-    def pulled_with_gaps(self, x: Tensor, noise: float) -> Tensor:
+    def pulled_with_missing(self, x: Tensor, noise: float) -> Tensor:
         """Clean rows (n, d) behind what noisy ones show, with what they do not show filled in.
 
         A row with conditional means in its gaps is pulled by what is observed alone, so that the

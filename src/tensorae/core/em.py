@@ -19,23 +19,23 @@ from tensorae.core.missing import log_correction
 from tensorae.core.mixture import LinearModel
 from tensorae.core.passes import (
     Assigned,
-    ChunkSweep,
-    GapSweep,
-    MemberPasses,
-    PrunedSweep,
-    Sweep,
-    TableSweep,
+    ChunkedPass,
+    DataPass,
+    MembersPass,
+    MissingValuesPass,
+    PrunedPass,
+    TabulatedPass,
     cheapest,
     fits_table,
 )
 from tensorae.core.statistics import Moments
 from tensorae.rows.rows import Rows
 
-__all__ = ["Alternation", "Course", "Observer", "Run", "State", "longer", "positions"]
+__all__ = ["Alternation", "Trace", "Observer", "FitResult", "State", "longer", "positions"]
 
 
 @dataclass(frozen=True)
-class Course:
+class Trace:
     """Loss, objective and mean entropy of S along one start, after every iteration.
 
     The objective is what is minimised: the loss, or minus the log-likelihood where S or λ follows
@@ -46,8 +46,8 @@ class Course:
     objective: tuple[float, ...] = ()
     entropy: tuple[float, ...] = ()
 
-    def __add__(self, later: Course) -> Course:
-        return Course(
+    def __add__(self, later: Trace) -> Trace:
+        return Trace(
             self.loss + later.loss,
             self.objective + later.objective,
             self.entropy + later.entropy,
@@ -55,7 +55,7 @@ class Course:
 
 
 @dataclass(frozen=True)
-class Run:
+class FitResult:
     """One start, run to its end.
 
     Attributes
@@ -78,7 +78,7 @@ class Run:
     parameters: Parameters
     moments: Moments
     labels: Tensor
-    course: Course
+    trace: Trace
     objective: float
     n_iter: int
     converged: bool
@@ -109,22 +109,22 @@ class State:
     members: Tensor
     moments: Moments
     parameters: Parameters
-    courses: tuple[Course, ...]
-    ended: tuple[Run, ...]
-    sweep: Sweep
+    traces: tuple[Trace, ...]
+    ended: tuple[FitResult, ...]
+    data_pass: DataPass
 
     def state_dict(self) -> dict[str, Any]:
         """Return the state of a single start by names: tensors, numbers and lists."""
         names = ("references", "counts", "sums", "squares", "seconds")
-        course = self.courses[0]
+        trace = self.traces[0]
         return {
             "step": self.n_iter,
-            "course": {path.name: list(getattr(course, path.name)) for path in fields(Course)},
+            "course": {path.name: list(getattr(trace, path.name)) for path in fields(Trace)},
             "members": self.members,
             "moments": {name: getattr(self.moments, name) for name in names},
             "parameters": self.parameters.state_dict(),
             "n_features": self.parameters.n_features,
-            "sweep": self.sweep.state_dict(),
+            "sweep": self.data_pass.state_dict(),
         }
 
     def without(self, ended: Tensor, settled: Tensor) -> State:
@@ -134,48 +134,46 @@ class State:
             return self
         runs = tuple(self._run(position, bool(settled[position])) for position in leaving)
         if not staying:
-            return replace(self, starts=(), courses=(), ended=self.ended + runs)
+            return replace(self, starts=(), traces=(), ended=self.ended + runs)
         return replace(self.keeping(staying), ended=self.ended + runs)
 
     def keeping(self, staying: list[int]) -> State:
         """Return the state of the starts at some positions; the others are forgotten."""
         on = torch.tensor(staying, device=self.members.device)
-        self.sweep.keep_starts(on)
+        self.data_pass.keep_starts(on)
         return replace(
             self,
             starts=tuple(self.starts[position] for position in staying),
-            courses=tuple(self.courses[position] for position in staying),
+            traces=tuple(self.traces[position] for position in staying),
             members=self.members[on],
             moments=self.moments[on],
             parameters=self.parameters[on],
         )
 
-    def _run(self, position: int, converged: bool) -> Run:
+    def _run(self, position: int, converged: bool) -> FitResult:
         only = torch.tensor([position], device=self.members.device)
         members = self.members[position]
-        return Run(
+        return FitResult(
             start=self.starts[position],
             parameters=self.parameters[only],
             # The last one's sums are its own from now on: no copy of what may be large.
             moments=self.moments if len(self.starts) == 1 else self.moments[only],
             labels=members.clone() if members.ndim == 1 else members.argmax(-1).to(torch.int32),
-            course=self.courses[position],
-            objective=self.courses[position].objective[-1],
+            trace=self.traces[position],
+            objective=self.traces[position].objective[-1],
             n_iter=self.n_iter,
             converged=converged,
         )
 
 
 def longer(
-    courses: tuple[Course, ...], loss: Tensor, objective: Tensor, entropy: Tensor | None = None
-) -> tuple[Course, ...]:
+    traces: tuple[Trace, ...], loss: Tensor, objective: Tensor, entropy: Tensor | None = None
+) -> tuple[Trace, ...]:
     """Courses with one more value (r,) of each kind."""
-    entropies = [()] * len(courses) if entropy is None else [(e,) for e in entropy.tolist()]
+    entropies = [()] * len(traces) if entropy is None else [(e,) for e in entropy.tolist()]
     return tuple(
-        course + Course((a,), (b,), c)
-        for course, a, b, c in zip(
-            courses, loss.tolist(), objective.tolist(), entropies, strict=True
-        )
+        trace + Trace((a,), (b,), c)
+        for trace, a, b, c in zip(traces, loss.tolist(), objective.tolist(), entropies, strict=True)
     )
 
 
@@ -233,7 +231,7 @@ class Alternation:
     max_iter: int
     tol: float
 
-    def run(self, state: State, observe: Observer | None = None) -> list[Run]:
+    def run(self, state: State, observe: Observer | None = None) -> list[FitResult]:
         """Run every start of a State to a fixed point.
 
         ``observe`` sees the State after every step but the last, from which nothing goes on.
@@ -245,22 +243,22 @@ class Alternation:
         runs = sorted(state.ended, key=lambda run: run.start)
         return runs if self.rule.hard or self.rule.probabilistic else self._to_vertices(runs)
 
-    def race(self, labels: Tensor, heats: Mapping[int, int]) -> list[Run]:
+    def halving(self, labels: Tensor, halving_rounds: Mapping[int, int]) -> list[FitResult]:
         """Run starts from labels (r, n), of which only the best go on to their end.
 
         ``heats`` says how many are left after how many passes.
         """
         state = self.init(labels)
-        for passes, survivors in heats.items():
+        for passes, survivors in halving_rounds.items():
             while state.n_iter < min(passes, self.max_iter - 1):
                 state = self._stepped(state)[0]
-            reached = [course.objective[-1] for course in state.courses if course.objective]
+            reached = [trace.objective[-1] for trace in state.traces if trace.objective]
             if len(reached) > 1:
                 slack = self.tol * self.rows.total
                 state = state.keeping(_best_different(reached, survivors, slack))
         return self.run(state)
 
-    def going_on(self, run: Run) -> State:
+    def going_on(self, run: FitResult) -> State:
         """State of a run that ended, to go on from with other limits."""
         members = run.labels[None].clone()
         return State(
@@ -269,9 +267,9 @@ class Alternation:
             members=members if self.rule.hard else self._softened(members),
             moments=run.moments,
             parameters=run.parameters,
-            courses=(run.course,),
+            traces=(run.trace,),
             ended=(),
-            sweep=self._sweep(1),
+            data_pass=self._sweep(1),
         )
 
     def init(self, labels: Tensor, model: LinearModel | None = None) -> State:
@@ -279,32 +277,34 @@ class Alternation:
 
         ``model`` is where the labels are from, which tells what may be in the gaps of rows.
         """
-        sweep = self._sweep(labels.shape[0])
-        if model is not None and isinstance(sweep, GapSweep):
-            sweep.begin_with(model)
+        data_pass = self._sweep(labels.shape[0])
+        if model is not None and isinstance(data_pass, MissingValuesPass):
+            data_pass.begin_with(model)
         labels = labels.clone()
-        moments = sweep.moments(labels, self.n_clusters)
+        moments = data_pass.moments(labels, self.n_clusters)
         parameters = self._shared(self.estimation.first(moments))
         if bool(self._empty(moments).any()):
             still = torch.zeros(labels.shape[0], dtype=torch.long, device=labels.device)
-            moments = self._refilled(sweep, Assigned(labels, moments, still), parameters).moments
+            moments = self._refilled(
+                data_pass, Assigned(labels, moments, still), parameters
+            ).moments
             parameters = self._shared(self.estimation.first(moments))
-        courses = (Course(),) * len(labels)
+        traces = (Trace(),) * len(labels)
         # Sums of filled rows say nothing about the likelihood of what is observed.
-        if self.rule.hard and not self.rows.gapped:
-            courses = longer(courses, loss=parameters.loss, objective=parameters.objective)
+        if self.rule.hard and not self.rows.has_missing:
+            traces = longer(traces, loss=parameters.loss, objective=parameters.objective)
         members = labels if self.rule.hard else self._softened(labels)
         starts = tuple(range(len(labels)))
-        return State(0, starts, members, moments, parameters, courses, (), sweep)
+        return State(0, starts, members, moments, parameters, traces, (), data_pass)
 
     def restored(self, state: Mapping[str, Any]) -> State:
         """Return the State of one start that ``state_dict`` gave, or raise what it is not."""
         self._check(state)
-        sweep = self._sweep(1)
-        sweep.load_state_dict(state["sweep"])
+        data_pass = self._sweep(1)
+        data_pass.load_state_dict(state["sweep"])
         parameters = Parameters.of_state_dict(state["parameters"], state["n_features"])
         # A likelihood of what is observed is that of the parameters before.
-        known = self.rule.hard and not self.rows.gapped
+        known = self.rule.hard and not self.rows.has_missing
         reached = float(parameters.objective) if known else None
         if reached and abs(state["course"]["objective"][-1] - reached) > 1e-6 * abs(reached):
             raise SchemaError(f"the path of the objective must end at {reached}")
@@ -314,9 +314,9 @@ class Alternation:
             members=state["members"],
             moments=Moments(**state["moments"]),
             parameters=parameters,
-            courses=(Course(**{name: tuple(path) for name, path in state["course"].items()}),),
+            traces=(Trace(**{name: tuple(path) for name, path in state["course"].items()}),),
             ended=(),
-            sweep=sweep,
+            data_pass=data_pass,
         )
 
     def _check(self, state: Mapping[str, Any]) -> None:
@@ -334,7 +334,7 @@ class Alternation:
             dtype=self.rows.dtype,
             soft=soft,
             own=self.estimation.own,
-            gapped=self.rows.gapped,
+            has_missing=self.rows.has_missing,
             total=self.rows.total,
         )
         penalty, given = self.estimation.latent_penalty, state["parameters"]["latent_penalty"]
@@ -351,9 +351,9 @@ class Alternation:
         before = state.parameters
         assigned = self._assigned(state)
         if self.rule.hard and bool(self._empty(assigned.moments).any()):
-            assigned = self._refilled(state.sweep, assigned, before)
+            assigned = self._refilled(state.data_pass, assigned, before)
         # Once labels rest, only the components are left to converge, which needs no passes.
-        resting = self.rule.hard and not self.rows.gapped and not bool(assigned.moved.any())
+        resting = self.rule.hard and not self.rows.has_missing and not bool(assigned.moved.any())
         update = self.estimation.last if resting else self.estimation.next
         parameters = self._shared(update(assigned.moments, before.model))
         objective = self._objective(assigned, parameters, before)
@@ -364,8 +364,8 @@ class Alternation:
             members=assigned.members,
             moments=assigned.moments,
             parameters=parameters,
-            courses=longer(
-                state.courses, parameters.loss, objective=objective, entropy=assigned.entropy
+            traces=longer(
+                state.traces, parameters.loss, objective=objective, entropy=assigned.entropy
             ),
         )
         return after, settled
@@ -374,31 +374,31 @@ class Alternation:
         """Tell whether all starts have ended."""
         return not state.starts
 
-    def _sweep(self, n_starts: int) -> Sweep:
+    def _sweep(self, n_starts: int) -> DataPass:
         """Pick the sweep that is fastest for this size of data."""
-        if self.rows.gapped:
-            return GapSweep(self.rows)
+        if self.rows.has_missing:
+            return MissingValuesPass(self.rows)
         if fits_table(self.rows, n_starts, self.n_clusters, soft=not self.rule.hard):
-            return TableSweep(self.rows)
+            return TabulatedPass(self.rows)
         shared = self.rule.hard and not self.estimation.own
         members = shared and not self.estimation.prefers_exact(self.rows.d)
-        if members and MemberPasses.pays(self.rows, n_starts, self.n_clusters):
-            return MemberPasses(self.rows)
+        if members and MembersPass.pays(self.rows, n_starts, self.n_clusters):
+            return MembersPass(self.rows)
         prunable = not self.rows.streamed and not self.estimation.own
-        if prunable and PrunedSweep.pays(self.rows, n_starts, self.n_clusters):
-            return PrunedSweep(self.rows)
-        return ChunkSweep(self.rows)
+        if prunable and PrunedPass.pays(self.rows, n_starts, self.n_clusters):
+            return PrunedPass(self.rows)
+        return ChunkedPass(self.rows)
 
     def _assigned(self, state: State) -> Assigned:
         """The new S with its sums."""
         model = state.parameters.model
         if self.rule.hard:
-            return state.sweep.hard_pass(model, state.members, state.moments)
+            return state.data_pass.hard_pass(model, state.members, state.moments)
         growth = STEP_GROWTH ** min(state.n_iter, LONGEST_GROWTH)
         context = state.parameters.context(FIRST_STEP * growth)
-        return state.sweep.soft_pass(model, state.members, self.rule, context)
+        return state.data_pass.soft_pass(model, state.members, self.rule, context)
 
-    def _refilled(self, sweep: Sweep, assigned: Assigned, before: Parameters) -> Assigned:
+    def _refilled(self, data_pass: DataPass, assigned: Assigned, before: Parameters) -> Assigned:
         """Give every cluster without members the worst-explained row and all rows equal to it.
 
         That lowers the loss by its cost. Where no row costs anything, there are fewer different
@@ -411,7 +411,7 @@ class Alternation:
                 worst = self.rows.most_expensive(costs, self.estimation.least_cost(self.rows.d))
                 if worst is None:
                     break
-                moments = sweep.relabel(assigned.members, moments, worst, (start, cluster))
+                moments = data_pass.relabel(assigned.members, moments, worst, (start, cluster))
                 costs[worst] = -torch.inf
         return replace(assigned, moments=moments)
 
@@ -430,15 +430,15 @@ class Alternation:
     def _shared(self, parameters: Parameters) -> Parameters:
         """The first process's parameters in all: rounding may differ between machines."""
         if self.rows.shared:
-            self.rows.same_in_all(*parameters.state_dict().values())
+            self.rows.broadcast(*parameters.state_dict().values())
         return parameters
 
     def _objective(self, assigned: Assigned, parameters: Parameters, before: Parameters) -> Tensor:
         """What is minimised (r,)."""
-        if (self.rule.probabilistic or self.rule.hard) and assigned.evidence is not None:
-            likelihood = assigned.evidence - self.rows.total * before.log_normalizer()
-            if self.rows.gapped and not self.estimation.own:
-                likelihood += self.rows.lacking * log_correction(before.noise_variance)
+        if (self.rule.probabilistic or self.rule.hard) and assigned.log_likelihood is not None:
+            likelihood = assigned.log_likelihood - self.rows.total * before.log_normalizer()
+            if self.rows.has_missing and not self.estimation.own:
+                likelihood += self.rows.missing_weight * log_correction(before.noise_variance)
             return before.regularizer - likelihood
         return parameters.objective
 
@@ -449,27 +449,27 @@ class Alternation:
         if not self.rule.hard and not self.rule.probabilistic:
             # Steps grow, so S at rest is at a vertex, or between clusters that are the same.
             return assigned.moved <= VERTEX_TOLERANCE
-        last = [course.objective[-1:] or (float("inf"),) for course in state.courses]
+        last = [trace.objective[-1:] or (float("inf"),) for trace in state.traces]
         fall = objective.new_tensor(last).squeeze(1) - objective
-        if self.rule.probabilistic or self.estimation.maximises_likelihood or self.rows.gapped:
+        if self.rule.probabilistic or self.estimation.maximises_likelihood or self.rows.has_missing:
             slight = fall <= self.tol * self.rows.total * self.rows.d
         else:
             slight = fall <= self.tol * parameters.loss
-        if not self.rule.hard or self.rows.gapped:
-            return state.sweep.confirms(slight)
+        if not self.rule.hard or self.rows.has_missing:
+            return state.data_pass.confirms(slight)
         still = parameters.objective >= state.parameters.objective
         return slight | (assigned.moved == 0) & still
 
-    def _to_vertices(self, runs: list[Run]) -> list[Run]:
+    def _to_vertices(self, runs: list[FitResult]) -> list[FitResult]:
         """Close Options 1 and 2 by exact steps, which S has come next to (Theorem 2.2, i)."""
         lloyd = replace(self, rule=RULES["lloyd"])
         labels = [cheapest(self.rows, run.parameters.model)[0] for run in runs]
-        if self.rows.gapped:  # then the closing steps minimise something else: a likelihood
-            runs = [replace(run, course=replace(run.course, objective=())) for run in runs]
+        if self.rows.has_missing:  # then the closing steps minimise something else: a likelihood
+            runs = [replace(run, trace=replace(run.trace, objective=())) for run in runs]
         return [
             replace(
                 last,
-                course=run.course + replace(last.course, entropy=(0.0,)),
+                trace=run.trace + replace(last.trace, entropy=(0.0,)),
                 n_iter=run.n_iter + last.n_iter,
                 converged=run.converged and last.converged,
             )

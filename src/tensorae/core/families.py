@@ -21,9 +21,9 @@ from tensorae.core.covariances import (
     pays_to_converge,
     unbiased_spectrum,
 )
-from tensorae.core.mixture import LinearModel, Spreads
+from tensorae.core.mixture import LinearModel, OwnVariances
 from tensorae.core.statistics import MemberMoments, Moments, positive
-from tensorae.rows.rows import ACCURATE, LARGE_WIDTH
+from tensorae.rows.rows import LARGE_WIDTH
 
 __all__ = [
     "Directions",
@@ -103,7 +103,7 @@ class Parameters:
             "latent_penalty": model.latent_penalty,
         }
         if spreads is not None:
-            tensors |= {field.name: getattr(spreads, field.name) for field in fields(Spreads)}
+            tensors |= {field.name: getattr(spreads, field.name) for field in fields(OwnVariances)}
         return tensors | self._rest()
 
     @classmethod
@@ -112,7 +112,9 @@ class Parameters:
         rest = dict(state)
         spreads = None
         if "along" in rest:
-            spreads = Spreads(**{field.name: rest.pop(field.name) for field in fields(Spreads)})
+            spreads = OwnVariances(
+                **{field.name: rest.pop(field.name) for field in fields(OwnVariances)}
+            )
         model = LinearModel(
             rest.pop("centers"),
             rest.pop("components"),
@@ -173,8 +175,8 @@ class Directions:
         m, d = self.sample.shape
         # Only a tie-breaker: a few hundred rows are enough where d is large.
         step = 1 if d <= 256 else -(-m // 256)
-        weights = self.weights[::step].to(ACCURATE)
-        x = self.sample[::step].to(ACCURATE) * weights.sqrt().unsqueeze(1)
+        weights = self.weights[::step].to(torch.float64)
+        x = self.sample[::step].to(torch.float64) * weights.sqrt().unsqueeze(1)
         if d <= max(256, len(x)):
             return fix_signs(torch.linalg.eigh(x.mT @ x)[1].flip(-1).mT)
         return fix_signs(torch.linalg.svd(x, full_matrices=False)[2])
@@ -431,7 +433,7 @@ class Prior:
         Directions that rows were too few to see (``dof`` below d) share what was to be expected.
         """
         inside = covariance.shape[0]
-        values, vectors = torch.linalg.eigh(covariance.to(ACCURATE))
+        values, vectors = torch.linalg.eigh(covariance.to(torch.float64))
         unseen = values.new_zeros(n_features - inside)
         spectrum = torch.cat([unseen, values.clamp(min=0)])
         if math.isfinite(dof):
@@ -466,7 +468,7 @@ class OwnEstimation(Estimation):
     """
 
     prior: Prior
-    price: float = 0.0
+    parameter_cost: float = 0.0
     common: bool = False
     dims: tuple[int, ...] | None = None
     pooling: float = 0.0
@@ -574,14 +576,14 @@ class OwnEstimation(Estimation):
         along = torch.where(counted, own, noise.unsqueeze(-1))
         weights = counts / total
         log_weights = weights.clamp(min=torch.finfo(weights.dtype).tiny).log()
-        spreads = Spreads.of_variances(noise, along, log_weights, d)
+        spreads = OwnVariances.of_variances(noise, along, log_weights, d)
         distances = (scatter * counted / along).sum(-1) + rest / noise
         prior_distances = self._prior_distances(subspaces.components, along, noise)
         volumes = along.log().sum(-1) + (d - h) * noise.log()
         loss = (distances - prior_distances) / sharing
         loss = loss + counts * spreads.offsets
         regularizer = (self.prior.strength * volumes + prior_distances) / 2
-        regularizer = (regularizer + self.price * spread_parameters(dims, d)) / sharing
+        regularizer = (regularizer + self.parameter_cost * spread_parameters(dims, d)) / sharing
         latent = (scatter * counted).sum((-2, -1))
         penalty = _mean_ratio(rest.sum(-1), latent, d - dims, dims)
         model = LinearModel(found.centers, subspaces.components, penalty, spreads)
@@ -603,7 +605,7 @@ class OwnEstimation(Estimation):
         h, d = self.latent_dim, self.n_features
         if self.dims is not None:
             return torch.tensor(self.dims, device=traces.device).expand_as(traces).contiguous()
-        if self.price == 0 or h == 0:
+        if self.parameter_cost == 0 or h == 0:
             return torch.full_like(traces, h, dtype=torch.long)
         tried = torch.arange(h + 1, device=scatter.device)
         explained = torch.nn.functional.pad(scatter.cumsum(-1), (1, 0))
@@ -614,7 +616,7 @@ class OwnEstimation(Estimation):
         costs = members.unsqueeze(-1) * along.log() + scatter / along
         costs = torch.nn.functional.pad(costs.cumsum(-1), (1, 0))
         costs = costs + members.unsqueeze(-1) * (d - tried) * noise.log() + rest / noise
-        return (costs / 2 + self.price * spread_parameters(tried, d)).argmin(-1)
+        return (costs / 2 + self.parameter_cost * spread_parameters(tried, d)).argmin(-1)
 
     def _prior_distances(self, components: Tensor, along: Tensor, noise: Tensor) -> Tensor:
         """tr(Σ_j⁻¹ P), shape (r, k), for the scatter P of the prior."""

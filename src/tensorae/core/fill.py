@@ -16,16 +16,16 @@ from torch import Tensor
 from tensorae.core.missing import Form, Marginals
 from tensorae.core.mixture import LinearModel
 from tensorae.core.statistics import Moments
-from tensorae.rows.rows import ACCURATE, Rows
+from tensorae.rows.rows import Rows
 
 __all__ = [
-    "Likely",
-    "Said",
+    "LikelyClusters",
+    "Observation",
     "expected_moments",
-    "filled_by_neighbors",
+    "knn_fill",
     "guess_costs",
     "likely_clusters",
-    "said_by",
+    "observations",
 ]
 
 # Neighbours that a value is the mean of, rows that are looked at for them, rows at a time.
@@ -34,7 +34,7 @@ NEIGHBORS, DONORS, AT_ONCE = 5, 1000, 1000
 EQUAL = 1e-10
 
 
-def filled_by_neighbors(rows: Rows, direction: Tensor) -> Rows:
+def knn_fill(rows: Rows, direction: Tensor) -> Rows:
     """Rows in memory with the mean of their nearest neighbours' values in the gaps.
 
     Neighbours are near in what both rows show, and show what is missing. Where there are none the
@@ -42,13 +42,13 @@ def filled_by_neighbors(rows: Rows, direction: Tensor) -> Rows:
     are looked for among some, taken along a direction (d,): the order of rows does not matter.
     """
     assert rows.holes is not None  # of rows that are filled already, with anything
-    x, holes = rows.data.to(ACCURATE), rows.holes
-    chosen, one = rows.sample(direction, DONORS, 0.5), rows.total / rows.evidence()
+    x, holes = rows.data.to(torch.float64), rows.holes
+    chosen, one = rows.sample(direction, DONORS, 0.5), rows.total / rows.effective_n()
     if rows.n > DONORS:
         one = rows.total / DONORS
     places = chosen.places
     assert places is not None  # a sample of rows in memory knows
-    donors, gaps, share = x[places], holes[places], chosen.all_weights().to(ACCURATE)
+    donors, gaps, share = x[places], holes[places], chosen.all_weights().to(torch.float64)
     parts = []
     for part, lacking in zip(x.split(AT_ONCE), holes.split(AT_ONCE), strict=True):
         distances = _shared_distances(part, lacking, donors, gaps)
@@ -105,7 +105,7 @@ IN_DOUBT = 6.0
 GUESSED_AT_ONCE = 8192
 
 
-class Likely(NamedTuple):
+class LikelyClusters(NamedTuple):
     """Clusters (n, q) that rows may be of, the likeliest first, and whether each is asked."""
 
     clusters: Tensor
@@ -117,7 +117,7 @@ class Likely(NamedTuple):
         return found.nonzero().squeeze(1)
 
 
-class Said(NamedTuple):
+class Observation(NamedTuple):
     """What each asked cluster says of a row: log densities (q, n), means and variances (q, n, d).
 
     Densities are those of weight times what is observed, up to a constant; minus infinity where a
@@ -136,11 +136,11 @@ class Said(NamedTuple):
         return means, (squares - means.square()).clamp(min=0)
 
 
-def likely_clusters(costs: Tensor, most: int) -> Likely:
+def likely_clusters(costs: Tensor, most: int) -> LikelyClusters:
     """At most so many of the clusters with the lowest costs (n, k), minus twice a log density."""
     found = costs.topk(min(most, costs.shape[1]), dim=1, largest=False)
     excess = (found.values - found.values[:, :1]) / 2
-    return Likely(found.indices, excess < IN_DOUBT)
+    return LikelyClusters(found.indices, excess < IN_DOUBT)
 
 
 def guess_costs(model: LinearModel, guesses: Tensor) -> Tensor:
@@ -149,7 +149,9 @@ def guess_costs(model: LinearModel, guesses: Tensor) -> Tensor:
     return torch.cat([folded.costs(part) for part in guesses.split(GUESSED_AT_ONCE)])
 
 
-def said_by(model: LinearModel, x: Tensor, likely: Likely, noise: float = 0.0) -> Said:
+def observations(
+    model: LinearModel, x: Tensor, likely: LikelyClusters, noise: float = 0.0
+) -> Observation:
     """Ask the likely clusters about rows (n, d) with gaps.
 
     With ``noise``, the variance of what was added to every value that is there, means and
@@ -157,8 +159,8 @@ def said_by(model: LinearModel, x: Tensor, likely: Likely, noise: float = 0.0) -
     """
     marginals, (n, d) = Marginals.of(model), x.shape
     q = likely.clusters.shape[1]
-    densities = torch.full((q, n), -torch.inf, dtype=ACCURATE, device=x.device)
-    means, variances = torch.zeros(2, q, n, d, dtype=ACCURATE, device=x.device)
+    densities = torch.full((q, n), -torch.inf, dtype=torch.float64, device=x.device)
+    means, variances = torch.zeros(2, q, n, d, dtype=torch.float64, device=x.device)
     weights = _log_weights(model, marginals)
     for place in range(q):
         for j in likely.clusters[likely.asked[:, place], place].unique().tolist():
@@ -168,28 +170,28 @@ def said_by(model: LinearModel, x: Tensor, likely: Likely, noise: float = 0.0) -
                 densities[place, rows] = weights[j] - (form.distances[0] + form.volumes[0]) / 2
                 points, spread = _cleaned(form, marginals, j, noise)
                 means[place, rows], variances[place, rows] = points + marginals.centers[j], spread
-    return Said(densities, means, variances)
+    return Observation(densities, means, variances)
 
 
-def expected_moments(model: LinearModel, x: Tensor, labels: Tensor) -> tuple[Moments, Said]:
+def expected_moments(model: LinearModel, x: Tensor, labels: Tensor) -> tuple[Moments, Observation]:
     """Sums that are expected of rows (n, d) with gaps in clusters (n,), and what these say.
 
     Each row is solved once for both.
     """
     marginals, (n, d) = Marginals.of(model), x.shape
-    sums = Moments.zeros(model.centers.unsqueeze(0).to(ACCURATE), ACCURATE)
-    densities = torch.zeros(1, n, dtype=ACCURATE, device=x.device)
-    means, variances = torch.zeros(2, 1, n, d, dtype=ACCURATE, device=x.device)
+    sums = Moments.zeros(model.centers.unsqueeze(0).to(torch.float64), torch.float64)
+    densities = torch.zeros(1, n, dtype=torch.float64, device=x.device)
+    means, variances = torch.zeros(2, 1, n, d, dtype=torch.float64, device=x.device)
     for j in labels.unique().tolist():
         members = (labels == j).nonzero().squeeze(1)
         for some, form in marginals[j : j + 1].solved(x[members]):
             rows, points = members[some], form.filled()
             means[0, rows] = points[0] + marginals.centers[j]
             variances[0, rows] = form.variances()[0]
-            ones = torch.ones(1, len(rows), dtype=ACCURATE, device=x.device)
+            ones = torch.ones(1, len(rows), dtype=torch.float64, device=x.device)
             seconds = points.mT @ points + form.spread(ones)
             sums.add_to(slice(j, j + 1), ones.sum(1), points.sum(1), seconds)
-    return sums, Said(densities, means, variances)
+    return sums, Observation(densities, means, variances)
 
 
 def _cleaned(form: Form, marginals: Marginals, j: int, noise: float) -> tuple[Tensor, Tensor]:
@@ -210,4 +212,4 @@ def _cleaned(form: Form, marginals: Marginals, j: int, noise: float) -> tuple[Te
 def _log_weights(model: LinearModel, marginals: Marginals) -> Tensor:
     """Logarithms (k,) of the mixing weights, up to a constant."""
     assert model.spreads is not None  # only own spreads know weights
-    return (marginals.volumes - model.spreads.offsets.to(ACCURATE)) / 2
+    return (marginals.volumes - model.spreads.offsets.to(torch.float64)) / 2

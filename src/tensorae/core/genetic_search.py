@@ -18,34 +18,34 @@ from torch import Tensor
 from tensorae.core.families import Estimation
 from tensorae.core.initial import drawn
 from tensorae.core.mixture import LinearModel
-from tensorae.core.passes import TableSweep
+from tensorae.core.passes import TabulatedPass
 from tensorae.rows.rows import Rows
 
-__all__ = ["Candidates", "Evolution", "Quadratics", "joined_models", "subspace_plus_plus"]
+__all__ = ["Population", "GeneticSearch", "Quadratics", "joined_models", "subspace_plus_plus"]
 
 # Models are at rest where a pass changes the objective by no more than this share.
 AT_REST = 1e-6
 
 
 @dataclass(frozen=True)
-class Candidates:
+class Population:
     """Models (r, k, ...) in double precision and what they reach (r,)."""
 
     model: LinearModel
     objectives: Tensor
 
     @classmethod
-    def unknown(cls, model: LinearModel) -> Candidates:
+    def unknown(cls, model: LinearModel) -> Population:
         """Return models (r, k, ...) of which nobody knows yet what they reach."""
         return cls(model, torch.full_like(model.latent_penalty, torch.inf))
 
-    def __getitem__(self, chosen: Tensor) -> Candidates:
-        return Candidates(self.model[chosen], self.objectives[chosen])
+    def __getitem__(self, chosen: Tensor) -> Population:
+        return Population(self.model[chosen], self.objectives[chosen])
 
     def __len__(self) -> int:
         return self.objectives.shape[0]
 
-    def replaced(self, places: Tensor, others: Candidates) -> Candidates:
+    def replaced(self, places: Tensor, others: Population) -> Population:
         """Return the candidates with others at the given places."""
         if len(places) == len(self):
             return others
@@ -55,15 +55,15 @@ class Candidates:
             own.components.index_copy(0, places, new.components),
             own.latent_penalty.index_copy(0, places, new.latent_penalty),
         )
-        return Candidates(model, self.objectives.index_copy(0, places, others.objectives))
+        return Population(model, self.objectives.index_copy(0, places, others.objectives))
 
-    def joined(self, others: Candidates) -> Candidates:
+    def joined(self, others: Population) -> Population:
         """Return these candidates and after them the others."""
         objectives = torch.cat([self.objectives, others.objectives])
-        return Candidates(joined_models(self.model, others.model), objectives)
+        return Population(joined_models(self.model, others.model), objectives)
 
 
-class Quadratics(TableSweep):
+class Quadratics(TabulatedPass):
     """Rows with all products of their features, and how parameters follow from sums of them.
 
     Parameters
@@ -95,7 +95,7 @@ class Quadratics(TableSweep):
         products = forms.flatten(0, 1) @ self.features[:, rows]
         return products.view(*forms.shape[:2], -1)
 
-    def run(self, candidates: Candidates, passes: int) -> Candidates:
+    def run(self, candidates: Population, passes: int) -> Population:
         """Return the candidates after a few passes of the alternation; those at rest stay."""
         going = torch.arange(len(candidates), device=self.x.device)
         for _ in range(passes):
@@ -109,10 +109,10 @@ class Quadratics(TableSweep):
                 break
         return candidates
 
-    def fitted(self, members: Tensor) -> Candidates:
+    def fitted(self, members: Tensor) -> Population:
         """Return the best models for memberships (r, k, n)."""
         parameters = self.estimation.first(self._sum(members))
-        return Candidates(parameters.model, parameters.objective)
+        return Population(parameters.model, parameters.objective)
 
     def flats_about(self, points: Tensor, shares: Tensor) -> LinearModel:
         """Planes (q, 1, ...) through the rows around points (q,), each a share (q,) of the weight.
@@ -176,7 +176,7 @@ PLANE_SHARES = (1 / 16, 1 / 1.2)
 CHOICES = 8
 
 
-class Evolution:
+class GeneticSearch:
     """The search for the best k clusters of few rows.
 
     Parameters
@@ -208,9 +208,9 @@ class Evolution:
         planes = subspace_plus_plus(self.quadratics, self.k, n_planes, first, self.rng)
         return joined_models(starts, planes)
 
-    def search(self, starts: LinearModel) -> Candidates:
+    def search(self, starts: LinearModel) -> Population:
         """Return the best different models found from ``starts`` (r, k, ...), the best first."""
-        first = self.quadratics.run(Candidates.unknown(starts), FIRST_PASSES + LATER_PASSES)
+        first = self.quadratics.run(Population.unknown(starts), FIRST_PASSES + LATER_PASSES)
         kept, waited = self._different(first), 0
         agreement = self._agreement(first)
         patience = next(rounds for share, rounds in PATIENCE if agreement >= share)
@@ -223,26 +223,26 @@ class Evolution:
                 break
         return kept
 
-    def finalists(self, found: Candidates) -> LinearModel:
+    def finalists(self, found: Population) -> LinearModel:
         """Return the models of those found that may still turn out to be the best."""
         best = found.objectives[0]
         near = found.objectives <= best + FINALIST_STEPS * self._step(best)
         return found[near.nonzero().squeeze(1)[:FINALISTS]].model
 
-    def _next(self, kept: Candidates) -> Candidates:
+    def _next(self, kept: Population) -> Population:
         """Race children; the promising ones run on, side by side with the models so far."""
-        children = Candidates.unknown(self._children(kept))
-        raced = self._promising(self.quadratics.run(children, FIRST_PASSES))
-        both = kept.joined(raced)
+        children = Population.unknown(self._children(kept))
+        run_halving = self._promising(self.quadratics.run(children, FIRST_PASSES))
+        both = kept.joined(run_halving)
         return self._different(self.quadratics.run(both, LATER_PASSES))
 
-    def _agreement(self, found: Candidates) -> float:
+    def _agreement(self, found: Population) -> float:
         """Share of the starts that came near the best optimum."""
         best = found.objectives.min()
         near = found.objectives <= best + AGREEING_STEPS * self._step(best)
         return float(near.double().mean())
 
-    def _promising(self, candidates: Candidates) -> Candidates:
+    def _promising(self, candidates: Population) -> Population:
         """Return the best candidates, one of those with equal objectives, in order."""
         order = candidates.objectives.argsort()
         values = candidates.objectives[order]
@@ -252,7 +252,7 @@ class Evolution:
                 chosen.append(place)
         return candidates[order[torch.tensor(chosen[: self.n_kept], device=order.device)]]
 
-    def _different(self, candidates: Candidates) -> Candidates:
+    def _different(self, candidates: Population) -> Population:
         """Return the best candidates, one of those with nearly the same clusters, in order."""
         candidates = candidates[candidates.objectives.argsort()]
         same = (self._overlaps(candidates.model) >= SAME).tolist()
@@ -282,11 +282,11 @@ class Evolution:
 
     # Children -------------------------------------------------------------------------------------
 
-    def _children(self, parents: Candidates) -> LinearModel:
+    def _children(self, parents: Population) -> LinearModel:
         """Models (r, k, ...) that have lost clusters and taken others in."""
         rng, k, r = self.rng, self.k, self.n_children
         costs = self.quadratics.costs(parents.model)
-        pool, prices = self._pool(parents, costs)
+        pool, pool_costs = self._pool(parents, costs)
         # The better a model, the more children it has.
         chosen = self._tensor((rng.uniform(size=r) ** 2 * len(parents)).astype(int))
         ranks = self._tensor(rng.uniform(size=(r, k)).argsort(1))
@@ -294,13 +294,13 @@ class Evolution:
         model = parents.model[chosen]
         centers, components = model.centers.clone(), model.components.clone()
         # A choice among clusters needs only some of the rows.
-        prices, own = prices[:, self.thinned], costs[chosen][..., self.thinned]
+        pool_costs, own = pool_costs[:, self.thinned], costs[chosen][..., self.thinned]
         weights = self.quadratics.weights[self.thinned]
         covered = torch.where((ranks < lost[:, None]).unsqueeze(-1), torch.inf, own).amin(1)
         for turn in range(int(lost.max())):
             active = (lost > turn).nonzero().squeeze(1)
-            options = self._options(len(active), len(parents) * k, len(prices))
-            left = torch.minimum(prices[options], covered[active].unsqueeze(1))
+            options = self._options(len(active), len(parents) * k, len(pool_costs))
+            left = torch.minimum(pool_costs[options], covered[active].unsqueeze(1))
             best = (left @ weights).argmin(1)
             several = torch.arange(len(active), device=active.device)
             taken, slot = options[several, best], ranks[active].eq(turn).int().argmax(1)
@@ -316,7 +316,7 @@ class Evolution:
         """How many clusters a child may lose; one is the most likely."""
         return [1, 1, min(2, self.k - 1), max(1, self.k // 2)]
 
-    def _pool(self, parents: Candidates, costs: Tensor) -> tuple[LinearModel, Tensor]:
+    def _pool(self, parents: Population, costs: Tensor) -> tuple[LinearModel, Tensor]:
         """Clusters to take in (p, 1, ...) and their costs (p, n).
 
         First those of the parents, then planes through rows around one that a parent explains
@@ -334,8 +334,8 @@ class Evolution:
             model.components.flatten(0, 1).unsqueeze(1),
             penalties.repeat_interleave(self.k),
         )
-        prices = torch.cat([costs.flatten(0, 1), self.quadratics.costs(planes).squeeze(1)])
-        return joined_models(own, planes), prices
+        pool_costs = torch.cat([costs.flatten(0, 1), self.quadratics.costs(planes).squeeze(1)])
+        return joined_models(own, planes), pool_costs
 
     def _options(self, count: int, n_own: int, n_pool: int) -> Tensor:
         """Places (count, CHOICES) in the pool; of parents' clusters or of planes for each child."""

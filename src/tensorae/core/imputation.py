@@ -20,9 +20,9 @@ from torch import Tensor
 
 from tensorae.assignment import RULES
 from tensorae.core.mixture import LinearModel
-from tensorae.core.prediction import GapPredictor
+from tensorae.core.prediction import MissingValuesPredictor
 from tensorae.core.search import Search
-from tensorae.core.spec import SolverOptions
+from tensorae.core.spec import FitSpec
 from tensorae.rows.rows import Rows
 
 __all__ = ["Candidate", "Limits", "Member", "candidates_for", "fit_members"]
@@ -119,7 +119,9 @@ def fit_members(
     models = [_fitted(blinded, candidate, rng, None, limits)[0] for candidate in candidates]
     truth = part.data[hidden]
     seen = blinded.observed()
-    guesses = torch.stack([GapPredictor.of_model(model).filled(seen)[hidden] for model in models])
+    guesses = torch.stack(
+        [MissingValuesPredictor.of_model(model).filled(seen)[hidden] for model in models]
+    )
     errors = (guesses - truth).square().mean(1).numpy()
     weights = _weights(guesses.numpy(), truth.numpy(), errors)
     members = []
@@ -150,7 +152,7 @@ def _fitted(
     limits: Limits,
 ) -> tuple[LinearModel, int]:
     """One mixture, in the coordinates of the rows, from k-means or from a model that is near."""
-    options = SolverOptions(
+    options = FitSpec(
         n_clusters=candidate.n_clusters,
         latent_dim=candidate.latent_dim,
         latent_penalty=None,
@@ -185,7 +187,9 @@ def _hide(rows: Rows, share: float, rng: np.random.RandomState) -> tuple[Rows, T
     if not bool(hidden.any()):  # the first that leaves its row and its column another one
         spare = there & (there.sum(1, keepdim=True) > 1) & (there.sum(0) > 1)
         hidden = spare & (spare.flatten().cumsum(0).view_as(spare) == 1)
-    blinded = Rows(rows.data.masked_fill(rows.holes | hidden, torch.nan), rows.weights, gapped=True)
+    blinded = Rows(
+        rows.data.masked_fill(rows.holes | hidden, torch.nan), rows.weights, has_missing=True
+    )
     return blinded.filled(blinded.observed_means()[0]), hidden
 
 

@@ -23,7 +23,7 @@ from tensorae.core.mixture import LinearModel, winners
 from tensorae.core.passes import cheapest
 from tensorae.core.statistics import positive
 from tensorae.core.swap_search import swap
-from tensorae.rows.rows import ACCURATE, Rows
+from tensorae.rows.rows import Rows
 
 __all__ = [
     "N_SHORT",
@@ -199,7 +199,7 @@ def short_runs(rows: Rows, seeds: Tensor, estimation: Estimation) -> Tensor:
     rows, n_clusters = rows.as_if_whole(), seeds.shape[1]
     if n_clusters == 1:
         return torch.zeros(1, rows.n, dtype=torch.int32, device=rows.device)
-    penalties = torch.tensor(PENALTIES[: len(seeds)], dtype=ACCURATE, device=rows.device)
+    penalties = torch.tensor(PENALTIES[: len(seeds)], dtype=torch.float64, device=rows.device)
     short = Estimation(
         latent_dim=min(1, rows.d),
         n_features=estimation.n_features,
@@ -234,11 +234,13 @@ def within_covariance(x: Tensor, weights: Tensor, n_clusters: int) -> Tensor:
 
     The same for all fits of these rows (n, d), which come in an order of their own.
     """
-    x, weights = x.to(ACCURATE), weights.to(ACCURATE)
+    x, weights = x.to(torch.float64), weights.to(torch.float64)
     seeds = k_means_plus_plus(x, weights, n_clusters, 1, np.random.RandomState(0))
     centers = short_k_means(x, weights, seeds)
     labels = winners(LinearModel.nearest(centers).fold().scores(x))[0][0]
-    members = torch.nn.functional.one_hot(labels, n_clusters).to(ACCURATE) * weights.unsqueeze(1)
+    members = torch.nn.functional.one_hot(labels, n_clusters).to(torch.float64) * weights.unsqueeze(
+        1
+    )
     means = (members.mT @ x) / positive(members.sum(0)).unsqueeze(1)
     inside = x - means[labels]
     covariance: Tensor = (inside * weights.unsqueeze(1)).mT @ inside / weights.sum()
@@ -247,12 +249,12 @@ def within_covariance(x: Tensor, weights: Tensor, n_clusters: int) -> Tensor:
 
 def _whitened(rows: Rows, x: Tensor, weights: Tensor, k: int, rng: np.random.RandomState) -> Tensor:
     """Labels (1, n) of k-means where every direction has the same variance."""
-    x, weights = x.to(ACCURATE), weights.to(ACCURATE)
+    x, weights = x.to(torch.float64), weights.to(torch.float64)
     axes = whitening(x, weights)
     white = x @ axes
     centers = short_k_means(white, weights, k_means_plus_plus(white, weights, k, 1, rng))
     folded = LinearModel.nearest(centers).fold()
-    labels = rows.map(lambda part: winners(folded.scores(part.to(ACCURATE) @ axes))[0][0])
+    labels = rows.map(lambda part: winners(folded.scores(part.to(torch.float64) @ axes))[0][0])
     return labels.to(torch.int32)[None]
 
 
@@ -263,11 +265,11 @@ def _local_gaussians(
     d = x.shape[1]
     if d > LOCAL_WIDTH:
         return torch.empty(0, rows.n, dtype=torch.int32, device=rows.device)
-    centers = random_rows(x, weights, k, len(NEIGHBORHOODS), rng).to(ACCURATE)
-    x, weights = x.to(ACCURATE), weights.to(ACCURATE)
+    centers = random_rows(x, weights, k, len(NEIGHBORHOODS), rng).to(torch.float64)
+    x, weights = x.to(torch.float64), weights.to(torch.float64)
     total = weights.sum()
     variance = float(weights @ x.square().sum(1) / total) / d
-    ridge = RIDGE * variance * k ** (-2 / d) + torch.finfo(ACCURATE).tiny
+    ridge = RIDGE * variance * k ** (-2 / d) + torch.finfo(torch.float64).tiny
     labels = []
     most = len(NEIGHBORHOODS) if d <= NARROW else len(NEIGHBORHOODS) // 2
     for places, share in zip(centers[:most], NEIGHBORHOODS[:most], strict=True):
@@ -300,7 +302,7 @@ def _most_probable(rows: Rows, means: Tensor, covariances: Tensor) -> Tensor:
     offsets = whitening @ means.unsqueeze(-1)
 
     def label(x: Tensor) -> Tensor:
-        white = whitening @ x.to(ACCURATE).mT - offsets
+        white = whitening @ x.to(torch.float64).mT - offsets
         nearest: Tensor = (white.square().sum(1) + volumes.unsqueeze(1)).argmin(0)
         return nearest.to(torch.int32)
 

@@ -17,7 +17,7 @@ from torch import Tensor
 from tensorae.assignment import Rule
 from tensorae.core.covariances import Spikes, Subspaces, spikes
 from tensorae.core.families import Directions, Estimation, Means, Parameters
-from tensorae.core.mixture import FoldedModel, LinearModel, Spreads
+from tensorae.core.mixture import FoldedModel, LinearModel, OwnVariances
 from tensorae.core.statistics import Moments, positive
 from tensorae.rows.rows import Rows
 
@@ -91,7 +91,7 @@ class KnownNoise(Estimation):
         weights = counts / counts.sum(-1, keepdim=True)
         noise = torch.ones_like(weights)
         log_weights = weights.clamp(min=torch.finfo(self.dtype).tiny).log()
-        spreads = Spreads.of_variances(noise, along, log_weights, d)
+        spreads = OwnVariances.of_variances(noise, along, log_weights, d)
         gains = 1 - 1 / along
         traces = found.traces.to(self.dtype)
         distances = traces - (scatter[..., :h] * gains).sum(-1)

@@ -17,14 +17,13 @@ from torch import Tensor
 
 from tensorae.core.mixture import LinearModel
 from tensorae.core.statistics import Moments
-from tensorae.rows.rows import ACCURATE
 
 __all__ = [
-    "Gaps",
+    "MissingPattern",
     "Marginals",
     "add_certain",
     "add_expected",
-    "gapped_costs",
+    "costs_with_missing",
     "grouped",
     "in_nats",
     "log_correction",
@@ -37,7 +36,7 @@ SHARED_PAIRS = 2000
 
 
 @dataclass(frozen=True)
-class Gaps:
+class MissingPattern:
     """Rows that have as many gaps as each other.
 
     Attributes
@@ -55,7 +54,7 @@ class Gaps:
     seen: Tensor
 
 
-def grouped(holes: Tensor, n_clusters: int) -> Iterator[Gaps]:
+def grouped(holes: Tensor, n_clusters: int) -> Iterator[MissingPattern]:
     """Rows with equal numbers of gaps (m, d), or with the same gaps where that pays.
 
     ``n_clusters`` is how many matrices will be factorised for each.
@@ -72,7 +71,7 @@ def grouped(holes: Tensor, n_clusters: int) -> Iterator[Gaps]:
             for start in range(0, len(rows), most):
                 part = slice(start, start + most)
                 own = columns if shared else columns[part]
-                yield Gaps(rows[part], own[:, :count], own[:, count:])
+                yield MissingPattern(rows[part], own[:, :count], own[:, count:])
 
 
 def _same(keys: Tensor) -> Iterator[tuple[int, Tensor]]:
@@ -136,7 +135,9 @@ class Form(ABC):
     distances: Tensor
     volumes: Tensor
 
-    def __init__(self, clusters: Marginals, gaps: Gaps, offsets: Tensor, holes: Tensor) -> None:
+    def __init__(
+        self, clusters: Marginals, gaps: MissingPattern, offsets: Tensor, holes: Tensor
+    ) -> None:
         self.clusters, self.gaps, self.offsets, self.holes = clusters, gaps, offsets, holes
         self._solve()
 
@@ -186,7 +187,7 @@ class Form(ABC):
         return sums.index_add_(1, places.flatten(), inverses.reshape(j, -1)).view(j, d, d)
 
 
-class ByGaps(Form):
+class ByMissing(Form):
     """Little is missing: the block of the precision matrix in the gaps."""
 
     def _solve(self) -> None:
@@ -213,7 +214,7 @@ class ByGaps(Form):
         return torch.zeros_like(self.offsets).scatter_(-1, columns, inverses.expand(columns.shape))
 
 
-class BySeen(Form):
+class ByObserved(Form):
     """Little is there: the block of the covariance matrix in the columns with values."""
 
     def _solve(self) -> None:
@@ -320,14 +321,14 @@ class Marginals:
         Where one spread serves all and its noise is not known, lengths are in units of it.
         """
         h, d = model.components.shape[-2:]
-        centers = model.centers.reshape(-1, d).to(ACCURATE)
+        centers = model.centers.reshape(-1, d).to(torch.float64)
         n_clusters = len(centers)
         noise, along = spread(model)
         return cls(
             centers,
-            model.components.reshape(n_clusters, h, d).to(ACCURATE),
-            along.reshape(n_clusters, h).to(ACCURATE),
-            noise.reshape(n_clusters).to(ACCURATE),
+            model.components.reshape(n_clusters, h, d).to(torch.float64),
+            along.reshape(n_clusters, h).to(torch.float64),
+            noise.reshape(n_clusters).to(torch.float64),
         )
 
     def __getitem__(self, clusters: slice) -> Marginals:
@@ -374,13 +375,13 @@ class Marginals:
         holes = x.isnan()
         for gaps in grouped(holes, len(self.centers)):
             part = holes[gaps.rows]
-            seen = x[gaps.rows].to(ACCURATE).unsqueeze(0) - self.centers.unsqueeze(1)
+            seen = x[gaps.rows].to(torch.float64).unsqueeze(0) - self.centers.unsqueeze(1)
             yield gaps.rows, self._form(gaps)(self, gaps, seen.masked_fill_(part, 0), part)
 
     def distances(self, x: Tensor) -> tuple[Tensor, Tensor]:
         """Squared Mahalanobis distances and log determinants, (J, m) each, of what is there."""
         shape = (2, self.centers.shape[0], x.shape[0])
-        found = torch.empty(shape, dtype=ACCURATE, device=x.device)
+        found = torch.empty(shape, dtype=torch.float64, device=x.device)
         for rows, form in self.solved(x):
             found[0][:, rows] = form.distances.clamp(min=0)
             found[1][:, rows] = form.volumes
@@ -388,19 +389,19 @@ class Marginals:
 
     def filled(self, x: Tensor, labels: Tensor) -> Tensor:
         """Rows (m, d) with the conditional means of the named clusters (m,) in their gaps."""
-        points = x.to(ACCURATE, copy=True)
+        points = x.to(torch.float64, copy=True)
         for j in labels.unique().tolist():
             members = (labels == j).nonzero().squeeze(1)
             for rows, form in self[j : j + 1].solved(x[members]):
                 points[members[rows]] = form.filled()[0] + self.centers[j]
-        return torch.where(x.isnan(), points, x.to(ACCURATE))
+        return torch.where(x.isnan(), points, x.to(torch.float64))
 
-    def _form(self, gaps: Gaps) -> type[Form]:
+    def _form(self, gaps: MissingPattern) -> type[Form]:
         h, c, o = self.components.shape[1], gaps.lacking.shape[1], gaps.seen.shape[1]
         few = min(c, o)
         if h * h * (few + h) < few**3 // 3:
             return ByCode
-        return ByGaps if c <= o else BySeen
+        return ByMissing if c <= o else ByObserved
 
 
 def spread(model: LinearModel) -> tuple[Tensor, Tensor]:
@@ -441,7 +442,7 @@ NEGLIGIBLE = 1e-14
 TOGETHER = 200_000
 
 
-def gapped_costs(model: LinearModel, x: Tensor, near: Tensor | None = None) -> Tensor:
+def costs_with_missing(model: LinearModel, x: Tensor, near: Tensor | None = None) -> Tensor:
     """Costs (..., m, k) of rows (m, d) with gaps, which clusters can be compared by.
 
     With own spreads, minus twice the log of weight times the density of what is there. With one
@@ -461,7 +462,7 @@ def _as_costs(
     """Costs (J, m) of rows at such distances that lack so many values (m,)."""
     smaller = volumes - marginals.volumes.unsqueeze(1)
     if model.spreads is not None:
-        offsets = model.spreads.offsets.reshape(-1, 1).to(ACCURATE)
+        offsets = model.spreads.offsets.reshape(-1, 1).to(torch.float64)
         return distances + smaller - LOG_2PI * lacking + offsets
     if model.noise is None:
         return distances
@@ -473,7 +474,7 @@ def in_nats(model: LinearModel, costs: Tensor) -> Tensor:
     """Costs (r, ...) of rows in each start as minus the log of a density, up to a constant."""
     if model.spreads is not None or model.noise is None:
         return costs / 2
-    return costs / (2 * model.noise.to(ACCURATE).view(-1, *[1] * (costs.ndim - 1)))
+    return costs / (2 * model.noise.to(torch.float64).view(-1, *[1] * (costs.ndim - 1)))
 
 
 def log_correction(noise: Tensor) -> Tensor:
@@ -524,7 +525,7 @@ def add_certain(
 
 def _distances_near(marginals: Marginals, x: Tensor, near: Tensor) -> tuple[Tensor, Tensor]:
     """Squared distances and log determinants (J, m) for rows near clusters, else infinity."""
-    distances = torch.full(near.shape, torch.inf, dtype=ACCURATE, device=x.device)
+    distances = torch.full(near.shape, torch.inf, dtype=torch.float64, device=x.device)
     volumes = torch.zeros_like(distances)
     for j in range(len(near)):
         rows = near[j].nonzero().squeeze(1)

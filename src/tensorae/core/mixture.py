@@ -16,7 +16,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-__all__ = ["FoldedModel", "LinearModel", "Spreads", "score_errors", "winners"]
+__all__ = ["FoldedModel", "LinearModel", "OwnVariances", "score_errors", "winners"]
 
 # Errors of a score, in units of the precision times the squared lengths that went into it.
 ROUNDING = 16
@@ -26,7 +26,7 @@ MOST_FOLDED = 1e7
 
 
 @dataclass(frozen=True)
-class Spreads:
+class OwnVariances:
     """How far the members of each cluster lie from its centre, and how many there are.
 
     Attributes
@@ -46,15 +46,15 @@ class Spreads:
     @classmethod
     def of_variances(
         cls, noise: Tensor, along: Tensor, log_weights: Tensor, n_features: int
-    ) -> Spreads:
+    ) -> OwnVariances:
         """Spreads of clusters with these variances and mixing weights."""
         h = along.shape[-1]
         volumes = along.log().sum(-1) + (n_features - h) * noise.log()
         return cls(noise, along, volumes + n_features * math.log(2 * math.pi) - 2 * log_weights)
 
-    def each(self, change: Callable[[Tensor], Tensor]) -> Spreads:
+    def each(self, change: Callable[[Tensor], Tensor]) -> OwnVariances:
         """Return the same with ``change`` done to every tensor."""
-        return Spreads(*(change(getattr(self, field.name)) for field in fields(self)))
+        return OwnVariances(*(change(getattr(self, field.name)) for field in fields(self)))
 
 
 @dataclass(frozen=True)
@@ -78,7 +78,7 @@ class LinearModel:
     centers: Tensor
     components: Tensor
     latent_penalty: Tensor
-    spreads: Spreads | None = None
+    spreads: OwnVariances | None = None
     noise: Tensor | None = None
 
     @classmethod

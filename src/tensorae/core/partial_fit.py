@@ -25,7 +25,7 @@ from tensorae.core.families import (
 from tensorae.core.missing import Marginals, add_expected
 from tensorae.core.mixture import LinearModel
 from tensorae.core.statistics import Moments
-from tensorae.rows.rows import ACCURATE, Rows
+from tensorae.rows.rows import Rows
 
 __all__ = ["absorb", "in_order_of"]
 
@@ -74,8 +74,8 @@ def absorb(
     """
     # About the present centres' mean, so that nothing is lost to rounding far from zero.
     origin = (moments.counts[0] @ moments.references[0]) / moments.counts.sum()
-    rows = rows.moved(origin, dtype=ACCURATE)
-    present = replace(model.to(ACCURATE).as_start(), centers=moments.references - origin)
+    rows = rows.moved(origin, dtype=torch.float64)
+    present = replace(model.to(torch.float64).as_start(), centers=moments.references - origin)
     moments = _decayed(moments, present.centers, decay)
     _add(moments, rows, present, labels)
     estimation = _estimation(
@@ -104,7 +104,7 @@ def _estimation(
         n_features=rows.d,
         latent_penalty=None if estimated_penalty else float(model.latent_penalty),
         directions=Directions(rows.select(everyone).nan_to_num(0.0), rows.all_weights()),
-        variance_floor=torch.finfo(ACCURATE).tiny ** 0.5,
+        variance_floor=torch.finfo(torch.float64).tiny ** 0.5,
     )
     if model.spreads is None:
         return shared
@@ -129,7 +129,7 @@ def in_order_of(centers: Tensor, moments: Moments) -> Moments:
     extent = (moments.traces().sum() / moments.counts.sum()).sqrt()
     rounding = 1e-6 * extent + 8 * torch.finfo(centers.dtype).eps * centers.norm(dim=1).amax()
     distances = torch.cdist(
-        centers.to(ACCURATE),
+        centers.to(torch.float64),
         moments.references[0],
         compute_mode="donot_use_mm_for_euclid_dist",  # products lose half of the digits
     )
@@ -142,13 +142,13 @@ def _decayed(moments: Moments, centers: Tensor, decay: float) -> Moments:
     """Forget a share of the weight; shapes stay, and means, which are now at ``centers``."""
     floor = moments.counts.clamp(max=SMALLEST_COUNT)
     counts = torch.maximum(moments.counts * decay, floor)
-    share = counts / moments.counts.clamp(min=torch.finfo(ACCURATE).tiny)
+    share = counts / moments.counts.clamp(min=torch.finfo(torch.float64).tiny)
     return Moments.about_means(counts, centers, moments.seconds * share[..., None, None])
 
 
 def _add(moments: Moments, rows: Rows, model: LinearModel, labels: Tensor) -> None:
     """Add all rows to the sums of their clusters, by labels (n,); with gaps what is expected."""
-    marginals = Marginals.of(model) if rows.gapped else None
+    marginals = Marginals.of(model) if rows.has_missing else None
     for place, part in rows.observed_chunks():
         flat = torch.ones_like(part[:, 0]) if rows.weights is None else rows.weights[place]
         if marginals is not None:

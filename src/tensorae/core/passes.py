@@ -2,9 +2,9 @@
 
 The loop sees the data through ``Rows`` and this file only. Sweeps of two kinds do the work:
 
-- ``TableSweep`` for small data: all products x xᵀ are tabulated once, so that the sums of every
+- ``TabulatedPass`` for small data: all products x xᵀ are tabulated once, so that the sums of every
   start and cluster are one matrix product, whatever the assignment rule.
-- ``ChunkSweep`` for the rest: few rows change their cluster from pass to pass, so sums are kept
+- ``ChunkedPass`` for the rest: few rows change their cluster from pass to pass, so sums are kept
   and only movers are added and subtracted; soft assignments are summed anew. ``pruning`` has one
   that leaves out rows that cannot move.
 
@@ -23,19 +23,25 @@ from torch import Tensor
 
 from tensorae.assignment import AssignmentContext, Rule, shares
 from tensorae.core.compress import COMPRESSED_FROM
-from tensorae.core.missing import Marginals, add_certain, add_expected, gapped_costs, in_nats
+from tensorae.core.missing import Marginals, add_certain, add_expected, costs_with_missing, in_nats
 from tensorae.core.mixture import FoldedModel, LinearModel, score_errors, winners
-from tensorae.core.statistics import MemberMoments, Moments, Movers, Sharers, positive
-from tensorae.rows.rows import ACCURATE, CACHED_BYTES, Rows
+from tensorae.core.statistics import (
+    HardAccumulator,
+    MemberMoments,
+    Moments,
+    SoftAccumulator,
+    positive,
+)
+from tensorae.rows.rows import CACHED_BYTES, Rows
 
 __all__ = [
     "Assigned",
-    "ChunkSweep",
-    "GapSweep",
+    "ChunkedPass",
+    "MissingValuesPass",
     "PRUNED_WIDTH",
-    "PrunedSweep",
-    "Sweep",
-    "TableSweep",
+    "PrunedPass",
+    "DataPass",
+    "TabulatedPass",
     "change_of",
     "cheapest",
     "fits_table",
@@ -71,10 +77,10 @@ class Assigned:
     moments: Moments
     moved: Tensor
     entropy: Tensor | None = None
-    evidence: Tensor | None = None
+    log_likelihood: Tensor | None = None
 
 
-class Sweep(ABC):
+class DataPass(ABC):
     """Passes over the same rows."""
 
     def __init__(self, rows: Rows) -> None:
@@ -117,7 +123,7 @@ class Sweep(ABC):
         """Go on from the state of an earlier run."""
 
 
-class _WithoutMemory(Sweep):
+class _WithoutMemory(DataPass):
     """A sweep that remembers nothing from pass to pass."""
 
     def keep_starts(self, starts: Tensor) -> None:
@@ -131,12 +137,12 @@ class _WithoutMemory(Sweep):
         """Nothing to go on from."""
 
 
-class TableSweep(_WithoutMemory):
+class TabulatedPass(_WithoutMemory):
     """Passes over small data: the sums of all starts and clusters are one matrix product."""
 
     def __init__(self, rows: Rows) -> None:
         super().__init__(rows)
-        self.x = rows.map(lambda x: x.to(ACCURATE))
+        self.x = rows.map(lambda x: x.to(torch.float64))
         upper = torch.triu_indices(rows.d, rows.d, device=self.x.device)
         products = self.x[:, upper[0]] * self.x[:, upper[1]]
         ones = torch.ones_like(self.x[:, :1])
@@ -168,11 +174,11 @@ class TableSweep(_WithoutMemory):
     ) -> Assigned:
         """Update S by ``rule`` and sum anew."""
         costs, context = model.costs(self.x).to(self.x.dtype), context.to(self.x.dtype)
-        new, entropies, evidence = updated(rule, costs, assignments, context)
+        new, entropies, log_likelihood = updated(rule, costs, assignments, context)
         weights = self.rows.all_weights().to(new.dtype)
         change = change_of(rule, new, assignments)
         entropy = entropies @ weights / self.rows.total
-        return Assigned(new, self._sum(new.mT), change, entropy, evidence @ weights)
+        return Assigned(new, self._sum(new.mT), change, entropy, log_likelihood @ weights)
 
     def relabel(
         self, labels: Tensor, moments: Moments, rows: Tensor, to: tuple[int, int]
@@ -192,34 +198,34 @@ class TableSweep(_WithoutMemory):
         return Moments(references, sums[..., 0], sums[..., 1 : d + 1], squares, seconds)
 
 
-class ChunkSweep(_WithoutMemory):
+class ChunkedPass(_WithoutMemory):
     """Passes over data of any size, in memory or streamed, by one process or many."""
 
     def moments(self, labels: Tensor, k: int) -> Moments:
         """Sums for given labels (r, n), about each cluster's mean in a first sweep."""
         moments = Moments.zeros(self._means(labels, k), self.rows.dtype)
-        movers = Movers(self.rows, moments)
+        accumulator = HardAccumulator(self.rows, moments)
         for place, x in self.rows.chunks():
-            movers.look_up_in(x, place.start)
+            accumulator.look_up_in(x, place.start)
             new = labels[:, place]
             starts, columns = torch.ones_like(new, dtype=torch.bool).nonzero(as_tuple=True)
-            movers.enter(starts, columns + place.start, new.flatten().long())
-        movers.settle()
-        self.rows.add_up(*moments.tensors())
+            accumulator.enter(starts, columns + place.start, new.flatten().long())
+        accumulator.settle()
+        self.rows.all_reduce(*moments.tensors())
         return moments
 
     def hard_pass(self, model: LinearModel, labels: Tensor, moments: Moments) -> Assigned:
         """Give every row to its cheapest autoencoder; sums follow the rows that moved."""
         folded = model.working(self.rows.dtype).fold()
         change = self._change_of(moments)
-        movers = Movers(self.rows, change)
+        accumulator = HardAccumulator(self.rows, change)
         moved = torch.zeros(labels.shape[0], dtype=torch.long, device=labels.device)
         for place, x in self.rows.chunks():
-            movers.look_up_in(x, place.start)
+            accumulator.look_up_in(x, place.start)
             for group in _start_groups(folded, x):
-                moved[group] += self._reassign(group, folded, x, place, labels, movers)
-        movers.settle()
-        self.rows.add_up(moved)
+                moved[group] += self._reassign(group, folded, x, place, labels, accumulator)
+        accumulator.settle()
+        self.rows.all_reduce(moved)
         return Assigned(labels, self._with(change, moments), moved)
 
     def soft_pass(
@@ -228,9 +234,9 @@ class ChunkSweep(_WithoutMemory):
         """Update S by ``rule`` in place, where it is kept, and sum anew."""
         folded = model.working(self.rows.dtype).fold().packed()
         moments = Moments.zeros(model.centers, self.rows.dtype)
-        sharers = Sharers(self.rows, moments, rule.negligible)
+        accumulator = SoftAccumulator(self.rows, moments, rule.negligible)
         r, kept, _ = assignments.shape
-        change, entropy, evidence = model.centers.new_zeros(3, r)
+        change, entropy, log_likelihood = model.centers.new_zeros(3, r)
         for place, x in self.rows.chunks():
             costs = folded.costs(x)
             # Where there is no room for S, the rule is one that needs no previous one.
@@ -241,13 +247,13 @@ class ChunkSweep(_WithoutMemory):
             flat = x.new_ones(x.shape[0]) if weights is None else weights[place]
             change = torch.maximum(change, change_of(rule, new, old))
             entropy += entropies @ flat / self.rows.total
-            evidence += log_density @ flat
+            log_likelihood += log_density @ flat
             if kept:
                 assignments[:, place] = new
-            sharers.note(place, x, new * flat.unsqueeze(-1))
-        sharers.settle()
-        self.rows.add_up(*moments.tensors(), entropy, evidence)
-        return Assigned(assignments, moments, change, entropy, evidence)
+            accumulator.note(place, x, new * flat.unsqueeze(-1))
+        accumulator.settle()
+        self.rows.all_reduce(*moments.tensors(), entropy, log_likelihood)
+        return Assigned(assignments, moments, change, entropy, log_likelihood)
 
     def relabel(
         self, labels: Tensor, moments: Moments, rows: Tensor, to: tuple[int, int]
@@ -255,11 +261,11 @@ class ChunkSweep(_WithoutMemory):
         """Move ``rows`` of start ``to[0]`` into cluster ``to[1]``; labels change in place."""
         start, cluster = to
         change = self._change_of(moments)
-        movers = Movers(self.rows, change)
+        accumulator = HardAccumulator(self.rows, change)
         starts = torch.full_like(rows, start)
-        movers.leave(starts, rows, labels[start, rows].long())
-        movers.enter(starts, rows, torch.full_like(rows, cluster))
-        movers.settle()
+        accumulator.leave(starts, rows, labels[start, rows].long())
+        accumulator.enter(starts, rows, torch.full_like(rows, cluster))
+        accumulator.settle()
         labels[start, rows] = cluster
         return self._with(change, moments)
 
@@ -270,7 +276,7 @@ class ChunkSweep(_WithoutMemory):
         x: Tensor,
         rows: slice | Tensor,
         labels: Tensor,
-        movers: Movers,
+        accumulator: HardAccumulator,
     ) -> Tensor:
         """Give a chunk or a selection of rows new labels in some starts; how many moved (s,)."""
         old = labels[group, rows].long()
@@ -281,8 +287,8 @@ class ChunkSweep(_WithoutMemory):
             old[starts, columns] = new
             places = columns + rows.start if isinstance(rows, slice) else rows[columns]
             labels[starts + group.start, places] = new.to(labels.dtype)
-            movers.enter(starts + group.start, places, new)
-            movers.leave(starts + group.start, places, left)
+            accumulator.enter(starts + group.start, places, new)
+            accumulator.leave(starts + group.start, places, left)
         self._learn(group, rows, scores, old)
         return torch.bincount(starts, minlength=old.shape[0])
 
@@ -296,14 +302,14 @@ class ChunkSweep(_WithoutMemory):
     def _with(self, change: Moments, moments: Moments) -> Moments:
         if change is moments:
             return moments
-        self.rows.add_up(*change.tensors())
+        self.rows.all_reduce(*change.tensors())
         return moments.plus(change)
 
     def _means(self, labels: Tensor, k: int) -> Tensor:
         """Cluster means (r, k, d) in the accurate precision."""
         r = labels.shape[0]
-        sums = torch.zeros(r, k, self.rows.d, dtype=ACCURATE, device=labels.device)
-        counts = torch.zeros(r, k, dtype=ACCURATE, device=labels.device)
+        sums = torch.zeros(r, k, self.rows.d, dtype=torch.float64, device=labels.device)
+        counts = torch.zeros(r, k, dtype=torch.float64, device=labels.device)
         clusters = torch.arange(k, device=labels.device)[:, None]
         for place, x in self.rows.chunks():
             members = (labels[:, None, place] == clusters).to(x.dtype)
@@ -311,17 +317,17 @@ class ChunkSweep(_WithoutMemory):
                 members = members * self.rows.weights[place]
             counts += members.sum(-1)
             sums += (members.view(r * k, -1) @ x).view(r, k, -1)
-        self.rows.add_up(sums, counts)
+        self.rows.all_reduce(sums, counts)
         return sums / positive(counts).unsqueeze(-1)
 
 
-class MemberPasses(_WithoutMemory):
+class MembersPass(_WithoutMemory):
     """Hard passes over wide rows in memory that keep the members of clusters, not d x d sums."""
 
     @classmethod
     def pays(cls, rows: Rows, n_starts: int, k: int) -> bool:
         """Tell whether products by way of the members cost less than by way of d x d sums."""
-        in_memory = not (rows.streamed or rows.gapped or rows.shared)
+        in_memory = not (rows.streamed or rows.has_missing or rows.shared)
         wide = rows.d >= COMPRESSED_FROM and rows.n < k * rows.d
         return in_memory and n_starts == 1 and wide
 
@@ -368,9 +374,9 @@ def cheapest(rows: Rows, model: LinearModel) -> tuple[Tensor, Tensor]:
     shape = (*model.centers.shape[:-2], rows.n)
     labels = torch.empty(shape, dtype=torch.int32, device=rows.device)
     costs = torch.empty(shape, dtype=rows.dtype, device=rows.device)
-    if rows.gapped:
+    if rows.has_missing:
         for place, x in rows.observed_chunks():
-            found = gapped_costs(model, x).min(-1)
+            found = costs_with_missing(model, x).min(-1)
             labels[..., place], costs[..., place] = found.indices.int(), found.values.to(rows.dtype)
         return labels, costs
     folded = model.working(rows.dtype).fold()
@@ -534,7 +540,7 @@ class Bounds:
         return (steps * (1 + 1e-3)).to(self.lower.dtype)
 
 
-class PrunedSweep(ChunkSweep):
+class PrunedPass(ChunkedPass):
     """Passes over many features in memory: full ones at first, then only rows near a border."""
 
     def __init__(self, rows: Rows) -> None:
@@ -608,14 +614,14 @@ class PrunedSweep(ChunkSweep):
     ) -> Assigned:
         """Look at some rows of each start only."""
         folded = model.to(self.rows.dtype).fold()
-        movers = Movers(self.rows, moments)
+        accumulator = HardAccumulator(self.rows, moments)
         moved = torch.zeros(labels.shape[0], dtype=torch.long, device=labels.device)
         for start, rows in enumerate(open_rows):
             group = slice(start, start + 1)
             for part in rows.split(self.rows.chunk_rows):
                 x = self.rows.select(part)
-                moved[group] += self._reassign(group, folded, x, part, labels, movers)
-        movers.settle()
+                moved[group] += self._reassign(group, folded, x, part, labels, accumulator)
+        accumulator.settle()
         return Assigned(labels, moments, moved)
 
     def _learn(self, group: slice, rows: slice | Tensor, scores: Tensor, labels: Tensor) -> None:
@@ -664,7 +670,7 @@ class Costed(NamedTuple):
         return share.unsqueeze(1)
 
 
-class GapSweep(Sweep):
+class MissingValuesPass(DataPass):
     """Passes over rows with gaps, in memory or streamed, by one process or many."""
 
     def __init__(self, rows: Rows) -> None:
@@ -682,7 +688,7 @@ class GapSweep(Sweep):
     def moments(self, labels: Tensor, k: int) -> Moments:
         """Sums for given labels (r, n): expected ones, or of filled rows before the first pass."""
         if self._model is None:
-            return ChunkSweep(self.rows).moments(labels, k)
+            return ChunkedPass(self.rows).moments(labels, k)
         return self.expected(self._model, labels)
 
     def hard_pass(self, model: LinearModel, labels: Tensor, moments: Moments) -> Assigned:
@@ -690,16 +696,16 @@ class GapSweep(Sweep):
         r, k = moments.counts.shape
         sums, chunks = self._begin(model, prunable=True)
         moved = torch.zeros(r, dtype=torch.long, device=labels.device)
-        evidence = torch.zeros(r, dtype=ACCURATE, device=labels.device)
+        log_likelihood = torch.zeros(r, dtype=torch.float64, device=labels.device)
         for chunk in chunks:
             place, best = chunk.place, chunk.costs.min(-1)
             moved += (labels[:, place] != best.indices).sum(1)
-            evidence -= in_nats(model, best.values) @ chunk.share
+            log_likelihood -= in_nats(model, best.values) @ chunk.share
             labels[:, place] = best.indices.to(labels.dtype)
-            members = torch.nn.functional.one_hot(best.indices, k).to(ACCURATE)
+            members = torch.nn.functional.one_hot(best.indices, k).to(torch.float64)
             add_expected(sums, self._marginals, chunk.x, members * chunk.to_add())
-        self.rows.add_up(*sums.tensors(), moved, evidence)
-        return Assigned(labels, sums, moved, evidence=evidence)
+        self.rows.all_reduce(*sums.tensors(), moved, log_likelihood)
+        return Assigned(labels, sums, moved, log_likelihood=log_likelihood)
 
     def soft_pass(
         self, model: LinearModel, assignments: Tensor, rule: Rule, context: AssignmentContext
@@ -707,19 +713,21 @@ class GapSweep(Sweep):
         """Update S by ``rule`` in place, where it is kept; sums are expected ones."""
         r, kept, _ = assignments.shape
         sums, chunks = self._begin(model, prunable=rule.probabilistic)
-        change, entropy, evidence = torch.zeros(3, r, dtype=ACCURATE, device=self.rows.device)
+        change, entropy, log_likelihood = torch.zeros(
+            3, r, dtype=torch.float64, device=self.rows.device
+        )
         for chunk in chunks:
             place, costs = chunk.place, chunk.costs
-            old = assignments[:, place].to(ACCURATE) if kept else costs
-            new, entropies, log_density = updated(rule, costs, old, context.to(ACCURATE))
+            old = assignments[:, place].to(torch.float64) if kept else costs
+            new, entropies, log_density = updated(rule, costs, old, context.to(torch.float64))
             change = torch.maximum(change, change_of(rule, new, old))
             entropy += entropies @ chunk.share / self.rows.total
-            evidence += log_density @ chunk.share
+            log_likelihood += log_density @ chunk.share
             if kept:
                 assignments[:, place] = new.to(assignments.dtype)
             add_expected(sums, self._marginals, chunk.x, new * chunk.to_add())
-        self.rows.add_up(*sums.tensors(), entropy, evidence)
-        return Assigned(assignments, sums, change, entropy, evidence)
+        self.rows.all_reduce(*sums.tensors(), entropy, log_likelihood)
+        return Assigned(assignments, sums, change, entropy, log_likelihood)
 
     def relabel(
         self, labels: Tensor, moments: Moments, rows: Tensor, to: tuple[int, int]
@@ -753,7 +761,7 @@ class GapSweep(Sweep):
     def _begin(self, model: LinearModel, *, prunable: bool) -> tuple[Moments, Iterator[Costed]]:
         """Empty sums, and chunks of rows with their costs."""
         self._model, self._marginals = model, Marginals.of(model)
-        sums = Moments.zeros(model.centers.to(ACCURATE), ACCURATE)
+        sums = Moments.zeros(model.centers.to(torch.float64), torch.float64)
         self.whole = self._near is None
         return sums, self._all_costed(model, prunable) if self.whole else self._costed(model, sums)
 
@@ -766,7 +774,7 @@ class GapSweep(Sweep):
             shape = (r, k, self.rows.n)
             remembered = torch.empty(shape, dtype=torch.bool, device=self.rows.device)
         for place, x in self.rows.observed_chunks():
-            costs = gapped_costs(model, x)
+            costs = costs_with_missing(model, x)
             if remembered is not None:
                 excess = in_nats(model, costs - costs.amin(-1, keepdim=True))
                 remembered[..., place] = (excess < NO_CHANCE).mT
@@ -780,7 +788,7 @@ class GapSweep(Sweep):
         for place, x in self.rows.observed_chunks():
             near, share = self._near[..., place].reshape(r * k, -1), self._weights(place)
             if r > 1:
-                yield Costed(place, x, gapped_costs(model, x, near), share)
+                yield Costed(place, x, costs_with_missing(model, x, near), share)
                 continue
             costs, certain = add_certain(sums, model, self._marginals, x, near, share)
             yield Costed(place, x, costs.unsqueeze(0), share, certain)
@@ -788,16 +796,16 @@ class GapSweep(Sweep):
     def expected(self, model: LinearModel, labels: Tensor) -> Moments:
         """Expected sums for labels (r, n)."""
         k = model.centers.shape[1]
-        sums = Moments.zeros(model.centers.to(ACCURATE), ACCURATE)
+        sums = Moments.zeros(model.centers.to(torch.float64), torch.float64)
         marginals = Marginals.of(model)
         for place, x in self.rows.observed_chunks():
-            members = torch.nn.functional.one_hot(labels[:, place].long(), k).to(ACCURATE)
+            members = torch.nn.functional.one_hot(labels[:, place].long(), k).to(torch.float64)
             add_expected(sums, marginals, x, members * self._weights(place).unsqueeze(1))
-        self.rows.add_up(*sums.tensors())
+        self.rows.all_reduce(*sums.tensors())
         return sums
 
     def _weights(self, place: slice) -> Tensor:
         if self.rows.weights is None:
             size = place.stop - place.start
-            return torch.ones(size, dtype=ACCURATE, device=self.rows.device)
-        return self.rows.weights[place].to(ACCURATE)
+            return torch.ones(size, dtype=torch.float64, device=self.rows.device)
+        return self.rows.weights[place].to(torch.float64)

@@ -16,11 +16,17 @@ from torch import Tensor
 
 from tensorae.assignment import posterior
 from tensorae.core.families import VARIANCE_FLOOR
-from tensorae.core.missing import Marginals, gapped_costs, log_correction
-from tensorae.core.mixture import FoldedModel, LinearModel, Spreads, score_errors, winners
-from tensorae.rows.rows import ACCURATE, cached_rows
+from tensorae.core.missing import Marginals, costs_with_missing, log_correction
+from tensorae.core.mixture import FoldedModel, LinearModel, OwnVariances, score_errors, winners
+from tensorae.rows.rows import cached_rows
 
-__all__ = ["GapPredictor", "LinearPredictor", "draw", "information_criterion", "n_parameters"]
+__all__ = [
+    "MissingValuesPredictor",
+    "LinearPredictor",
+    "draw",
+    "information_criterion",
+    "n_parameters",
+]
 
 # Logs of probabilities that differ by less, in units of the precision, may be equal when rounded.
 TIE = 64
@@ -78,14 +84,14 @@ class LinearPredictor:
         With ``equal_priors`` clusters of a shared spread are compared by their costs alone.
         """
         points, axes, shares, spreads, rest, penalty = (
-            torch.as_tensor(values, dtype=ACCURATE, device=device)
+            torch.as_tensor(values, dtype=torch.float64, device=device)
             for values in (
                 centers, components, weights, explained_variance, noise_variance, latent_penalty
             )
         )  # fmt: skip
         mean = shares @ points
         # A number that single precision has, so that rows of either precision lose nothing by it.
-        rounded = mean.float().to(ACCURATE)
+        rounded = mean.float().to(torch.float64)
         shift = torch.where(rounded.isfinite(), rounded, mean)
         h, d = axes.shape[-2:]
         own = None
@@ -95,13 +101,13 @@ class LinearPredictor:
                 < torch.as_tensor(latent_dims, device=device)[:, None]
             )
             along = torch.where(counted, spreads, rest[:, None])
-            own = Spreads.of_variances(rest, along, shares.log(), d)
+            own = OwnVariances.of_variances(rest, along, shares.log(), d)
         # The noise variance of section 5's model is the mean cost per number in X.
         noise = shares @ (rest * (d - h) + penalty * spreads.sum(1)) / d
         # Of data without noise it is what the fit can tell from zero.
         off = rest * (d - h) + spreads.sum(1) + (points - mean).square().sum(1)
         smallest = (VARIANCE_FLOOR * (shares @ off) / d).clamp(
-            min=torch.finfo(ACCURATE).tiny ** 0.5
+            min=torch.finfo(torch.float64).tiny ** 0.5
         )
         noise = torch.maximum(noise, smallest)
         model = LinearModel(
@@ -124,7 +130,7 @@ class LinearPredictor:
 
     def assign(self, x: Tensor) -> tuple[Tensor, Tensor]:
         """Most probable cluster (m,) of rows (m, d), and their costs (m,) there."""
-        if x.dtype == ACCURATE or self.model.spreads is not None:
+        if x.dtype == torch.float64 or self.model.spreads is not None:
             return self._most_probable(x)
         z = x - self.shift.to(x.dtype)
         lengths = torch.linalg.vector_norm(z, dim=1)
@@ -146,7 +152,9 @@ class LinearPredictor:
         costs = self.costs(x)
         compared = costs - self._prior_scores
         lowest, labels = compared.min(1)
-        rounding = torch.finfo(x.dtype).eps * self._unit + torch.finfo(ACCURATE).eps * lowest.abs()
+        rounding = (
+            torch.finfo(x.dtype).eps * self._unit + torch.finfo(torch.float64).eps * lowest.abs()
+        )
         rivals = compared <= (lowest + TIE * rounding).unsqueeze(1)
         if int(rivals.sum()) > len(x):
             # Of probabilities that are equal as the user sees them the first one counts.
@@ -159,7 +167,7 @@ class LinearPredictor:
 
     def decode(self, codes: Tensor, labels: Tensor) -> Tensor:
         """Points (m, d) of codes (m, h) under the named autoencoders."""
-        return self.model.decode(codes.to(ACCURATE), labels) + self.shift
+        return self.model.decode(codes.to(torch.float64), labels) + self.shift
 
     def posterior(self, costs: Tensor) -> Tensor:
         """Probabilities (m, k) of the clusters that rows with costs (m, k) may belong to."""
@@ -197,7 +205,7 @@ class LinearPredictor:
 
     def _moved(self, x: Tensor) -> Tensor:
         """Rows (m, d) in the coordinates of the model."""
-        return x.to(ACCURATE) - self.shift
+        return x.to(torch.float64) - self.shift
 
     @cached_property
     def _prior_scores(self) -> Tensor:
@@ -226,14 +234,14 @@ class LinearPredictor:
 NEGLIGIBLE = 1e-12
 
 
-class GapPredictor(LinearPredictor):
+class MissingValuesPredictor(LinearPredictor):
     """A fitted model at work on rows in which NaN stands for what is missing.
 
     Chunks without gaps get the answers of the model as it is, at their price.
     """
 
     @classmethod
-    def of_model(cls, model: LinearModel) -> GapPredictor:
+    def of_model(cls, model: LinearModel) -> MissingValuesPredictor:
         """Set up from a model with own spreads, in the coordinates of the data."""
         nothing = torch.zeros_like(model.centers[0])
         one = torch.ones_like(nothing[0])
@@ -249,7 +257,7 @@ class GapPredictor(LinearPredictor):
         """Costs (m, k) of rows (m, d), which clusters can be compared by."""
         if not bool(x.isnan().any()):
             return super().costs(x)
-        return gapped_costs(self.model, self._moved(x))
+        return costs_with_missing(self.model, self._moved(x))
 
     def assign(self, x: Tensor) -> tuple[Tensor, Tensor]:
         """Most probable cluster (m,) of rows (m, d), and their costs (m,) there."""
@@ -291,7 +299,7 @@ class GapPredictor(LinearPredictor):
         stretch = along * (clusters.along[labels].sqrt() - deviation)
         whole = deviation * whole + (stretch.unsqueeze(1) @ chosen).squeeze(1)
         points = clusters.filled(z - whole, labels) + whole + self.shift
-        return torch.where(x.isnan(), points, x.to(ACCURATE))
+        return torch.where(x.isnan(), points, x.to(torch.float64))
 
     def _drawn_clusters(self, x: Tensor, rng: np.random.RandomState) -> Tensor:
         """One cluster (m,) for each row, by its posterior."""
@@ -303,7 +311,7 @@ class GapPredictor(LinearPredictor):
     def conditional(self, x: Tensor) -> tuple[Tensor, Tensor]:
         """Means and variances (m, d) of what may be missing: those of all clusters together."""
         holes, z = x.isnan(), self._moved(x)
-        means, squares = torch.zeros(2, *x.shape, dtype=ACCURATE, device=x.device)
+        means, squares = torch.zeros(2, *x.shape, dtype=torch.float64, device=x.device)
         incomplete = holes.any(1).nonzero().squeeze(1)
         shares = self.responsibilities(self.costs(x[incomplete]))
         for j in range(shares.shape[1]):
@@ -315,7 +323,7 @@ class GapPredictor(LinearPredictor):
                 means[some[rows]] += share * points
                 squares[some[rows]] += share * (form.variances()[0] + points.square())
         variances = torch.where(holes, (squares - means.square()).clamp(min=0), 0)
-        return torch.where(holes, means + self.shift, x.to(ACCURATE)), variances
+        return torch.where(holes, means + self.shift, x.to(torch.float64)), variances
 
 
 # The density as a whole --------------------------------------------------------------------------

@@ -16,9 +16,9 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from tensorae.core.compress import COMPRESSED_FROM, Span
+from tensorae.core.compress import COMPRESSED_FROM, RowSpace
 from tensorae.core.criteria import lie_apart
-from tensorae.core.em import Alternation, Course, Observer, Run, State
+from tensorae.core.em import Alternation, FitResult, Observer, State, Trace
 from tensorae.core.families import (
     RANK_TOLERANCE,
     VARIANCE_FLOOR,
@@ -28,8 +28,8 @@ from tensorae.core.families import (
     Prior,
     fix_signs,
 )
-from tensorae.core.fill import filled_by_neighbors
-from tensorae.core.genetic_search import FIRST_PASSES, LATER_PASSES, Evolution, Quadratics
+from tensorae.core.fill import knn_fill
+from tensorae.core.genetic_search import FIRST_PASSES, LATER_PASSES, GeneticSearch, Quadratics
 from tensorae.core.initial import (
     N_SHORT,
     k_means_plus_plus,
@@ -40,12 +40,12 @@ from tensorae.core.initial import (
     within_covariance,
 )
 from tensorae.core.mixture import LinearModel
-from tensorae.core.passes import ChunkSweep, cheapest, fits_table
-from tensorae.core.spec import WIDE, Solution, SolverOptions
+from tensorae.core.passes import ChunkedPass, cheapest, fits_table
+from tensorae.core.spec import WIDE, FitSpec, Solution
 from tensorae.core.statistics import Moments
 from tensorae.core.swap_search import agree, has_unused, relocate, rescue, swap
 from tensorae.core.ties import TiedVariance, tied_variance
-from tensorae.rows.rows import ACCURATE, LARGE_WIDTH, Rows, cached_rows
+from tensorae.rows.rows import LARGE_WIDTH, Rows, cached_rows
 
 __all__ = [
     "Fit",
@@ -83,7 +83,7 @@ class Fit:
     Parameters
     ----------
     rows : Rows
-    options : SolverOptions
+    options : FitSpec
     rng : RandomState
     span : Span, optional
         The plane in whose coordinates ``rows`` are.
@@ -94,16 +94,16 @@ class Fit:
     def __init__(
         self,
         rows: Rows,
-        options: SolverOptions,
+        options: FitSpec,
         rng: np.random.RandomState,
-        span: Span | None = None,
+        span: RowSpace | None = None,
         most_sampled: int | None = None,
     ) -> None:
         self.options, self.rng, self.n_starts = options, rng, 1
         n_scores = options.n_clusters * (options.latent_dim + 1)
         itemsize = torch.finfo(rows.dtype).bits // 8
         fitting = cached_rows(rows.d, n_scores, itemsize)
-        if rows.gapped:  # rows with equal numbers of gaps are worked on together
+        if rows.has_missing:  # rows with equal numbers of gaps are worked on together
             fitting = max(fitting, min(GAPPED_ENTRIES // rows.d, GAPPED_ROWS))
         chunk_rows = options.chunk_rows or fitting
         rows = rows.in_chunks(chunk_rows).centered()
@@ -119,13 +119,13 @@ class Fit:
         # Starts are searched for where the rows are in memory: all of them, or a sample.
         self.in_memory = rows.collected(2 * size)
         whole = self.in_memory.n <= 2 * size and not self.in_memory.streamed
-        if rows.gapped and whole:
-            self.in_memory = filled_by_neighbors(self.in_memory, direction)
+        if rows.has_missing and whole:
+            self.in_memory = knn_fill(self.in_memory, direction)
         self.rows = rows if rows.streamed else self.in_memory
         self.sample = self.in_memory.sample(direction, size, rng.uniform())
-        if rows.gapped and not whole:
-            self.sample = filled_by_neighbors(self.sample, direction)
-        self.n_features, self.n_evidence = n_features, rows.evidence()
+        if rows.has_missing and not whole:
+            self.sample = knn_fill(self.sample, direction)
+        self.n_features, self.effective_n = n_features, rows.effective_n()
         self._within: dict[int, Tensor] = {}
         self.span = span
         self.estimation = self._estimation()
@@ -135,7 +135,7 @@ class Fit:
         """Intervals that tied values stand for."""
         return tied_variance(self.sample, self.span)
 
-    def with_options(self, options: SolverOptions) -> Self:
+    def with_options(self, options: FitSpec) -> Self:
         """Return the same with other settings."""
         other = copy.copy(self)
         other.options = options
@@ -148,8 +148,8 @@ class Fit:
         spread = (weights @ x.square().sum(1)) / weights.sum()
         # Own spreads see the variance of a single direction as what is left of that of all.
         directions = x.shape[1] if o.own_spread else 1
-        share = GAPPED_FLOOR if self.rows.gapped else VARIANCE_FLOOR * directions
-        floor = max(share * float(spread) / x.shape[1], torch.finfo(ACCURATE).tiny ** 0.5)
+        share = GAPPED_FLOOR if self.rows.has_missing else VARIANCE_FLOOR * directions
+        floor = max(share * float(spread) / x.shape[1], torch.finfo(torch.float64).tiny ** 0.5)
         shared = Estimation(
             latent_dim=o.latent_dim,
             n_features=self.n_features,
@@ -162,7 +162,7 @@ class Fit:
         return OwnEstimation(
             **vars(shared),
             prior=self._prior(),
-            price=self.price if o.free_dims else 0.0,
+            parameter_cost=self.parameter_cost if o.free_dims else 0.0,
             common=o.common,
             dims=None if o.n_counted is None else (o.n_counted,) * o.n_clusters,
             pooling=o.pooling,
@@ -174,10 +174,10 @@ class Fit:
         if o.n_clusters not in self._within:
             self._within[o.n_clusters] = within_covariance(x, weights, o.n_clusters)
         # As many as there are features for each member of a cluster, where those are more.
-        strength = max(o.prior_strength, self.n_features * o.n_clusters / self.n_evidence)
-        if self.rows.gapped and o.n_clusters > 1 and o.pooling == 0:
+        strength = max(o.prior_strength, self.n_features * o.n_clusters / self.effective_n)
+        if self.rows.has_missing and o.n_clusters > 1 and o.pooling == 0:
             # Rows with gaps show less of a cluster's shape than their number says.
-            share = self.rows.lacking / (self.rows.total * self.rows.d)
+            share = self.rows.missing_weight / (self.rows.total * self.rows.d)
             strength += self.n_features * min(1.0, GAPPED_PRIOR * share)
         if o.prior_strength == 0:
             strength = 0.0
@@ -186,7 +186,7 @@ class Fit:
             self.n_features,
             dof=_different(x, weights) - o.n_clusters,
             # Rows count as what they weigh, so the prior's do too.
-            strength=strength * self.rows.total / self.n_evidence,
+            strength=strength * self.rows.total / self.effective_n,
         )
         if not o.tied_floor:
             return prior
@@ -194,9 +194,9 @@ class Fit:
         return prior.plus(members * self.tied.covariance, members * self.tied.trace)
 
     @property
-    def price(self) -> float:
+    def parameter_cost(self) -> float:
         """What a parameter has to add to the log-likelihood to be worth it (BIC)."""
-        return math.log(self.n_evidence) / 2 * self.rows.total / self.n_evidence
+        return math.log(self.effective_n) / 2 * self.rows.total / self.effective_n
 
     def alternation(self, rows: Rows) -> Alternation:
         """Return the alternation over ``rows``, all of the data or a sample of it."""
@@ -205,7 +205,9 @@ class Fit:
 
     # Runs -------------------------------------------------------------------------------------
 
-    def run_one(self, model: LinearModel, observe: Observer | None, resume: Resume | None) -> Run:
+    def run_one(
+        self, model: LinearModel, observe: Observer | None, resume: Resume | None
+    ) -> FitResult:
         """Run one start over all rows, seen by ``observe``."""
         loop = self.alternation(self.rows)
         state = None if resume is None else resume(loop.restored, self.rows.device)
@@ -213,7 +215,9 @@ class Fit:
             state = loop.init(cheapest(self.rows, model)[0], model)
         return loop.run(state, observe)[0]
 
-    def run_from(self, labels: Tensor, observe: Observer | None, resume: Resume | None) -> Run:
+    def run_from(
+        self, labels: Tensor, observe: Observer | None, resume: Resume | None
+    ) -> FitResult:
         """Run one start from first labels (n,) over all rows, seen by ``observe``."""
         loop = self.alternation(self.rows)
         state = None if resume is None else resume(loop.restored, self.rows.device)
@@ -221,7 +225,7 @@ class Fit:
             state = loop.init(labels.to(torch.int32)[None])
         return loop.run(state, observe)[0]
 
-    def run_on(self, run: Run, observe: Observer | None, resume: Resume | None) -> Run:
+    def run_on(self, run: FitResult, observe: Observer | None, resume: Resume | None) -> FitResult:
         """Go on with a run over a sample over all rows, which have gaps.
 
         Their first sums would be those of guesses; those of the sample are the better start.
@@ -230,14 +234,14 @@ class Fit:
         state = None if resume is None else resume(loop.restored, self.rows.device)
         if state is None:
             unknown = torch.zeros(self.rows.n, dtype=torch.int32, device=self.rows.device)
-            state = loop.going_on(replace(run, labels=unknown, course=Course(), n_iter=0))
+            state = loop.going_on(replace(run, labels=unknown, trace=Trace(), n_iter=0))
         return loop.run(state, observe)[0]
 
-    def run_all(self, rows: Rows, starts: list[LinearModel]) -> tuple[Run, list[float]]:
+    def run_all(self, rows: Rows, starts: list[LinearModel]) -> tuple[FitResult, list[float]]:
         """Run all starts, in batches as large as memory allows: the best run, all objectives."""
         alternation = self.alternation(rows)
         size = max(1, BATCH_BYTES // self.bytes_per_start(rows))
-        finalists: list[Run] = []
+        finalists: list[FitResult] = []
         objectives: list[float] = []
         for models in starts:
             for batch in torch.arange(models.centers.shape[0]).split(size):
@@ -258,7 +262,7 @@ class Fit:
 
     # The best one -----------------------------------------------------------------------------
 
-    def solution(self, run: Run, *, reorder: bool) -> Solution:
+    def solution(self, run: FitResult, *, reorder: bool) -> Solution:
         """The best run, closed, in the coordinates of the data."""
         run = self.closed(run, reorder=reorder)
         shift, model = self.rows.shift, run.parameters.model[0]
@@ -272,7 +276,7 @@ class Fit:
             tied=self.tied.variances if floored else None,
         )
 
-    def closed(self, run: Run, *, reorder: bool) -> Run:
+    def closed(self, run: FitResult, *, reorder: bool) -> FitResult:
         """Sums about the clusters' own means, components to full precision, signs fixed.
 
         With ``reorder`` the largest cluster comes first, in all that there is.
@@ -288,13 +292,13 @@ class Fit:
             labels = order.argsort().to(labels.dtype)[labels.long()]
         estimation = self.estimation
         if self.options.trimmed and isinstance(estimation, OwnEstimation):
-            estimation = replace(estimation, price=self.price)
+            estimation = replace(estimation, parameter_cost=self.parameter_cost)
         parameters = estimation.last(moments, model)
         signed = replace(parameters.model, components=fix_signs(parameters.model.components))
         parameters = replace(parameters, model=signed)
         return replace(run, moments=moments, parameters=parameters, labels=labels)
 
-    def _lacks_points(self, run: Run) -> bool:
+    def _lacks_points(self, run: FitResult) -> bool:
         """Tell whether a cluster has too few points for its subspace, and others have enough.
 
         Where the model is k-means the subspaces do not matter.
@@ -306,18 +310,18 @@ class Fit:
         lacking = smallest <= RANK_TOLERANCE * run.parameters.traces.sum()
         return bool(lacking.any()) and not bool(lacking.all())
 
-    def _exact_moments(self, run: Run) -> Moments:
+    def _exact_moments(self, run: FitResult) -> Moments:
         """Sums about the clusters' own means, also where tabulated ones are about the data's."""
         k, rule = self.options.n_clusters, self.options.rule
-        if self.rows.gapped:
+        if self.rows.has_missing:
             return run.moments  # expected sums, about the means of the step before
-        sweep = ChunkSweep(self.rows)
+        data_pass = ChunkedPass(self.rows)
         if rule.probabilistic:
             unkept = torch.zeros(1, 0, k, dtype=self.rows.dtype, device=self.rows.device)
             context = run.parameters.context(step=1.0)
-            return sweep.soft_pass(run.parameters.model, unkept, rule, context).moments
+            return data_pass.soft_pass(run.parameters.model, unkept, rule, context).moments
         tabulated = fits_table(self.in_memory, 1, k)
-        return sweep.moments(run.labels[None], k) if tabulated else run.moments
+        return data_pass.moments(run.labels[None], k) if tabulated else run.moments
 
 
 def _different(x: Tensor, weights: Tensor) -> float:
@@ -333,7 +337,7 @@ def _different(x: Tensor, weights: Tensor) -> float:
 #
 # Starts -> runs -> the best one, closed: the whole fit of the linear model.
 
-Worth = Callable[[Run], float]
+Worth = Callable[[FitResult], float]
 
 # Starts that "auto" makes before it moves single clusters of the best one.
 AUTO_STARTS = 10
@@ -343,7 +347,7 @@ POPULATION_ENTRIES = 4_000_000
 POPULATION_STARTS = 24
 POPULATION_WIDTH = 16
 # Starts of likelihoods that are left after so many passes.
-HEATS = {4: 3}
+HALVING_ROUNDS = {4: 3}
 # Nats per row that a pass has to gain for a start to go on, until the best one is known.
 RACE_TOLERANCE = 2e-3
 # As many times as much where rows have gaps, over which steps are short and take long.
@@ -352,11 +356,11 @@ GAPPED_RACE = 5.0
 
 def solve(
     rows: Rows,
-    options: SolverOptions,
+    options: FitSpec,
     rng: np.random.RandomState,
     *,
     known_labels: Tensor | None = None,
-    span: Span | None = None,
+    span: RowSpace | None = None,
     observe: Observer | None = None,
     resume: Resume | None = None,
 ) -> Solution:
@@ -365,7 +369,7 @@ def solve(
     Parameters
     ----------
     rows : Rows
-    options : SolverOptions
+    options : FitSpec
     rng : RandomState
     known_labels : Tensor of shape (n,), optional
         Cluster of the rows where it is known, -1 elsewhere; where all are, the first labels.
@@ -395,7 +399,7 @@ def solve(
     return search.solution(run, reorder=reorder)
 
 
-def without_needless_floor(options: SolverOptions) -> SolverOptions:
+def without_needless_floor(options: FitSpec) -> FitSpec:
     """One cluster cannot put tied values together: it is principal component analysis as it is."""
     return replace(options, tied_floor=options.tied_floor and options.n_clusters > 1)
 
@@ -407,7 +411,7 @@ def is_start(labels: Tensor | None, n_clusters: int) -> bool:
     return bool((torch.bincount(labels, minlength=n_clusters) > 0).all())
 
 
-def model_of(rows: Rows, options: SolverOptions, labels: Tensor) -> tuple[LinearModel, Tensor]:
+def model_of(rows: Rows, options: FitSpec, labels: Tensor) -> tuple[LinearModel, Tensor]:
     """The linear model of first labels (n,) as they are, and the shift (d,) that it is about."""
     search = Search(rows, options, np.random.RandomState(0))
     state = search.alternation(search.rows).init(labels.to(torch.int32)[None])
@@ -416,24 +420,24 @@ def model_of(rows: Rows, options: SolverOptions, labels: Tensor) -> tuple[Linear
 
 def is_wide(rows: Rows, h: int) -> bool:
     """Tell whether rows in memory span so little that turning the space pays."""
-    turnable = not rows.streamed and not rows.gapped
+    turnable = not rows.streamed and not rows.has_missing
     return turnable and rows.d >= LARGE_WIDTH and rows.d > 2 * max(rows.n, h)
 
 
 def _solve_in_span(
-    rows: Rows, options: SolverOptions, rng: np.random.RandomState, **others: Any
+    rows: Rows, options: FitSpec, rng: np.random.RandomState, **others: Any
 ) -> Solution:
     """Fit wide data in the coordinates of the plane that it spans."""
     given, data = options.init, rows.data
     points = data if isinstance(given, str) else torch.cat([data, given.to(data.dtype)])
-    span = Span.of(points, options.latent_dim)
+    span = RowSpace.of(points, options.latent_dim)
     if not isinstance(given, str):
         options = replace(options, init=span.inside(given))
     inside = Rows(span.inside(data), rows.weights)
     return in_space(solve(inside, options, rng, span=span, **others), span)
 
 
-def in_space(solution: Solution, span: Span) -> Solution:
+def in_space(solution: Solution, span: RowSpace) -> Solution:
     """Return a solution in the coordinates of a plane as one in those of the data."""
     model = span.embed(solution.model)
     model = replace(model, components=fix_signs(model.components))
@@ -450,7 +454,7 @@ class Search(Fit):
         known_labels: Tensor | None,
         observe: Observer | None,
         resume: Resume | None,
-    ) -> Run:
+    ) -> FitResult:
         """Run all starts, on a sample first where the data is large, and keep the best."""
         if known_labels is not None and is_start(known_labels, self.options.n_clusters):
             return self.run_from(known_labels, observe, resume)
@@ -478,7 +482,7 @@ class Search(Fit):
         sample = self.sample.in_chunks(self.rows.chunk_rows).accurate_if_small()
         return sample, torch.arange(sample.n, device=sample.device)
 
-    def in_full(self, labels: Tensor, observe: Observer | None, resume: Resume | None) -> Run:
+    def in_full(self, labels: Tensor, observe: Observer | None, resume: Resume | None) -> FitResult:
         """The run from labels of ``searched`` rows, found among leading directions."""
         rows, _ = self.searched()
         if rows is self.in_memory and not self.rows.streamed:
@@ -486,25 +490,27 @@ class Search(Fit):
         loop = self.alternation(rows)
         return self.over_all(loop.run(loop.init(labels[None]))[0], observe, resume)
 
-    def searched_on(self, run: Run) -> Run:
+    def searched_on(self, run: FitResult) -> FitResult:
         """The better of a run over ``searched`` rows and of the best of new starts."""
         return min(run, self._searched(*self.searched()), key=_objective)
 
-    def over_all(self, best: Run, observe: Observer | None, resume: Resume | None) -> Run:
+    def over_all(
+        self, best: FitResult, observe: Observer | None, resume: Resume | None
+    ) -> FitResult:
         """The best run among ``searched`` rows as one over all."""
         if best.labels.shape[0] == self.in_memory.n and not self.in_memory.streamed:
             return self._as_own(best) if self.rows.streamed else best
         model = best.parameters.model
-        self.rows.same_in_all(*model.tensors())
+        self.rows.broadcast(*model.tensors())
         rule = self.options.rule
-        if self.rows.gapped and (rule.hard or rule.probabilistic):
+        if self.rows.has_missing and (rule.hard or rule.probabilistic):
             return self.run_on(best, observe, resume)
         return self.run_one(model, observe, resume)
 
-    def _own_run(self, observe: Observer | None, resume: Resume | None) -> Run:
+    def _own_run(self, observe: Observer | None, resume: Resume | None) -> FitResult:
         """Best run with own spreads, from first labels of many kinds."""
         rows, _ = self.searched()
-        best = self.polished(rows, self.raced(rows, self.first_labels(rows)))
+        best = self.refined(rows, self.run_halving(rows, self.first_labels(rows)))
         return self.over_all(best, observe, resume)
 
     def first_labels(self, rows: Rows, found: Tensor | None = None) -> Tensor:
@@ -527,52 +533,52 @@ class Search(Fit):
         n_starts = min(self.options.n_init or N_SHORT, N_SHORT)
         return short_runs(rows, self._seeds(n_starts), self.estimation)
 
-    def polished(self, rows: Rows, run: Run) -> Run:
+    def refined(self, rows: Rows, run: FitResult) -> FitResult:
         """A raced run, gone on with to the tolerance that was asked for.
 
         Steps over gaps take long, and a sample of the rows need not be fitted to the last digit.
         """
         loop = self.alternation(rows)
-        if rows.gapped and rows.n < self.rows.n:
+        if rows.has_missing and rows.n < self.rows.n:
             return run
         return run if run.n_iter >= loop.max_iter else loop.run(loop.going_on(run))[0]
 
-    def raced(self, rows: Rows, labels: Tensor, worth: Worth | None = None) -> Run:
+    def run_halving(self, rows: Rows, labels: Tensor, criterion: Worth | None = None) -> FitResult:
         """Best run from first labels (r, n), of which only the best go on to their end.
 
         ``worth`` says how good a run is, the lower the better: its objective if not given.
         """
-        worth = worth or _objective
+        criterion = criterion or _objective
         self.n_starts = len(labels)
         alternation = self.alternation(rows)
-        tolerance = RACE_TOLERANCE * (GAPPED_RACE if rows.gapped else 1.0)
+        tolerance = RACE_TOLERANCE * (GAPPED_RACE if rows.has_missing else 1.0)
         loose = max(alternation.tol, tolerance / self.n_features)
-        race = replace(alternation, tol=loose)
+        halving = replace(alternation, tol=loose)
         size = max(1, BATCH_BYTES // self.bytes_per_start(rows))
-        runs: list[Run] = []
+        runs: list[FitResult] = []
         for batch in labels.split(size):
-            runs += race.race(batch, HEATS)
-            runs = [min(runs, key=worth)]
+            runs += halving.halving(batch, HALVING_ROUNDS)
+            runs = [min(runs, key=criterion)]
         # A single start is where another search ended.
-        return runs[0] if len(labels) == 1 else swap(race, runs[0], worth)
+        return runs[0] if len(labels) == 1 else swap(halving, runs[0], criterion)
 
-    def _as_own(self, run: Run) -> Run:
+    def _as_own(self, run: FitResult) -> FitResult:
         """The first process's run over all rows as that of the rows here."""
         parts = [*run.parameters.state_dict().values(), *run.moments.tensors()]
-        self.rows.same_in_all(run.labels, *parts)
+        self.rows.broadcast(run.labels, *parts)
         return replace(run, labels=self.rows.own(run.labels))
 
-    def _searched(self, rows: Rows, order: Tensor) -> Run:
+    def _searched(self, rows: Rows, order: Tensor) -> FitResult:
         """Best run over ``searched`` rows."""
         alternation = self.alternation(rows)
-        if self._evolves():
+        if self._uses_population():
             size = max(POPULATION_ENTRIES // (POPULATION_STARTS * alternation.n_clusters), 1000)
             few = (rows if rows is self.in_memory else self.sample).sample(
                 self.direction, size, 0.5
             )
             quadratics = Quadratics(few, self.estimation)
-            evolution = Evolution(quadratics, alternation.n_clusters, self.rng)
-            best = self.run_all(rows, [self._evolved(few, evolution).to(rows.dtype)])[0]
+            evolution = GeneticSearch(quadratics, alternation.n_clusters, self.rng)
+            best = self.run_all(rows, [self._from_population(few, evolution).to(rows.dtype)])[0]
             done = evolution.thorough
         else:
             self.n_starts = AUTO_STARTS
@@ -581,19 +587,19 @@ class Search(Fit):
         best = swap(alternation, best)
         if done or (rows.d > WIDE and lie_apart(rows, order, best.labels)):
             return best
-        return relocate(alternation, best, order, self.rng, self.options.heats)
+        return relocate(alternation, best, order, self.rng, self.options.halving_rounds)
 
-    def _evolves(self) -> bool:
+    def _uses_population(self) -> bool:
         """Tell whether a population is searched; a low limit on passes holds for it, too."""
         o, few_passes = self.options, self.options.max_iter <= FIRST_PASSES + LATER_PASSES
         narrow = self.rows.d <= POPULATION_WIDTH and o.latent_dim > 0
         return o.rule.hard and o.n_clusters > 1 and narrow and not few_passes
 
-    def _evolved(self, few: Rows, evolution: Evolution) -> LinearModel:
+    def _from_population(self, few: Rows, evolution: GeneticSearch) -> LinearModel:
         """The best different models (r, k, ...) that a population of few rows leads to."""
         self.n_starts = POPULATION_STARTS
         n_planes = self.n_starts // 2 if self.options.init == "k-means++" else 0
-        seeds = self._seeds_of(few, self.n_starts - n_planes).to(ACCURATE)
+        seeds = self._seeds_of(few, self.n_starts - n_planes).to(torch.float64)
         return evolution.finalists(evolution.search(evolution.first(seeds, n_planes)))
 
     def _seeds(self, n_starts: int, known: Tensor | None = None) -> Tensor:
@@ -608,10 +614,10 @@ class Search(Fit):
         seeds = k_means_plus_plus(x, weights, o.n_clusters, n_starts, self.rng, known)
         # Polished seeds end lower on images, raw ones are more diverse on small tables; with half
         # of each, neither kind of data loses (benchmarks/starts.py).
-        polished = n_starts if o.init == "k-means" else (n_starts + 1) // 2
-        return torch.cat([short_k_means(x, weights, seeds[:polished]), seeds[polished:]])
+        refined = n_starts if o.init == "k-means" else (n_starts + 1) // 2
+        return torch.cat([short_k_means(x, weights, seeds[:refined]), seeds[refined:]])
 
-    def _run_of_labels(self, labels: Tensor) -> Run:
+    def _run_of_labels(self, labels: Tensor) -> FitResult:
         """Best run from known labels; of equal ones that whose clusters have these labels."""
         runs = [self.run_all(self.rows, [start])[0] for start in self._labelled_starts(labels)]
         known = labels >= 0
@@ -627,7 +633,7 @@ class Search(Fit):
         names = labels[labels >= 0].unique()
         known = (labels >= 0).nonzero().squeeze(1)
         labelled = self.rows.subset(known).accurate_if_small()
-        moments = ChunkSweep(labelled).moments(labels[known][None], k)
+        moments = ChunkedPass(labelled).moments(labels[known][None], k)
         parameters = self.estimation.first(moments)
         centers = parameters.model.centers.to(self.rows.dtype)
         if names.numel() < k:
@@ -641,5 +647,5 @@ class Search(Fit):
         return [LinearModel.nearest(centers), parameters.model.to(self.rows.dtype)]
 
 
-def _objective(run: Run) -> float:
+def _objective(run: FitResult) -> float:
     return run.objective

@@ -15,33 +15,33 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from tensorae.core.compress import Span, compressed_width
+from tensorae.core.compress import RowSpace, compressed_width
 from tensorae.core.criteria import (
     DEEP,
-    Evidence,
+    Criteria,
     NeighborGraph,
     agreement,
-    evidence_of,
+    criteria_of,
     log_joint,
     merged,
-    not_gaussian,
-    touching,
+    non_gaussianity,
+    touching_share,
     valley,
 )
-from tensorae.core.em import Observer, Run
+from tensorae.core.em import FitResult, Observer
 from tensorae.core.initial import N_SHORT
 from tensorae.core.search import Resume, Search, in_space, is_wide, solve, without_needless_floor
-from tensorae.core.spec import WIDE_COMPONENTS, Solution, SolverOptions, Wishes
-from tensorae.rows.rows import ACCURATE, Rows
+from tensorae.core.spec import WIDE_COMPONENTS, FitSpec, SearchSpace, Solution
+from tensorae.rows.rows import Rows
 
 __all__ = [
     "CUT_WEIGHT_PER_FEATURE",
-    "Comparison",
+    "ModelSelection",
     "Count",
-    "Fitted",
-    "compare_halves",
+    "Candidate",
+    "stability",
     "count_clusters",
-    "solve_by_evidence",
+    "select_and_fit",
 ]
 
 # Weight of neighbours that are cut apart, beside ICL per row.
@@ -49,16 +49,16 @@ CUT_WEIGHT, CUT_WEIGHT_PER_FEATURE = 5.0, 2.5
 
 
 @dataclass(frozen=True)
-class Fitted:
+class Candidate:
     """Settings, their best run among the rows that were searched, and what speaks for it.
 
     ``cuts`` say how much its clusters cut neighbours apart, and count unless neighbours were
     guessed; ``seconds`` are those that it took.
     """
 
-    options: SolverOptions
-    run: Run
-    evidence: Evidence
+    options: FitSpec
+    run: FitResult
+    criteria: Criteria
     cuts: tuple[float, float]
     seconds: float
     guessed: bool = False
@@ -88,9 +88,9 @@ class Fitted:
         """What families are compared by: the lower the better."""
         if self.guessed:
             # So are the entropies of ICL then: rows with gaps are unclear in any family.
-            return self.evidence.bic / self.evidence.n
+            return self.criteria.bic / self.criteria.n
         weight = CUT_WEIGHT + CUT_WEIGHT_PER_FEATURE * self.run.parameters.n_features
-        return self.evidence.icl / self.evidence.n + weight * sum(self.cuts)
+        return self.criteria.icl / self.criteria.n + weight * sum(self.cuts)
 
     @property
     def n_clusters(self) -> int:
@@ -120,7 +120,7 @@ class Count:
     why: str
 
 
-def count_clusters(fits: Mapping[int, list[Fitted]], x: Tensor, order: Tensor) -> Count:
+def count_clusters(fits: Mapping[int, list[Candidate]], x: Tensor, order: Tensor) -> Count:
     """Find the number of clusters that the evidence is for.
 
     Parameters
@@ -153,14 +153,14 @@ def count_clusters(fits: Mapping[int, list[Fitted]], x: Tensor, order: Tensor) -
     return Count(k, first, "the best evidence (ICL, neighbours)")
 
 
-def _standing(fits: list[Fitted]) -> Fitted | None:
+def _standing(fits: list[Candidate]) -> Candidate | None:
     """The fit with the lowest ICL of those without tiny clusters; None where all have some."""
-    whole = [fitted for fitted in fits if min(fitted.evidence.sizes) >= LEAST_MEMBERS]
+    whole = [fitted for fitted in fits if min(fitted.criteria.sizes) >= LEAST_MEMBERS]
     return min(whole, key=_icl, default=None)
 
 
-def _icl(fitted: Fitted) -> float:
-    return fitted.evidence.icl
+def _icl(fitted: Candidate) -> float:
+    return fitted.criteria.icl
 
 
 def _cut_apart(x: Tensor, labels: Tensor, finer: Tensor) -> float:
@@ -180,7 +180,7 @@ def _cut_apart(x: Tensor, labels: Tensor, finer: Tensor) -> float:
 # One half of the rows -> a fit -> the other half: whether clusters come again.
 
 
-def compare_halves(search: Search, rows: Rows, order: Tensor, run: Run) -> tuple[float, float]:
+def stability(search: Search, rows: Rows, order: Tensor, run: FitResult) -> tuple[float, float]:
     """Fit either half of the rows from the labels of a run over all.
 
     Parameters
@@ -201,16 +201,16 @@ def compare_halves(search: Search, rows: Rows, order: Tensor, run: Run) -> tuple
         Mean log-density of the rows that a fit has not seen, by weight.
     """
     weights, found, held_out = rows.all_weights(), [], 0.0
-    x = rows.observed().to(ACCURATE)
+    x = rows.observed().to(torch.float64)
     for half in (0, 1):
         seen, unseen = order[half::2], order[1 - half :: 2]
         if not len(seen) or not len(unseen):
             return 1.0, float("nan")
         part = rows.subset(seen)
-        fitted = search.raced(part, run.labels[seen][None])
+        fitted = search.run_halving(part, run.labels[seen][None])
         joint = log_joint(fitted.parameters.model[0], fitted.parameters[0], x)
         found.append(joint.argmax(1))
-        share = weights[unseen].to(ACCURATE)
+        share = weights[unseen].to(torch.float64)
         held_out += float(share @ torch.logsumexp(joint[unseen], dim=1)) / rows.total
     return agreement(found[0], found[1], weights), held_out
 
@@ -233,7 +233,7 @@ EASY, SAME = 0.015, 0.99
 # the best family, and where its ICL is not more than this above that.
 ALIKE, CLOSE = 0.9, 100.0
 # Trials of a moved cluster that are left after so many passes among leading directions.
-HEATS = ((2, 4), (4, 2), (8, 1))
+HALVING_ROUNDS = ((2, 4), (4, 2), (8, 1))
 # How much more of the neighbours clusters with components may cut apart than round ones.
 ROUND_TOLERANCE = 1.35
 # Numbers of clusters in a row, rising, that may bring no better ICL and no better BIC.
@@ -247,21 +247,21 @@ MOST_TOUCHING, MOST_SHAPELESS = 0.1, 0.25
 SPLITS = MERGES = 2
 
 
-def solve_by_evidence(
+def select_and_fit(
     rows: Rows,
-    wishes: Wishes,
+    search_space: SearchSpace,
     rng: np.random.RandomState,
     *,
     known_labels: Tensor | None = None,
     observe: Observer | None = None,
     resume: Resume | None = None,
-) -> tuple[Solution, Comparison | None]:
+) -> tuple[Solution, ModelSelection | None]:
     """Fit the settings that the evidence is for.
 
     Parameters
     ----------
     rows : Rows
-    wishes : Wishes
+    wishes : SearchSpace
     rng : RandomState
     known_labels, observe, resume
         As for :func:`tensorae.core.search.solve`.
@@ -272,42 +272,44 @@ def solve_by_evidence(
     Comparison or None
         What was compared; None where nothing was open.
     """
-    k = wishes.n_clusters[-1]
-    width = compressed_width(rows, k, wishes.latent_dim or WIDE_COMPONENTS[-1])
-    free = isinstance(wishes.options.init, str) and wishes.options.n_init is None
+    k = search_space.n_clusters[-1]
+    width = compressed_width(rows, k, search_space.latent_dim or WIDE_COMPONENTS[-1])
+    free = isinstance(search_space.options.init, str) and search_space.options.n_init is None
     if width and free and known_labels is None:
-        return _solve_compressed(rows, wishes, rng, width, observe, resume)
-    families = list(wishes.families(k, rows.evidence(), rows.d))
+        return _solve_compressed(rows, search_space, rng, width, observe, resume)
+    families = list(search_space.families(k, rows.effective_n(), rows.d))
     as_asked: dict[str, Any] = {"known_labels": known_labels, "observe": observe, "resume": resume}
-    if len(wishes.n_clusters) == len(families) == 1:
+    if len(search_space.n_clusters) == len(families) == 1:
         return solve(rows, families[0], rng, **as_asked), None
-    comparison = _compared(rows, wishes, rng)
-    if known_labels is None and isinstance(wishes.options.init, str):
+    comparison = _compared(rows, search_space, rng)
+    if known_labels is None and isinstance(search_space.options.init, str):
         return comparison.solution(observe, resume), comparison
     # Settings are chosen as if nothing were known; what is known then decides the clusters.
-    options = replace(comparison.chosen.options, init=wishes.options.init)
+    options = replace(comparison.chosen.options, init=search_space.options.init)
     return solve(rows, options, rng, **as_asked), comparison
 
 
 def _solve_compressed(
     rows: Rows,
-    wishes: Wishes,
+    search_space: SearchSpace,
     rng: np.random.RandomState,
     width: int,
     observe: Observer | None,
     resume: Resume | None,
-) -> tuple[Solution, Comparison | None]:
+) -> tuple[Solution, ModelSelection | None]:
     """Choose and search among the leading directions of wide data, and finish in all features.
 
     λ is estimated there, too, and kept: directions that hold next to nothing would otherwise
     decide it by their number.
     """
-    search = Search(rows, replace(wishes.options, latent_dim=0), rng)
+    search = Search(rows, replace(search_space.options, latent_dim=0), rng)
     searched, _ = search.searched()
-    inside = Rows(Span.leading(searched, width).inside_all(searched), searched.weights)
-    own = wishes.own_spread or False
-    wishes = replace(wishes, options=replace(wishes.options, heats=HEATS))
-    found, comparison = solve_by_evidence(inside, replace(wishes, own_spread=own), rng)
+    inside = Rows(RowSpace.leading(searched, width).inside_all(searched), searched.weights)
+    own = search_space.own_spread or False
+    search_space = replace(
+        search_space, options=replace(search_space.options, halving_rounds=HALVING_ROUNDS)
+    )
+    found, comparison = select_and_fit(inside, replace(search_space, own_spread=own), rng)
     chosen = found.options
     if not chosen.own_spread:
         chosen = replace(chosen, latent_penalty=float(found.model.latent_penalty))
@@ -317,40 +319,40 @@ def _solve_compressed(
     return search.solution(run, reorder=True), comparison
 
 
-def _compared(rows: Rows, wishes: Wishes, rng: np.random.RandomState) -> Comparison:
+def _compared(rows: Rows, search_space: SearchSpace, rng: np.random.RandomState) -> ModelSelection:
     """Compare all settings, wide data in the coordinates of the plane that it spans."""
-    h = wishes.latent_dim or 1
+    h = search_space.latent_dim or 1
     if not is_wide(rows, h):
-        return Comparison(rows, wishes, rng)
-    span = Span.of(rows.data, h)
-    return Comparison(Rows(span.inside(rows.data), rows.weights), wishes, rng, span)
+        return ModelSelection(rows, search_space, rng)
+    span = RowSpace.of(rows.data, h)
+    return ModelSelection(Rows(span.inside(rows.data), rows.weights), search_space, rng, span)
 
 
-class Comparison:
+class ModelSelection:
     """Fits of all families, for all numbers of clusters, to the same rows."""
 
     def __init__(
         self,
         rows: Rows,
-        wishes: Wishes,
+        search_space: SearchSpace,
         rng: np.random.RandomState,
-        span: Span | None = None,
+        span: RowSpace | None = None,
     ) -> None:
-        self.wishes, self.span = wishes, span
-        self.ks = wishes.n_clusters
-        options = replace(wishes.options, n_clusters=self.ks[-1], latent_dim=min(1, rows.d))
+        self.search_space, self.span = search_space, span
+        self.ks = search_space.n_clusters
+        options = replace(search_space.options, n_clusters=self.ks[-1], latent_dim=min(1, rows.d))
         if not isinstance(options.init, str):
             options = replace(options, init="k-means++")
         most = max(SEARCHED_ROWS, SEARCHED_ROWS_PER_CLUSTER * self.ks[-1])
         self.search = Search(rows, options, rng, span, most_sampled=most)
         self.rows, _ = self.search.searched()
-        self.n = self.search.n_evidence
-        dithered = self.rows.map(lambda x: self.search.tied.dithered(x.to(ACCURATE)))
+        self.n = self.search.effective_n
+        dithered = self.rows.map(lambda x: self.search.tied.dithered(x.to(torch.float64)))
         self.graph = NeighborGraph.of(dithered, self.rows.all_weights())
-        self.fits: dict[int, list[Fitted]] = {}
+        self.fits: dict[int, list[Candidate]] = {}
         self.n_starts, self.first_k, self.lie_apart = 1, 0, False
         # Neighbours of rows with gaps are guesses, and so are the entropies of ICL.
-        self.why = f"the best evidence ({'BIC' if rows.gapped else 'ICL, neighbours'})"
+        self.why = f"the best evidence ({'BIC' if rows.has_missing else 'ICL, neighbours'})"
         self._fit_all()
         self.chosen = self._choose()
         self.latent_dims = self.chosen.run.parameters.latent_dims[0].tolist()
@@ -359,7 +361,7 @@ class Comparison:
         """Fit all families for all numbers of clusters, until more and more of them help nobody."""
         waited, lowest = 0, (math.inf, math.inf)
         for k in self.ks:
-            families = list(self.wishes.families(k, self.n, self.rows.d))
+            families = list(self.search_space.families(k, self.n, self.rows.d))
             search = self.search.with_options(families[0])
             starts = search.short_runs(self.rows)
             # From the best k-means alone: the roundest and the freest family.
@@ -393,88 +395,90 @@ class Comparison:
 
     def _lowest(self, k: int) -> tuple[float, float]:
         """Lowest ICL and BIC of all families with k clusters."""
-        found = [fitted.evidence for fitted in self.fits[k]]
-        decided = torch.tensor([[each.icl, each.bic] for each in found], dtype=ACCURATE).amin(0)
+        found = [fitted.criteria for fitted in self.fits[k]]
+        decided = torch.tensor([[each.icl, each.bic] for each in found], dtype=torch.float64).amin(
+            0
+        )
         # Rounding may differ between machines, but all have to stop together.
         decided = decided.to(self.rows.device)
-        self.search.rows.same_in_all(decided)
+        self.search.rows.broadcast(decided)
         icl, bic = decided.tolist()
         return icl, bic
 
-    def _choose(self) -> Fitted:
+    def _choose(self) -> Candidate:
         """What the evidence is for, with all kinds of starts tried for that number of clusters."""
         k = self.ks[0]
         if len(self.ks) > 1:
             order = self.search.searched()[1]
-            x = self.search.tied.dithered(self.rows.select(order).to(ACCURATE))
+            x = self.search.tied.dithered(self.rows.select(order).to(torch.float64))
             count = count_clusters(self.fits, x, order)
             decided = torch.tensor([count.n_clusters, count.first], device=self.rows.device)
             # Rounding may differ between machines, a decision must not.
-            self.search.rows.same_in_all(decided)
+            self.search.rows.broadcast(decided)
             k, self.first_k = decided.tolist()
             self.why = count.why
             search = self.search.with_options(self.fits[k][0].options)
             self._improve(k, search.first_labels(self.rows)[N_SHORT:])
         return self.best(k)
 
-    def best(self, k: int) -> Fitted:
+    def best(self, k: int) -> Candidate:
         """The family that stands for k clusters.
 
         That of the paper does where it says nearly the same as the best one.
         """
-        whole = [fitted for fitted in self.fits[k] if min(fitted.evidence.sizes) > 0]
+        whole = [fitted for fitted in self.fits[k] if min(fitted.criteria.sizes) > 0]
         hard = [fitted for fitted in whole if _is_of_paper(fitted.options) and _is_hard(fitted)]
         others = [fitted for fitted in whole if fitted not in hard]
         best = min(others or whole or self.fits[k], key=lambda fitted: fitted.score)
-        if self.rows.gapped:
+        if self.rows.has_missing:
             return best
         if hard and others:
             return _best_of_wide(hard, best)
         plain = next((fitted for fitted in whole if _is_of_paper(fitted.options)), best)
         alike = self._agreement(plain, best) >= ALIKE
-        close = plain.evidence.icl - best.evidence.icl <= CLOSE
+        close = plain.criteria.icl - best.criteria.icl <= CLOSE
         return plain if best.options.n_counted is None and alike and close else best
 
     def solution(self, observe: Observer | None, resume: Resume | None) -> Solution:
         """What was chosen, fitted to all rows."""
         final = self.search.with_options(without_needless_floor(self.chosen.options))
         final.n_starts = self.n_starts
-        run = final.polished(self.rows, self.chosen.run)
-        if _is_hard(self.chosen) and self.wishes.any_rule and not self.lie_apart:
+        run = final.refined(self.rows, self.chosen.run)
+        if _is_hard(self.chosen) and self.search_space.any_rule and not self.lie_apart:
             run = final.searched_on(run)
         run = final.over_all(run, observe, resume)
         solution = final.solution(run, reorder=True)
         self.latent_dims = solution.run.parameters.latent_dims[0].tolist()
         return solution if self.span is None else in_space(solution, self.span)
 
-    def _fitted(self, options: SolverOptions, labels: Tensor) -> Fitted:
+    def _fitted(self, options: FitSpec, labels: Tensor) -> Candidate:
         began = time.perf_counter()
-        run = self.search.with_options(options).raced(self.rows, labels, self._worth)
-        evidence = evidence_of(
+        run = self.search.with_options(options).run_halving(self.rows, labels, self._criterion)
+        criteria = criteria_of(
             self.rows,
             run.parameters[0],
-            n_evidence=self.n,
+            effective_n=self.n,
             tied=self.search.tied,
             given_penalty=options.latent_penalty is not None,
             common=options.common,
         )
         cuts = self.graph.cuts(run.labels, options.n_clusters)
-        seconds, guessed = time.perf_counter() - began, self.rows.gapped
-        return Fitted(options, run, evidence, cuts, seconds, guessed)
+        seconds, guessed = time.perf_counter() - began, self.rows.has_missing
+        return Candidate(options, run, criteria, cuts, seconds, guessed)
 
-    def _worth(self, run: Run) -> float:
+    def _criterion(self, run: FitResult) -> float:
         """How good a run is beside others of its family: the lower the better."""
         k, d = run.parameters.counts.shape[-1], run.parameters.n_features
         # Neighbours of rows with gaps are guesses.
-        weight = 0.0 if self.rows.gapped else CUT_WEIGHT_PER_FEATURE * max(d - 2, 0)
+        weight = 0.0 if self.rows.has_missing else CUT_WEIGHT_PER_FEATURE * max(d - 2, 0)
         return 2 * run.objective / self.rows.total + weight * sum(self.graph.cuts(run.labels, k))
 
-    def _lie_apart(self, fits: list[Fitted]) -> bool:
+    def _lie_apart(self, fits: list[Candidate]) -> bool:
         """Tell whether clusters are so far apart that different families find the same ones."""
         apart = max(fitted.cuts[0] for fitted in fits) <= EASY
         return apart and self._agreement(*fits) > SAME
 
-    def _agreement(self, first: Fitted, second: Fitted) -> float:
+    def _agreement(self, first: Candidate, second: Candidate) -> float:
         weights = self.rows.all_weights() * (self.n / self.rows.total)
         return agreement(first.run.labels, second.run.labels, weights)
 
@@ -484,27 +488,27 @@ class Comparison:
         for place in places if len(labels) else ():
             before = self.fits[k][place]
             after = self._fitted(before.options, labels)
-            better = min(before, after, key=lambda fitted: self._worth(fitted.run))
+            better = min(before, after, key=lambda fitted: self._criterion(fitted.run))
             self.fits[k][place] = replace(better, seconds=before.seconds + after.seconds)
 
-    def doubts(self) -> list[str]:
+    def diagnostics(self) -> list[str]:
         """Say why these may be no clusters at all, one sentence for each reason."""
         x, labels = self._in_order(self.chosen)
         found = []
-        most = self.wishes.n_clusters[-1]
+        most = self.search_space.n_clusters[-1]
         if most >= WIDE_RANGE and self.first_k == most:
             found.append(
                 f"the evidence is for {self.ks[-1]} clusters, the most that were tried, or for "
                 "more: try a larger range of n_clusters."
             )
-        if self.rows.gapped:
+        if self.rows.has_missing:
             return found  # what follows would look at values that were guessed
-        if len(self.ks) > 1 and touching(x, labels) > MOST_TOUCHING:
+        if len(self.ks) > 1 and touching_share(x, labels) > MOST_TOUCHING:
             found.append(
                 "there are no valleys between many of the clusters: they may be pieces of bent "
                 "shapes, such as rings."
             )
-        if not_gaussian(x, labels) > MOST_SHAPELESS:
+        if non_gaussianity(x, labels) > MOST_SHAPELESS:
             found.append(
                 "the density inside the clusters is far from what was fitted: they may be rings "
                 "or spirals, or several groups each."
@@ -533,11 +537,11 @@ class Comparison:
             "latent_penalty": [fitted.latent_penalty for fitted in fits],
         }
         for name in ("log_likelihood", "n_parameters", "bic", "hierarchical_bic", "icl"):
-            columns[name] = [getattr(fitted.evidence, name) for fitted in fits]
+            columns[name] = [getattr(fitted.criteria, name) for fitted in fits]
         columns["score"] = [fitted.score for fitted in fits]
         columns["cut"] = [sum(fitted.cuts) / 2 for fitted in fits]
         if len(self.ks) > 1:
-            both = {k: self._halves(self.best(k)) for k in self.ks}
+            both = {k: self._stability(self.best(k)) for k in self.ks}
             stands = [fitted is self.best(fitted.n_clusters) for fitted in fits]
             for place, name in enumerate(("agreement_of_halves", "held_out_density")):
                 columns[name] = [
@@ -548,32 +552,32 @@ class Comparison:
         columns["chosen"] = [fitted is self.chosen for fitted in fits]
         return columns
 
-    def _halves(self, fitted: Fitted) -> tuple[float, float]:
+    def _stability(self, fitted: Candidate) -> tuple[float, float]:
         search = self.search.with_options(fitted.options)
-        return compare_halves(search, self.rows, search.searched()[1], fitted.run)
+        return stability(search, self.rows, search.searched()[1], fitted.run)
 
     # Neighbouring numbers of clusters ---------------------------------------------------------
 
-    def _splits(self, fitted: Fitted) -> Tensor:
+    def _splits(self, fitted: Candidate) -> Tensor:
         """First labels (r, n) for one cluster more: a large and wide one halved."""
         run, k = fitted.run, fitted.n_clusters
-        counts, scatters = run.moments.counts[0], run.moments.scatters()[0].to(ACCURATE)
+        counts, scatters = run.moments.counts[0], run.moments.scatters()[0].to(torch.float64)
         values, vectors = torch.linalg.eigh(scatters)
-        floor = 1e-12 * values.sum().clamp(min=torch.finfo(ACCURATE).tiny)
+        floor = 1e-12 * values.sum().clamp(min=torch.finfo(torch.float64).tiny)
         sizes = (values.clamp(min=floor) / counts.clamp(min=1).unsqueeze(1)).log().mean(1).exp()
         found = []
         for j in (counts * sizes).argsort(descending=True)[:SPLITS].tolist():
             center, axis = run.parameters.model.centers[0, j], vectors[j, :, -1]
-            beyond = self.rows.map(lambda x: x.to(ACCURATE)) @ axis > center @ axis
+            beyond = self.rows.map(lambda x: x.to(torch.float64)) @ axis > center @ axis
             found.append(torch.where((run.labels == j) & beyond, k, run.labels))
         return torch.stack(found).to(torch.int32)
 
-    def _merges(self, fitted: Fitted) -> Tensor:
+    def _merges(self, fitted: Candidate) -> Tensor:
         """First labels (r, n) for one cluster less: two that share their members put together."""
         run, k = fitted.run, fitted.n_clusters
         parameters = run.parameters[0]
         shares = self.rows.map(
-            lambda x: log_joint(parameters.model, parameters, x.to(ACCURATE)).softmax(1)
+            lambda x: log_joint(parameters.model, parameters, x.to(torch.float64)).softmax(1)
         )
         counts = shares.sum(0)
         overlap = shares.mT @ shares / torch.minimum(counts[:, None], counts)
@@ -588,14 +592,14 @@ class Comparison:
             found.append(labels - (labels > b[pair]).to(labels.dtype))
         return torch.stack(found)
 
-    def _in_order(self, fitted: Fitted) -> tuple[Tensor, Tensor]:
+    def _in_order(self, fitted: Candidate) -> tuple[Tensor, Tensor]:
         """Rows (n, d) and their labels, in an order that depends on their values only."""
         order = self.search.searched()[1]
-        x = self.search.tied.dithered(self.rows.select(order).to(ACCURATE))
+        x = self.search.tied.dithered(self.rows.select(order).to(torch.float64))
         return x, fitted.run.labels[order].long()
 
 
-def _best_of_wide(hard: list[Fitted], other: Fitted) -> Fitted:
+def _best_of_wide(hard: list[Candidate], other: Candidate) -> Candidate:
     """The fit for many features: with hard assignments and components, unless ``other`` is better.
 
     There the likelihood prefers many components to good clusters; neighbours tell more. Round
@@ -606,10 +610,10 @@ def _best_of_wide(hard: list[Fitted], other: Fitted) -> Fitted:
     return best if best.cuts[0] <= tolerance * other.cuts[0] else other
 
 
-def _is_hard(fitted: Fitted) -> bool:
+def _is_hard(fitted: Candidate) -> bool:
     return fitted.options.rule.hard
 
 
-def _is_of_paper(options: SolverOptions) -> bool:
+def _is_of_paper(options: FitSpec) -> bool:
     """Whether all clusters share one λ below one and one noise."""
     return not options.own_spread and options.latent_penalty != 1

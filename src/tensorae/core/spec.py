@@ -8,16 +8,16 @@ from dataclasses import dataclass, replace
 from torch import Tensor
 
 from tensorae.assignment import RULES, Rule
-from tensorae.core.compress import Span
-from tensorae.core.em import Run
+from tensorae.core.compress import RowSpace
+from tensorae.core.em import FitResult
 from tensorae.core.families import PRIOR_STRENGTH
 from tensorae.core.mixture import LinearModel
 
-__all__ = ["Solution", "SolverOptions", "Wishes"]
+__all__ = ["Solution", "FitSpec", "SearchSpace"]
 
 
 @dataclass(frozen=True)
-class SolverOptions:
+class FitSpec:
     """All that decides a fit, checked by the caller.
 
     Attributes
@@ -72,7 +72,7 @@ class SolverOptions:
     prior_strength: float = PRIOR_STRENGTH
     pooling: float = 0.0
     tied_floor: bool = True
-    heats: tuple[tuple[int, int], ...] = ()
+    halving_rounds: tuple[tuple[int, int], ...] = ()
 
 
 @dataclass(frozen=True)
@@ -88,7 +88,7 @@ class Solution:
     shift : Tensor of shape (d,)
         What was taken off the data before the sums.
     n_starts : int
-    options : SolverOptions
+    options : FitSpec
         What was fitted.
     span : Span or None
         The plane in whose coordinates ``run`` and ``shift`` are, where data is wide.
@@ -97,11 +97,11 @@ class Solution:
     """
 
     model: LinearModel
-    run: Run
+    run: FitResult
     shift: Tensor
     n_starts: int
-    options: SolverOptions
-    span: Span | None = None
+    options: FitSpec
+    span: RowSpace | None = None
     tied: Tensor | None = None
 
 
@@ -124,12 +124,12 @@ OWN_WIDTH = 40
 
 
 @dataclass(frozen=True)
-class Wishes:
+class SearchSpace:
     """What a user asked for, and what was left to the data.
 
     Attributes
     ----------
-    options : SolverOptions
+    options : FitSpec
         All that is settled; what is open has a value that means nothing.
     n_clusters : tuple of int
         Numbers of clusters to compare, rising.
@@ -141,19 +141,19 @@ class Wishes:
         Whether the assignment rule is open, too; ``options`` has that of narrow data.
     """
 
-    options: SolverOptions
+    options: FitSpec
     n_clusters: tuple[int, ...]
     latent_dim: int | None
     own_spread: bool | None
     any_rule: bool = False
 
-    def seeded(self) -> Wishes:
+    def seeded(self) -> SearchSpace:
         """The same where labels say how to start, so that ``init`` has only the rest to name."""
         if isinstance(self.options.init, str):
             return self
         return replace(self, options=replace(self.options, init="k-means++"))
 
-    def families(self, k: int, n: float, d: int) -> Iterator[SolverOptions]:
+    def families(self, k: int, n: float, d: int) -> Iterator[FitSpec]:
         """Settings to compare for k clusters in n rows of d features."""
         options = replace(self.options, n_clusters=k)
         if self.own_spread is not True:
@@ -162,7 +162,7 @@ class Wishes:
         if self.own_spread or (self.own_spread is None and wanted):
             yield from self._own(options, n, d)
 
-    def _shared(self, options: SolverOptions, d: int) -> Iterator[SolverOptions]:
+    def _shared(self, options: FitSpec, d: int) -> Iterator[FitSpec]:
         shared = replace(options, own_spread=False)
         wide = d > WIDE and self.any_rule and options.latent_penalty is None
         if wide:
@@ -176,7 +176,7 @@ class Wishes:
             if h < d:
                 yield replace(shared, latent_dim=h)
 
-    def _own(self, options: SolverOptions, n: float, d: int) -> Iterator[SolverOptions]:
+    def _own(self, options: FitSpec, n: float, d: int) -> Iterator[FitSpec]:
         own = replace(options, own_spread=True)
         if self.latent_dim is not None:
             yield replace(own, latent_dim=self.latent_dim)

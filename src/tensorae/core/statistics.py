@@ -15,11 +15,11 @@ from numpy.typing import DTypeLike, NDArray
 from torch import Tensor
 
 from tensorae.exceptions import InvalidInputError
-from tensorae.rows.rows import ACCURATE, LARGE_WIDTH, Rows
+from tensorae.rows.rows import LARGE_WIDTH, Rows
 
-__all__ = ["MemberMoments", "Moments", "Movers", "Sharers", "positive"]
+__all__ = ["MemberMoments", "Moments", "HardAccumulator", "SoftAccumulator", "positive"]
 
-# Movers wait until this many numbers have gathered, then go into the sums together.
+# HardAccumulator wait until this many numbers have gathered, then go into the sums together.
 PENDING_ENTRIES = 1 << 22
 # Shares of rows in clusters that wait likewise.
 PENDING_SHARES = 1 << 21
@@ -78,7 +78,7 @@ class Moments:
     def of_arrays(cls, kept: Mapping[str, NDArray[Any]], device: torch.device) -> Moments:
         """Moments of one start about the clusters' means, from what ``arrays`` gave."""
         parts = (kept[name] for name in ("counts", "centers", "scatters"))
-        tensors = (torch.as_tensor(part, dtype=ACCURATE, device=device) for part in parts)
+        tensors = (torch.as_tensor(part, dtype=torch.float64, device=device) for part in parts)
         return cls.about_means(*(tensor[None] for tensor in tensors))
 
     def arrays(
@@ -260,18 +260,20 @@ class MemberMoments(Moments):
         order = labels.long().argsort(stable=True)
         sizes = torch.bincount(labels.long(), minlength=k).tolist()
         self.members = order.split(sizes)
-        weights = rows.all_weights().to(ACCURATE)
+        weights = rows.all_weights().to(torch.float64)
         self.weights = None if rows.weights is None else rows.weights
         device, d = rows.device, rows.d
-        counts = torch.zeros(k, dtype=ACCURATE, device=device).index_add_(0, labels.long(), weights)
-        centers = torch.zeros(k, d, dtype=ACCURATE, device=device)
-        squares = torch.zeros(k, dtype=ACCURATE, device=device)
+        counts = torch.zeros(k, dtype=torch.float64, device=device).index_add_(
+            0, labels.long(), weights
+        )
+        centers = torch.zeros(k, d, dtype=torch.float64, device=device)
+        squares = torch.zeros(k, dtype=torch.float64, device=device)
         for j, members in enumerate(self.members):
             if members.numel():
                 x, share = rows.select(members), weights[members]
-                centers[j] = (share.to(x.dtype) @ x).to(ACCURATE) / positive(counts[j])
+                centers[j] = (share.to(x.dtype) @ x).to(torch.float64) / positive(counts[j])
                 apart = x - centers[j].to(x.dtype)
-                squares[j] = share @ apart.square().sum(1).to(ACCURATE)
+                squares[j] = share @ apart.square().sum(1).to(torch.float64)
         self.references, self.counts = centers[None], counts[None]
         self.sums, self.squares = torch.zeros_like(centers)[None], squares[None]
 
@@ -299,9 +301,9 @@ class MemberMoments(Moments):
     def pooled(self) -> Tensor:
         """Sum of the scatter matrices (d, d)."""
         d = self.rows.d
-        total = torch.zeros(d, d, dtype=ACCURATE, device=self.rows.device)
+        total = torch.zeros(d, d, dtype=torch.float64, device=self.rows.device)
         for j, x in self._apart():
-            total += (x.mT @ self._weighed(x, j)).to(ACCURATE)
+            total += (x.mT @ self._weighed(x, j)).to(torch.float64)
         return total
 
     def scatters_inside(self, basis: Tensor) -> Tensor:
@@ -330,9 +332,9 @@ class MemberMoments(Moments):
         components = self.references.new_zeros(1, k, h, d)
         variances = self.references.new_zeros(1, k, h)
         for j, x in self._apart():
-            y = x.to(ACCURATE)
+            y = x.to(torch.float64)
             if self.weights is not None:
-                y = y * self.weights[self.members[j]].to(ACCURATE).sqrt().unsqueeze(1)
+                y = y * self.weights[self.members[j]].to(torch.float64).sqrt().unsqueeze(1)
             values, vectors = torch.linalg.eigh(y @ y.mT)
             found = values[-h:].flip(-1).clamp(min=0)
             kept = found > RANK_DIGITS * found[:1]
@@ -352,7 +354,7 @@ class MemberMoments(Moments):
         return x * self.weights[self.members[j]].to(x.dtype).unsqueeze(1)
 
 
-class Movers:
+class HardAccumulator:
     """Rows that enter or leave clusters, gathered until it pays to sum them cluster by cluster.
 
     Rows that are streamed have to be settled while their chunk, which starts at row ``first``, is
@@ -455,7 +457,7 @@ class Movers:
                 self.settle()
 
 
-class Sharers:
+class SoftAccumulator:
     """Rows with their shares in clusters, gathered until it pays to sum them cluster by cluster.
 
     Rows that are streamed go into the sums while their chunk is there. Shares up to ``negligible``

@@ -17,12 +17,12 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from tensorae.core.em import Alternation, Run
+from tensorae.core.em import Alternation, FitResult
 from tensorae.core.families import RANK_TOLERANCE
 from tensorae.core.mixture import LinearModel
-from tensorae.core.passes import ChunkSweep, cheapest
+from tensorae.core.passes import ChunkedPass, cheapest
 from tensorae.core.statistics import Moments, positive
-from tensorae.rows.rows import ACCURATE, Rows
+from tensorae.rows.rows import Rows
 
 __all__ = ["agree", "has_unused", "relocate", "rescue", "swap"]
 
@@ -66,11 +66,11 @@ def agree(alternation: Alternation, objectives: np.ndarray) -> bool:
 
 def relocate(
     alternation: Alternation,
-    run: Run,
+    run: FitResult,
     order: Tensor,
     rng: np.random.RandomState,
-    heats: tuple[tuple[int, int], ...] = (),
-) -> Run:
+    halving_rounds: tuple[tuple[int, int], ...] = (),
+) -> FitResult:
     """Improve a run by moving one cluster at a time.
 
     Parameters
@@ -93,7 +93,7 @@ def relocate(
     for _ in range(MAX_ROUNDS):
         model = run.parameters.model[0]
         labels = _proposals(alternation.rows, model, order, rng)
-        best = _best_end(alternation, labels, heats)
+        best = _best_end(alternation, labels, halving_rounds)
         if best.objective < run.objective:
             run, failures = best, 0
         else:
@@ -103,12 +103,14 @@ def relocate(
     return run
 
 
-def has_unused(run: Run) -> bool:
+def has_unused(run: FitResult) -> bool:
     """Tell whether a cluster is nobody's label."""
     return len(run.labels.unique()) < run.parameters.counts.shape[1]
 
 
-def swap(alternation: Alternation, run: Run, worth: Callable[[Run], float] | None = None) -> Run:
+def swap(
+    alternation: Alternation, run: FitResult, criterion: Callable[[FitResult], float] | None = None
+) -> FitResult:
     """Improve a run by swaps: two clusters are merged and another one is split.
 
     Parameters
@@ -124,8 +126,8 @@ def swap(alternation: Alternation, run: Run, worth: Callable[[Run], float] | Non
         The same or a better one; a run with an empty cluster is worse than any without. The same
         where rows are streamed or have gaps, or where a low limit on passes holds.
     """
-    rows, worth = alternation.rows, worth or _objective
-    in_memory = not (rows.gapped or rows.streamed or rows.shared)
+    rows, criterion = alternation.rows, criterion or _objective
+    in_memory = not (rows.has_missing or rows.streamed or rows.shared)
     many = alternation.n_clusters >= FEWEST_SWAPPED or has_unused(run)
     possible = many and in_memory and alternation.max_iter > TRIAL_PASSES
     for _ in range(MAX_ROUNDS if possible else 0):
@@ -133,34 +135,34 @@ def swap(alternation: Alternation, run: Run, worth: Callable[[Run], float] | Non
         if labels is None:
             break
         best = _best_end(alternation, labels, ())
-        before, repaired = worth(run), _has_empty(rows, run) and not _has_empty(rows, best)
-        if not repaired and worth(best) >= before - LEAST_GAIN * abs(before):
+        before, repaired = criterion(run), _has_empty(rows, run) and not _has_empty(rows, best)
+        if not repaired and criterion(best) >= before - LEAST_GAIN * abs(before):
             break
         run = best
     return run
 
 
-def _objective(run: Run) -> float:
+def _objective(run: FitResult) -> float:
     return run.objective
 
 
-def _has_empty(rows: Rows, run: Run) -> bool:
+def _has_empty(rows: Rows, run: FitResult) -> bool:
     """Tell whether a cluster has less than half the weight of a row."""
     return bool((2 * rows.n * run.parameters.counts < rows.total).any())
 
 
-def _swaps(alternation: Alternation, run: Run) -> Tensor | None:
+def _swaps(alternation: Alternation, run: FitResult) -> Tensor | None:
     """First labels (p, n) after the most promising swaps; None where none promises enough."""
     rows, k = alternation.rows, alternation.n_clusters
     first, second, _, _ = _two_cheapest(rows, run.parameters.model[0])
     halves = _halves(rows, first.long(), run.moments)
-    found = ChunkSweep(rows).moments(halves[None], 2 * k)
+    found = ChunkedPass(rows).moments(halves[None], 2 * k)
     parts = Moments.about_means(
         found.counts.mT, found.centers().transpose(0, 1), found.scatters().transpose(0, 1)
     )
     # Each cluster would be merged with the one that is next for most of its members.
-    rivals = torch.eye(k, dtype=ACCURATE, device=first.device).neg_()
-    weights = rows.all_weights().to(ACCURATE)
+    rivals = torch.eye(k, dtype=torch.float64, device=first.device).neg_()
+    weights = rows.all_weights().to(torch.float64)
     rivals.index_put_((first.long(), second.long()), weights, accumulate=True)
     rival = rivals.argmax(1)
     each = torch.arange(k, device=first.device)
@@ -172,9 +174,9 @@ def _swaps(alternation: Alternation, run: Run) -> Tensor | None:
     halved, rest, together, merged = _objectives(alternation, run, compared).view(4, k)
     gains = together - halved - rest
     gains = torch.where((left.counts * right.counts).squeeze(1) > 0, gains, -torch.inf)
-    prices = merged - together - together[rival]
+    merge_costs = merged - together - together[rival]
     # (cluster that is merged, cluster that is split)
-    net, bar = gains - prices.unsqueeze(1), SWAP_GAIN * rows.total / k
+    net, bar = gains - merge_costs.unsqueeze(1), SWAP_GAIN * rows.total / k
     unused = whole.counts.squeeze(1) == 0
     # To give an unused cluster members comes before all else, and its rival may be split.
     net[unused] = gains + 2 * gains[gains.isfinite()].abs().sum() + bar
@@ -203,7 +205,7 @@ def _halves(rows: Rows, labels: Tensor, moments: Moments) -> Tensor:
     """Labels (n,) of twice as many clusters: 2j and 2j+1 are halves of j by k-means."""
     k, d = moments.sums.shape[1:]
     widest = moments.seconds.diagonal(dim1=-2, dim2=-1).argmax(-1)
-    axes = torch.nn.functional.one_hot(widest, d).to(ACCURATE).unsqueeze(-1)
+    axes = torch.nn.functional.one_hot(widest, d).to(torch.float64).unsqueeze(-1)
     for _ in range(AXIS_STEPS):
         axes = torch.nn.functional.normalize(moments.scatter_times(axes), dim=-2)
     # The border between the halves of j is x · normals[j] = offsets[j].
@@ -216,8 +218,8 @@ def _halves(rows: Rows, labels: Tensor, moments: Moments) -> Tensor:
             own, share = labels[place], weights[place].unsqueeze(1)
             beyond = (x * normals.to(x.dtype)[own]).sum(1) > offsets.to(x.dtype)[own]
             halves[place] = 2 * own + beyond
-            counts.index_add_(0, halves[place], share.squeeze(1).to(ACCURATE))
-            sums.index_add_(0, halves[place], (x * share).to(ACCURATE))
+            counts.index_add_(0, halves[place], share.squeeze(1).to(torch.float64))
+            sums.index_add_(0, halves[place], (x * share).to(torch.float64))
         means = (sums / positive(counts).unsqueeze(1)).view(k, 2, d)
         normals = means[:, 1] - means[:, 0]
         offsets = (means.mean(1) * normals).sum(-1)
@@ -234,7 +236,7 @@ def _merged(first: Moments, second: Moments) -> Moments:
     return Moments.about_means(counts, first.centers() + share * apart, scatters + between)
 
 
-def _objectives(alternation: Alternation, run: Run, moments: Moments) -> Tensor:
+def _objectives(alternation: Alternation, run: FitResult, moments: Moments) -> Tensor:
     """What clusters (p, 1, ...) add to minus the log-likelihood (p,), what all share held fixed."""
     found = alternation.estimation.of_single_clusters(moments, run.parameters)
     if alternation.estimation.own or alternation.rule.probabilistic:
@@ -242,10 +244,12 @@ def _objectives(alternation: Alternation, run: Run, moments: Moments) -> Tensor:
     return torch.where(moments.counts.squeeze(1) > 0, found, 0.0)
 
 
-def _best_end(alternation: Alternation, labels: Tensor, heats: tuple[tuple[int, int], ...]) -> Run:
+def _best_end(
+    alternation: Alternation, labels: Tensor, halving_rounds: tuple[tuple[int, int], ...]
+) -> FitResult:
     """The end of the proposal (p, n) that is best after a few passes."""
-    if heats:
-        return min(alternation.race(labels, dict(heats)), key=_objective)
+    if halving_rounds:
+        return min(alternation.halving(labels, dict(halving_rounds)), key=_objective)
     trial = replace(alternation, max_iter=min(TRIAL_PASSES, alternation.max_iter))
     best = min(trial.run(trial.init(labels)), key=_objective)
     if best.converged:
@@ -253,7 +257,7 @@ def _best_end(alternation: Alternation, labels: Tensor, heats: tuple[tuple[int, 
     return alternation.run(alternation.init(best.labels[None]))[0]
 
 
-def rescue(alternation: Alternation, run: Run) -> Run:
+def rescue(alternation: Alternation, run: FitResult) -> FitResult:
     """Try a better place for every cluster with too few points for its subspace.
 
     Such a cluster is moved to the worst-explained row and the alternation goes on from there; the
@@ -275,7 +279,7 @@ def rescue(alternation: Alternation, run: Run) -> Run:
     return run
 
 
-def _moved_to_worst(alternation: Alternation, run: Run, cluster: int) -> Run | None:
+def _moved_to_worst(alternation: Alternation, run: FitResult, cluster: int) -> FitResult | None:
     """The run that follows when ``cluster`` starts again at the worst-explained row."""
     rows = alternation.rows
     others = [j for j in range(alternation.n_clusters) if j != cluster]

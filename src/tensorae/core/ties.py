@@ -23,8 +23,8 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from tensorae.core.compress import Span
-from tensorae.rows.rows import ACCURATE, Rows
+from tensorae.core.compress import RowSpace
+from tensorae.rows.rows import Rows
 
 __all__ = ["TiedVariance", "tied_variance"]
 
@@ -72,7 +72,7 @@ class TiedVariance(NamedTuple):
         return x + (2 * places - 1) @ self.steps.to(x)
 
 
-def tied_variance(sample: Rows, span: Span | None = None) -> TiedVariance:
+def tied_variance(sample: Rows, span: RowSpace | None = None) -> TiedVariance:
     """Variance that the values of each column stand for.
 
     Parameters
@@ -86,20 +86,20 @@ def tied_variance(sample: Rows, span: Span | None = None) -> TiedVariance:
     -------
     TiedVariance
     """
-    x, weights = sample.observed().to(ACCURATE), sample.all_weights().to(ACCURATE)
+    x, weights = sample.observed().to(torch.float64), sample.all_weights().to(torch.float64)
     step = max(1, x.numel() // ENTRIES)
     x, weights = x[::step], weights[::step]
     if span is not None:  # ties are those of the columns, not of the coordinates of their span
-        x = x @ span.axes.to(ACCURATE)
-        unit = 1e-9 * x.abs().amax().clamp(min=torch.finfo(ACCURATE).tiny)
+        x = x @ span.axes.to(torch.float64)
+        unit = 1e-9 * x.abs().amax().clamp(min=torch.finfo(torch.float64).tiny)
         x = (x / unit).round() * unit
     there = ~x.isnan()
     x, weights = x.nan_to_num(0.0), weights.unsqueeze(1) * there
-    shares = weights / weights.sum(0).clamp(min=torch.finfo(ACCURATE).tiny)
+    shares = weights / weights.sum(0).clamp(min=torch.finfo(torch.float64).tiny)
     variances = (shares * (x - (shares * x).sum(0)).square()).sum(0)
     rho = _collisions(torch.where(there, x, torch.inf), shares)
     floor = variances * rho**2 / (1 - rho**2).clamp(min=1e-3)
-    axes = torch.eye(len(floor)).to(floor) if span is None else span.axes.to(ACCURATE)
+    axes = torch.eye(len(floor)).to(floor) if span is None else span.axes.to(torch.float64)
     return TiedVariance(
         variances=floor,
         covariance=(axes * floor) @ axes.mT,

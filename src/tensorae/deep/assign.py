@@ -347,7 +347,7 @@ class Assigner:
             if rows.streamed:
                 own += copies.own_sums(parts, candidates, new, weights)
         if rows.streamed:
-            rows.add_up(centers, own)
+            rows.all_reduce(centers, own)
             copies.measure(own, self.options)
         copies.place(centers)
         return replace(now, labels=labels, soft=soft), lowest
@@ -374,7 +374,7 @@ class Assigner:
             parts = self.copies.parts(x, candidates)
             weights = self.data.weights_of(place, x)
             own += self.copies.own_sums(parts, candidates, now.labels[place], weights)
-        self.data.rows.add_up(own)
+        self.data.rows.all_reduce(own)
         self.copies.measure(own, self.options)
 
     def own_loss(self, now: Assignments) -> tuple[float, float]:
@@ -408,7 +408,7 @@ class Assigner:
             weights = self.data.weights_of(place, x)
             shares = now.labels[place].long() if now.soft is None else now.soft
             centers += _center_sums(x, shares, weights, len(centers))
-        self.data.rows.add_up(centers)
+        self.data.rows.all_reduce(centers)
         self.copies.place(centers)
 
     def members(self, now: Assignments, place: slice) -> list[Members]:
@@ -479,7 +479,7 @@ class Assigner:
         return float(self._all_reduced(weights.double() @ costs.double())) / self.data.total
 
     def _all_reduced(self, local: Tensor) -> Tensor:
-        self.data.rows.add_up(local)
+        self.data.rows.all_reduce(local)
         return local
 
     # Clusters without members ---------------------------------------------------------------------
@@ -531,7 +531,7 @@ class Assigner:
             offsets = x - cut[0]
             cut[1] = principal_directions(offsets, 1, self.copies.fit_rng)[0]
             cut[2] = (offsets @ cut[1]).median()
-        rows.add_up(cut)
+        rows.all_reduce(cut)
         return cut[0], cut[1], cut[2, 0]
 
     def _with_cluster(self, now: Assignments, j: int, rows: Tensor) -> Assignments:

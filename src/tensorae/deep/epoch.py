@@ -139,7 +139,7 @@ class Trainer:
             self._train_on(copies, x, members, noise, totals, lr)
         # Read all losses at once, because each read waits for the device.
         losses = torch.stack([*totals.values(), torch.tensor(weight, device=device).double()])
-        self.data.rows.add_up(losses)
+        self.data.rows.all_reduce(losses)
         finite = torch.isfinite(losses)
         if not bool(finite.all()):
             raise DivergedError(list(totals)[int((~finite).nonzero()[0])][1])
@@ -219,7 +219,7 @@ class Trainer:
         if self.data.rows.shared:
             parameters = _trained([group[one.members.which, one.members.cluster] for one in active])
             gradients = [p.new_zeros(p.shape) if p.grad is None else p.grad for p in parameters]
-            self.data.rows.add_up(*gradients)
+            self.data.rows.all_reduce(*gradients)
             for parameter, gradient in zip(parameters, gradients, strict=True):
                 parameter.grad = gradient
         optimizer.param_groups[0]["lr"] = lr
@@ -287,7 +287,7 @@ class Trainer:
         if not self.data.rows.shared:
             return counts
         sums = torch.tensor(counts, device=self.data.rows.device)
-        self.data.rows.add_up(sums)
+        self.data.rows.all_reduce(sums)
         return sums.tolist()
 
     def _noise_for_epoch(self, copies: Copies) -> _Noise | None:

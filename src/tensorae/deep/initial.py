@@ -26,7 +26,7 @@ from tensorae._torch import FitRNG
 from tensorae.assignment import RULES
 from tensorae.core.initial import k_means_plus_plus, random_rows
 from tensorae.core.search import is_start, model_of, solve
-from tensorae.core.spec import SolverOptions
+from tensorae.core.spec import FitSpec
 from tensorae.deep.assign import Assigner, Assignments, TrainingData, chunk_rows
 from tensorae.deep.manifold import manifold_labels
 from tensorae.deep.pca import main_parts, principal_directions
@@ -233,7 +233,9 @@ def _linear_costs(
     """Costs (n, k) under the linear model, in main directions if rows are wide."""
     points, wide = _seen(x, weights, options, fit_rng)
     several = wide and options.n_init is None and len(x) <= SEARCHED_ROWS
-    solver_options = replace(_solver_options(options), heats=() if several else HALVING_ROUNDS)
+    solver_options = replace(
+        _solver_options(options), halving_rounds=() if several else HALVING_ROUNDS
+    )
     solutions = (
         solve(Rows(points, weights), solver_options, rng, known_labels=known_labels)
         for _ in range(SEARCHES if several else 1)
@@ -254,9 +256,9 @@ def _seen(
     return _smoothed(points, weights, options.n_clusters), True
 
 
-def _solver_options(options: TrainingOptions) -> SolverOptions:
+def _solver_options(options: TrainingOptions) -> FitSpec:
     penalty = options.latent_penalty
-    return SolverOptions(
+    return FitSpec(
         n_clusters=options.n_clusters,
         latent_dim=min(options.latent_dim, LATENT_DIM),
         latent_penalty=penalty if penalty is None else min(max(penalty, MIN_PENALTY), 1),

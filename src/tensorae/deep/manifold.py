@@ -29,7 +29,7 @@ from tensorae._torch import FitRNG, one_thread
 from tensorae.assignment import RULES
 from tensorae.core.criteria import agreement
 from tensorae.core.search import solve
-from tensorae.core.spec import SolverOptions
+from tensorae.core.spec import FitSpec
 from tensorae.deep.pca import main_parts, with_equal_lengths
 from tensorae.exceptions import InvalidInputError
 from tensorae.rows import Rows
@@ -139,7 +139,7 @@ def _groups(
     known_labels: Tensor | None = None,
 ) -> Tensor:
     """Labels (n,) of the linear model of an embedding (n, q), seeded by known ones."""
-    options = SolverOptions(
+    options = FitSpec(
         n_clusters=k,
         latent_dim=min(latent_dim, points.shape[1] - 1),
         latent_penalty=LATENT_PENALTY,

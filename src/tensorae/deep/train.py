@@ -135,7 +135,7 @@ def train(
         state = first.init(_start(data, origin, options, rng, known, module.fit_rng))
         if rows.streamed:
             sampled = fit_loop(first, state)
-            rows.same_in_all(*module.state_dict().values())
+            rows.broadcast(*module.state_dict().values())
             state = replace(loop.init(None), blend=sampled.blend, problem=sampled.problem)
     state = fit_loop(loop, state, observers)
 

@@ -15,7 +15,7 @@ from scipy import special
 from sklearn.metrics import adjusted_rand_score
 
 from tensorae.anomaly.residuals import conditional_residuals, squared_distances
-from tensorae.core.criteria import touching
+from tensorae.core.criteria import touching_share
 from tensorae.data.selection import ColumnSelection
 from tensorae.inspect import CrossTable, Outliers, TrendReversals, cross_table, trend_reversals
 from tensorae.inspect.outlier_explanations import ExplainedRow, largest_deviations
@@ -245,14 +245,14 @@ def columns_beside(
 # How clear groups are ---------------------------------------------------------------------------
 
 
-def grade_of(k: int, agreement: float | None, touching_share: float | None) -> str:
+def grade_of(k: int, agreement: float | None, contact: float | None) -> str:
     """How clear k groups are, as a key of ``GRADES``; empty where that is unknown."""
     if k == 1:
         return "none"
     if agreement is None:
         return ""
     grade = [name for name, low in GRADES.items() if agreement >= low or not low][-1]
-    cut = touching_share is not None and touching_share > MOST_TOUCHING
+    cut = contact is not None and contact > MOST_TOUCHING
     return "weak" if cut and grade != "none" else grade
 
 
@@ -268,7 +268,7 @@ def share_touching(samples: ClusteredSamples) -> float | None:
     order = np.random.RandomState(0).permutation(samples.n)[:MOST_ROWS]
     rows = np.lexsort(values.T)[order]
     x = torch.as_tensor(values[rows], dtype=torch.float64)
-    return touching(x, torch.as_tensor(samples.labels[rows]))
+    return touching_share(x, torch.as_tensor(samples.labels[rows]))
 
 
 def agreement_of_halves(model: LinearTAE, X: NDArray[Any], seed: int) -> float | None:

@@ -102,7 +102,7 @@ class Checkpoint:
     def due(self) -> bool:
         """Whether it is time to write: the same answer in all processes."""
         verdict = torch.tensor(float(time.monotonic() - self._written_at >= self.every))
-        self.processes.from_first(verdict)
+        self.processes.broadcast(verdict)
         return bool(verdict)
 
     def write(self, state_dict: Mapping[str, Any]) -> None:
@@ -175,7 +175,7 @@ class Checkpoint:
             kept = int(text)
         seed = torch.tensor(int(rng.randint(2**31 - 1)) if kept is None else kept)
         # A kill may have come before some of the processes had written theirs.
-        self.processes.from_first(seed)
+        self.processes.broadcast(seed)
         if int(seed) != kept:
             write_atomically(self._seed_file, str(int(seed)))
         return np.random.RandomState(int(seed))

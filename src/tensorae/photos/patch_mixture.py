@@ -19,15 +19,15 @@ from torch.nn import functional
 from tensorae.core.covariances import spikes
 from tensorae.core.families import Directions, OwnEstimation, Prior
 from tensorae.core.fill import (
-    Said,
+    Observation,
     expected_moments,
     guess_costs,
     likely_clusters,
-    said_by,
+    observations,
 )
 from tensorae.core.initial import short_k_means
-from tensorae.core.mixture import LinearModel, Spreads
-from tensorae.core.passes import ChunkSweep
+from tensorae.core.mixture import LinearModel, OwnVariances
+from tensorae.core.passes import ChunkedPass
 from tensorae.core.statistics import Moments
 from tensorae.photos.patches import average_patches, extract_patches, patch_indices
 from tensorae.rows.rows import Rows
@@ -147,7 +147,7 @@ class MaskedTile:
         missing = extract_patches(self.missing[None], SIDE)[:, indices]
         return Patches(indices, completed.masked_fill(missing, torch.nan), completed)
 
-    def averaged(self, predictions: list[Said], patches: Patches, spec: FillSpec) -> Tensor:
+    def averaged(self, predictions: list[Observation], patches: Patches, spec: FillSpec) -> Tensor:
         """Planes (c, H, W) from the predictions for patches; NaN where there is no patch."""
         total = torch.stack([part.log_densities for part in predictions]).sum(0)
         joint = [part.joined(total) for part in predictions]
@@ -192,7 +192,7 @@ class PatchMixture:
         labels = self.costs(patches).argmin(1)
         return self._updated(_moments(patches, labels, self.models[0].centers.shape[1]), patches)
 
-    def fitted_to_observed(self, patches: Patches) -> tuple[PatchMixture, list[Said]]:
+    def fitted_to_observed(self, patches: Patches) -> tuple[PatchMixture, list[Observation]]:
         """One step of EM on the observed pixels, and the predictions for the missing ones."""
         labels = self.costs(patches).argmin(1)
         parts = zip(self.models, patches.observed, strict=True)
@@ -216,11 +216,11 @@ class PatchMixture:
             models.append(model)
         return PatchMixture(tuple(models), self.spec)
 
-    def predict(self, patches: Patches, spec: FillSpec) -> list[Said]:
+    def predict(self, patches: Patches, spec: FillSpec) -> list[Observation]:
         """Predictions of the likeliest clusters for the patches, without noise."""
         likely = likely_clusters(self.costs(patches), spec.n_candidates)
         parts = zip(self.models, patches.observed, strict=True)
-        return [said_by(model[0], plane, likely, spec.noise) for model, plane in parts]
+        return [observations(model[0], plane, likely, spec.noise) for model, plane in parts]
 
     def with_noise(self, variance: float) -> PatchMixture:
         """Clusters of the same patches with white noise of a variance added to them."""
@@ -239,7 +239,7 @@ class PatchMixture:
 def _with_variances(
     model: LinearModel, noise: Tensor, along: Tensor, log_weights: Tensor
 ) -> LinearModel:
-    spreads = Spreads.of_variances(noise, along, log_weights, PIXELS)
+    spreads = OwnVariances.of_variances(noise, along, log_weights, PIXELS)
     return replace(model, spreads=spreads)
 
 
@@ -270,7 +270,7 @@ def _ranks(values: Tensor) -> Tensor:
 
 def _moments(patches: Patches, labels: Tensor, k: int) -> list[Moments]:
     """Moments of completed patches in clusters, for each plane."""
-    return [ChunkSweep(Rows(plane)).moments(labels[None], k) for plane in patches.completed]
+    return [ChunkedPass(Rows(plane)).moments(labels[None], k) for plane in patches.completed]
 
 
 def _estimation(plane: Tensor, spec: FillSpec) -> OwnEstimation:

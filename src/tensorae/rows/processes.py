@@ -47,12 +47,12 @@ class Processes:
             dist.all_reduce(tensor)
         return tensor
 
-    def all_sums(self, *tensors: Tensor) -> None:
+    def all_reduce(self, *tensors: Tensor) -> None:
         """Sum several tensors in place; those of one kind travel together."""
         if not self.alone:
             _packed(tensors, dist.all_reduce)
 
-    def from_first(self, *tensors: Tensor) -> None:
+    def broadcast(self, *tensors: Tensor) -> None:
         """Take over the first process's values, in place."""
         if not self.alone:
             _packed(tensors, lambda tensor: dist.broadcast(tensor, src=0))

@@ -20,10 +20,8 @@ from torch import Tensor
 from tensorae._torch import several_threads
 from tensorae.rows.processes import Processes
 
-__all__ = ["ACCURATE", "LARGE_WIDTH", "Rows", "cached_rows", "shared_tensor"]
+__all__ = ["LARGE_WIDTH", "Rows", "cached_rows", "shared_tensor"]
 
-# Precision of sums and parameters.
-ACCURATE = torch.float64
 # Below this many numbers, double precision costs nothing that a user would notice.
 SMALL_DATA = 1 << 18
 # Bytes of scores that stay in the cache between the steps of a chunk.
@@ -83,11 +81,11 @@ class Rows:
         chunk_rows: int | None = None,
         home: torch.device | None = None,
         places: Tensor | None = None,
-        gapped: bool = False,
+        has_missing: bool = False,
         holes: Tensor | None = None,
     ) -> None:
         self.data, self.home, self.places = data, home, places
-        self.gapped, self.holes = gapped or holes is not None, holes
+        self.has_missing, self.holes = has_missing or holes is not None, holes
         self.device, self.dtype = data.device, data.dtype
         self.n, self.d = data.shape
         self.count = self.n
@@ -133,7 +131,7 @@ class Rows:
         no accuracy: it would cost a copy of every chunk in every pass.
         """
         small = self.count * self.d <= SMALL_DATA
-        dtype = ACCURATE if small else self.dtype
+        dtype = torch.float64 if small else self.dtype
         origin = torch.zeros(self.d, dtype=dtype, device=self.device)
         mean, mean_squares = self.moved(origin, dtype=dtype).means()
         near = bool(mean.square().sum() <= FAR_SHARE * mean_squares.sum())
@@ -142,7 +140,7 @@ class Rows:
     def accurate_if_small(self) -> Self:
         """Return the rows as they are, small data in double precision."""
         small = self.count * self.d <= SMALL_DATA
-        return self.moved(self.shift, self.unit, dtype=ACCURATE if small else self.dtype)
+        return self.moved(self.shift, self.unit, dtype=torch.float64 if small else self.dtype)
 
     def filled(self, values: Tensor) -> Self:
         """Return the same rows with values (d,) or (n, d) where some are missing.
@@ -158,7 +156,7 @@ class Rows:
     def as_if_whole(self) -> Self:
         """Return filled rows as if nothing of them were missing."""
         rows = copy.copy(self)
-        rows.gapped, rows.holes = False, None
+        rows.has_missing, rows.holes = False, None
         return rows
 
     def subset(self, indices: Tensor, weights: Tensor | None = None) -> Rows:
@@ -181,7 +179,7 @@ class Rows:
         rows nor writing one twice instead of giving it the weight two changes the sample.
         ``offset`` in [0, 1) is where the grid starts.
         """
-        keys = self.map(lambda x: x.to(ACCURATE) @ direction.to(ACCURATE))
+        keys = self.map(lambda x: x.to(torch.float64) @ direction.to(torch.float64))
         weights = self.all_weights()
         order = keys.argsort(stable=True)
         order = order[weights[order] > 0]
@@ -216,18 +214,18 @@ class Rows:
         return x if self.holes is None else x.masked_fill(self.holes, torch.nan)
 
     @cached_property
-    def lacking(self) -> float:
+    def missing_weight(self) -> float:
         """Weight of all missing values."""
-        found = torch.zeros((), dtype=ACCURATE, device=self.device)
+        found = torch.zeros((), dtype=torch.float64, device=self.device)
         for place, x in self.observed_chunks():
-            counts = x.isnan().sum(1).to(ACCURATE)
+            counts = x.isnan().sum(1).to(torch.float64)
             found += counts.sum() if self.weights is None else self.weights[place].double() @ counts
-        self.add_up(found)
+        self.all_reduce(found)
         return float(found)
 
     def observed_means(self) -> tuple[Tensor, Tensor, int]:
         """Mean (d,) of the values that are there, their weight (d,), and rows without any."""
-        total, weight = torch.zeros(2, self.d, dtype=ACCURATE, device=self.device)
+        total, weight = torch.zeros(2, self.d, dtype=torch.float64, device=self.device)
         empty = torch.zeros((), dtype=torch.long, device=self.device)
         for place, x in self.observed_chunks():
             there = ~x.isnan()
@@ -236,7 +234,7 @@ class Rows:
             total += torch.where(there, x * weighted, 0).sum(0)
             weight += weighted.sum(0)
             empty += (~there.any(1)).sum()
-        self.add_up(total, weight, empty)
+        self.all_reduce(total, weight, empty)
         return total / torch.where(weight > 0, weight, 1), weight, int(empty)
 
     def map(
@@ -260,7 +258,7 @@ class Rows:
                 result = torch.empty(shape, dtype=kind, device=device or part.device)
             result[place] = part
         if result is None:
-            return torch.empty(0, dtype=ACCURATE, device=self.device)
+            return torch.empty(0, dtype=torch.float64, device=self.device)
         return result
 
     def results(self, function: Callable[[Tensor], Tensor]) -> Any:
@@ -275,13 +273,13 @@ class Rows:
 
     def means(self) -> tuple[Tensor, Tensor]:
         """Mean and mean square (d,) of the features, by weight."""
-        total = torch.zeros(self.d, dtype=ACCURATE, device=self.device)
+        total = torch.zeros(self.d, dtype=torch.float64, device=self.device)
         squares = torch.zeros_like(total)
         for place, x in self.chunks():
             weighted = x if self.weights is None else x * self.weights[place, None]
             total += weighted.sum(0)
             squares += (weighted * x).sum(0)
-        self.add_up(total, squares)
+        self.all_reduce(total, squares)
         return total / self.total, squares / self.total
 
     def select(self, indices: Tensor) -> Tensor:
@@ -319,7 +317,7 @@ class Rows:
             return torch.ones(self.n, dtype=self.dtype, device=self.device)
         return self.weights
 
-    def evidence(self) -> float:
+    def effective_n(self) -> float:
         """How many rows the weights stand for.
 
         A weight of two is a row that occurs twice; weights that sum to less than there are rows
@@ -327,19 +325,19 @@ class Rows:
         """
         if self.weights is None:
             return float(self.count)
-        present = (self.weights > 0).sum(dtype=ACCURATE)
-        self.add_up(present)
+        present = (self.weights > 0).sum(dtype=torch.float64)
+        self.all_reduce(present)
         return max(self.total, float(present))
 
-    def add_up(self, *sums: Tensor) -> None:
+    def all_reduce(self, *sums: Tensor) -> None:
         """Add the sums of all processes that share the rows, in place."""
         if self.shared:
-            self.processes.all_sums(*sums)
+            self.processes.all_reduce(*sums)
 
-    def same_in_all(self, *tensors: Tensor) -> None:
+    def broadcast(self, *tensors: Tensor) -> None:
         """Take over the first process's values, in place: rounding may differ between machines."""
         if self.shared:
-            self.processes.from_first(*tensors)
+            self.processes.broadcast(*tensors)
 
     def own(self, values: Tensor) -> Tensor:
         """Of numbers (count, ...) for the rows of all processes, in their order, those of this."""

@@ -21,7 +21,7 @@ from torch import Tensor
 from tensorae._torch import made_by_caller, several_threads
 from tensorae.exceptions import InvalidInputError
 from tensorae.rows.processes import Processes
-from tensorae.rows.rows import ACCURATE, Rows, cached_rows, shared_tensor
+from tensorae.rows.rows import Rows, cached_rows, shared_tensor
 
 __all__ = ["BatchSource", "Checksum", "StreamedRows"]
 
@@ -138,12 +138,12 @@ class StreamedRows(Rows):
         self.home = self.places = None
         self.n, self.d = source.n_rows, source.n_features
         self.count = int(processes.of_each(self.n, device).sum())
-        self.dtype = torch.float32 if source.dtype == np.float32 else ACCURATE
+        self.dtype = torch.float32 if source.dtype == np.float32 else torch.float64
         self.chunk_rows = cached_rows(self.d)
         self.shift, self.unit = torch.zeros(self.d, dtype=self.dtype, device=device), 1.0
         self._ready, self.holes = None, None
         self._fill: Tensor | None = None
-        self.gapped = source.allow_missing
+        self.has_missing = source.allow_missing
         self._means: tuple[Tensor, Tensor] | None = None
         # Checksum of the first pass that came to its end; copies of these rows share it.
         self._checked, self._checksums = checked, list[str]()
@@ -152,11 +152,11 @@ class StreamedRows(Rows):
     def find_gaps(self) -> None:
         """Take a pass to see whether any value of any process is missing."""
         self._means = super().means()
-        self.gapped = bool(self._means[0].isnan().any())
+        self.has_missing = bool(self._means[0].isnan().any())
 
     def means(self) -> tuple[Tensor, Tensor]:
         """Mean and mean square (d,) of the features; those of rows as they are come for nothing."""
-        if self._means is not None and not self.gapped and self._unmoved():
+        if self._means is not None and not self.has_missing and self._unmoved():
             return self._means
         return super().means()
 
@@ -221,7 +221,7 @@ class StreamedRows(Rows):
         values = torch.zeros(self.d, dtype=self.dtype, device=self.device)
         if self.processes.rank == int(largest.argmax()):
             values += self.select(torch.tensor([row], device=self.device))[0]
-        self.add_up(values)
+        self.all_reduce(values)
         parts = [
             (x == values).all(1).nonzero().squeeze(1) + place.start for place, x in self.chunks()
         ]
@@ -233,13 +233,13 @@ class StreamedRows(Rows):
         Systematic sampling along a direction, as in memory: a reservoir would depend on the order
         of the rows and on who has which.
         """
-        keys = self.map(lambda x: x.to(ACCURATE) @ direction.to(ACCURATE))
+        keys = self.map(lambda x: x.to(torch.float64) @ direction.to(torch.float64))
         grid = torch.arange(size, device=self.device, dtype=torch.float64) + offset
         ranks = (grid * (self.count / size)).long().clamp(max=self.count - 1)
         places, owned = order_statistics(keys, ranks, self.processes)
         x = torch.zeros(size, self.d, dtype=self.dtype, device=self.device)
         x[owned] = self._picked(places, self.observed_chunks())
-        self.add_up(x)
+        self.all_reduce(x)
         weights = torch.full((size,), self.count / size, dtype=self.dtype, device=self.device)
         return self._in_memory(x, weights)
 
@@ -251,12 +251,12 @@ class StreamedRows(Rows):
         mine = self.own(x)
         for place, part in self.observed_chunks():
             mine[place] = part
-        self.add_up(x)
+        self.all_reduce(x)
         return self._in_memory(x)
 
     def _in_memory(self, x: Tensor, weights: Tensor | None = None) -> Rows:
         """Rows (m, d) with gaps as rows in memory, filled as these are."""
-        rows = Rows(x, weights, chunk_rows=self.chunk_rows, gapped=self.gapped)
+        rows = Rows(x, weights, chunk_rows=self.chunk_rows, has_missing=self.has_missing)
         return rows if self._fill is None else rows.filled(self._as_moved(self._fill))
 
     def fingerprint(self) -> str:
