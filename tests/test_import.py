@@ -37,6 +37,16 @@ def test_estimators_load_on_first_use():
     assert run(program).split() == ["False", "True", "False"]
 
 
+def test_an_estimator_of_arrays_loads_no_files_networks_or_reports():
+    program = (
+        "import sys; from tensorae import LinearTAE; "
+        "print(*(name for name in sys.modules if name.startswith('tensorae')))"
+    )
+    loaded = run(program).split()
+    assert len(loaded) < 60
+    assert not {f"tensorae.{name}" for name in ("persist", "deep", "report", "plot")} & set(loaded)
+
+
 def test_public_names_are_listed_and_exist():
     import tensorae
 

@@ -9,7 +9,7 @@ import importlib
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from tensorae.data import Batches
+    from tensorae.data.batches import Batches
     from tensorae.deep.module import tensorize
     from tensorae.deep_tae import TAE
     from tensorae.embedding import embed
@@ -40,7 +40,7 @@ __all__ = [
 ]
 
 _HOMES = {
-    "Batches": "tensorae.data",
+    "Batches": "tensorae.data.batches",
     "Choice": "tensorae.model_selection",
     "Exploration": "tensorae.exploration",
     "ImputerTAE": "tensorae.imputer",

@@ -11,7 +11,7 @@ import os
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping
 from pathlib import Path
-from typing import Any, Protocol, Self
+from typing import TYPE_CHECKING, Any, Protocol, Self
 
 import numpy as np
 import torch
@@ -34,9 +34,10 @@ from tensorae._validation import (
     check_rows,
 )
 from tensorae.assignment import RULES
-from tensorae.persist import save
-from tensorae.persist.checkpoints import Checkpoint, identity_of
 from tensorae.rows import Rows
+
+if TYPE_CHECKING:
+    from tensorae.persist.checkpoints import Checkpoint
 
 __all__ = ["BaseTAE", "Predictor"]
 
@@ -243,6 +244,8 @@ class BaseTAE(
             columns: text, numbers, lists and dicts. It goes into the header of the file, from
             where ``tensorae.persist.read_header`` reads it.
         """
+        from tensorae.persist import save  # loads the code of all estimators
+
         check_fitted(self)
         save(self, path, preprocessing=preprocessing)
 
@@ -418,6 +421,8 @@ class BaseTAE(
         A fit without a fixed seed draws one and keeps it beside the checkpoint, so that going on
         means going on with the same.
         """
+        from tensorae.persist.checkpoints import Checkpoint, identity_of
+
         seconds = check_number("checkpoint_every", every, low=0)
         parameters = self.get_params(deep=False)
         data = [rows, *(Rows(part.reshape(rows.n, -1)) for part in others if part is not None)]

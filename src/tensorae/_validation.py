@@ -25,7 +25,7 @@ from torch import Tensor
 from tensorae._parameters import Interval, Options, check_integer
 from tensorae._schema import LARGEST
 from tensorae._torch import callers_threads
-from tensorae.data import Batches
+from tensorae.data.batches import Batches
 from tensorae.exceptions import (
     InvalidInputError,
     InvalidParameterError,

@@ -32,7 +32,6 @@ from tensorae.anomaly.ensemble import Ensemble
 from tensorae.data.scaling import Scaling
 from tensorae.exceptions import InvalidInputError
 from tensorae.linear_tae import LinearTAE
-from tensorae.persist import save
 from tensorae.rows import Rows
 
 __all__ = ["OutlierTAE"]
@@ -244,6 +243,8 @@ class OutlierTAE(OutlierMixin, EstimatorWithCard):
         preprocessing : dict, optional
             What was done to the data before the fit; it goes into the header of the file.
         """
+        from tensorae.persist import save  # loads the code of all estimators
+
         check_fitted(self)
         save(self, path, preprocessing=preprocessing)
 

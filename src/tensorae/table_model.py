@@ -14,7 +14,9 @@ import numpy as np
 from sklearn.utils.metaestimators import available_if
 
 from tensorae._notebook import EstimatorWithCard
-from tensorae.data import Batches, Preparation, PreparedTable, as_table
+from tensorae.data.batches import Batches
+from tensorae.data.preparation import Preparation, PreparedTable
+from tensorae.data.table import as_table
 from tensorae.exceptions import InvalidInputError
 from tensorae.persist import save
 

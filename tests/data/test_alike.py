@@ -6,7 +6,9 @@ import pyarrow as pa
 import pytest
 
 from tensorae import Batches
-from tensorae.data import ReadOptions, as_matrix, choose_columns, read_table
+from tensorae.data import ReadOptions, read_table
+from tensorae.data.columns import choose_columns
+from tensorae.data.table import as_matrix
 from tensorae.exceptions import InvalidInputError
 
 from .conftest import NAMES, write

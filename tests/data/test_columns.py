@@ -7,15 +7,9 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from tensorae.data import (
-    Preparation,
-    Table,
-    as_matrix,
-    check_numbers,
-    choose_columns,
-    cluster_names,
-    known_labels,
-)
+from tensorae.data import Preparation, Table
+from tensorae.data.columns import check_numbers, choose_columns, cluster_names, known_labels
+from tensorae.data.table import as_matrix
 from tensorae.exceptions import InvalidInputError
 
 

@@ -8,7 +8,8 @@ from hypothesis.extra.numpy import array_shapes, arrays
 from sklearn.datasets import load_breast_cancer, load_digits, load_iris, load_wine
 from sklearn.preprocessing import MaxAbsScaler, StandardScaler
 
-from tensorae.data import ColumnStats, Scaling
+from tensorae.data import Scaling
+from tensorae.data.scaling import ColumnStats
 from tensorae.exceptions import InvalidParameterError
 
 SHAPES = array_shapes(min_dims=2, max_dims=2, max_side=6)

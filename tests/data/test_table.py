@@ -9,7 +9,8 @@ import pandas as pd
 import pyarrow as pa
 import pytest
 
-from tensorae.data import ReadOptions, note_on_header, read_table
+from tensorae.data import ReadOptions, read_table
+from tensorae.data.columns import note_on_header
 from tensorae.exceptions import InvalidInputError, InvalidParameterError
 
 FRAME = pd.DataFrame(

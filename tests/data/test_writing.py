@@ -13,7 +13,8 @@ from hypothesis import strategies as st
 from pyarrow import csv
 
 from tensorae import Batches
-from tensorae.data import read_table, stream_to_file, write_array, write_csv, write_table
+from tensorae.data import read_table, stream_to_file
+from tensorae.data.writing import write_array, write_csv, write_table
 from tensorae.exceptions import FileWriteError, InvalidInputError, InvalidParameterError
 
 from .conftest import NAMES

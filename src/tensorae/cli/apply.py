@@ -42,7 +42,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from tensorae import TableModel
-    from tensorae.data import Preparation, PreparedTable
+    from tensorae.data.preparation import Preparation, PreparedTable
 
 __all__ = ["denoise", "impute", "outliers", "predict", "report", "score", "transform"]
 
@@ -68,7 +68,8 @@ class ModelAndData:
     def read(self, output: FileOptions, *, gaps: bool = True) -> ApplyInputs:
         """Load the model, read the table and prepare it for the model."""
         from tensorae import TableModel, load
-        from tensorae.data import Preparation, read_table
+        from tensorae.data.preparation import Preparation
+        from tensorae.data.table import read_table
         from tensorae.persist import read_header
 
         model = load(self.model_file)
@@ -127,7 +128,7 @@ class ApplyInputs:
     @property
     def kept(self) -> tuple[str, ...]:
         """Input columns that are copied to the output, in their order."""
-        from tensorae.data import text_columns
+        from tensorae.data.columns import text_columns
 
         table, keep = self.rows.table, getattr(self.output, "keep", Keep.all)
         if keep is Keep.text:
@@ -200,7 +201,9 @@ def applied(
 
 def write_result(inputs: ApplyInputs, result: Result) -> None:
     """Write a result as a whole or not at all, and say what was written."""
-    from tensorae.data import counted, output_format, write_array, write_csv, write_table
+    from tensorae._text import counted
+    from tensorae.data.files import output_format
+    from tensorae.data.writing import write_array, write_csv, write_table
 
     output, rows, messages = inputs.output, inputs.rows, inputs.messages
     path, n = output.path, rows.table.n_rows
@@ -227,7 +230,7 @@ def write_result(inputs: ApplyInputs, result: Result) -> None:
 
 
 def _write_images(folder: Path, inputs: ApplyInputs, result: Result) -> None:
-    from tensorae.data import write_images
+    from tensorae.data.writing import write_images
 
     table = inputs.rows.table
     if not result.images or "file" not in table.columns:
@@ -240,7 +243,8 @@ def _write_images(folder: Path, inputs: ApplyInputs, result: Result) -> None:
 
 def _joined(inputs: ApplyInputs, result: Result) -> Any:
     """Copied columns in their order, then the new ones: a pyarrow Table."""
-    from tensorae.data import arrow, safe_text
+    from tensorae.data.files import arrow
+    from tensorae.data.writing import safe_text
 
     rows, output, copied = inputs.rows, inputs.output, result.table
     if copied is None:
@@ -388,7 +392,9 @@ def impute(
     """
     import numpy as np
 
-    from tensorae.data import arrow, count_missing, counted, listed, number_columns, shown
+    from tensorae._text import counted, listed, shown
+    from tensorae.data.columns import count_missing, number_columns
+    from tensorae.data.files import arrow
 
     rows, table, estimator = inputs.rows, inputs.rows.table, inputs.model.estimator
     if not hasattr(inputs.model, "impute"):
@@ -454,7 +460,7 @@ def _filled_column(
     column: Any, written: Any, holes: NDArray[Any], values: NDArray[Any], *, whole: bool
 ) -> Any:
     """Fill a column (n,): as text if it is written as text, else as numbers of its type."""
-    from tensorae.data import arrow
+    from tensorae.data.files import arrow
 
     pa, compute = arrow(), arrow("compute")
     types = pa.types
@@ -556,7 +562,8 @@ def outliers(
     ordinary rows that are less unusual) and because (the unusual features, with what was expected).
     """
     from tensorae import OutlierTAE, TableModel
-    from tensorae.data import Preparation, read_table
+    from tensorae.data.preparation import Preparation
+    from tensorae.data.table import read_table
 
     for name, path in (("--model", model), ("--report", page)):
         if path is not None:

@@ -35,7 +35,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from tensorae import TAE, Batches, LinearTAE, TableModel
-    from tensorae.data import Preparation, PreparedTable
+    from tensorae.data.preparation import Preparation, PreparedTable
 
 __all__ = ["ModelOptions", "fit", "next_commands"]
 
@@ -298,7 +298,7 @@ def fit(
     messages: Messages,
 ) -> None:
     """Fit a model to a table and save it: clusters, each with a representation of its own."""
-    from tensorae.data import format_of
+    from tensorae.data.files import format_of
 
     if str(output) == "-" or format_of(output) is not None:
         _refuse(
@@ -378,7 +378,8 @@ def _read(
     stream: bool,
 ) -> FitInputs:
     """Prepare the rows of a table, or a stream of them, as the options say."""
-    from tensorae.data import Preparation, prepare_stream, read_table
+    from tensorae.data.preparation import Preparation, prepare_stream
+    from tensorae.data.table import read_table
 
     if options.labels is not None and stream:
         _refuse("--labels", "cannot be combined with --stream or torchrun.")
@@ -425,7 +426,7 @@ def _summarise(
     """Say what was found and which commands come next."""
     import numpy as np
 
-    from tensorae.data import counted
+    from tensorae._text import counted
     from tensorae.inspect import describe
 
     preparation, scale = inputs.preparation, inputs.preparation.scaling.name

@@ -10,7 +10,7 @@ from tensorae.cli.messages import Messages
 from tensorae.cli.options import MODEL_FILE, with_options
 
 if TYPE_CHECKING:
-    from tensorae.data import Preparation
+    from tensorae.data.preparation import Preparation
     from tensorae.inspect import Description
 
 __all__ = ["describe_clusters", "describe_stored_clusters", "info", "size_entries"]
@@ -24,7 +24,7 @@ N_FEATURES = 3
 def info(model_file: MODEL_FILE, messages: Messages) -> None:
     """Show the contents of a model file."""
     from tensorae import load
-    from tensorae.data import Preparation
+    from tensorae.data.preparation import Preparation
     from tensorae.persist import read_header
 
     header = read_header(model_file)
@@ -40,7 +40,7 @@ def info(model_file: MODEL_FILE, messages: Messages) -> None:
 
 
 def _facts(header: dict[str, Any], preparation: Preparation) -> dict[str, str]:
-    from tensorae.data import listed
+    from tensorae._text import listed
 
     training, columns = header["training"], preparation.columns
     facts = {
@@ -100,7 +100,7 @@ def describe_clusters(
     description: Description, preparation: Preparation
 ) -> tuple[list[str], list[dict[str, Any]]]:
     """Lines for people and entries for scripts; centers are in the units of the table."""
-    from tensorae.data import counted
+    from tensorae._text import counted
 
     columns, lines, entries = preparation.columns, list[str](), list[dict[str, Any]]()
     for label, cluster in enumerate(description):

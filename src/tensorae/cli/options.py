@@ -15,7 +15,7 @@ import typer
 from tensorae.cli.messages import refuse_closed_output
 
 if TYPE_CHECKING:
-    from tensorae.data import ReadOptions
+    from tensorae.data.files import ReadOptions
 
 __all__ = [
     "DATA",
@@ -152,7 +152,7 @@ class ReadingOptions:
 
     def as_read_options(self) -> ReadOptions:
         """The same options as ``tensorae.data`` takes them."""
-        from tensorae.data import ReadOptions
+        from tensorae.data.files import ReadOptions
 
         missing = tuple(text for entry in self.na or () for text in (entry, *entry.split(",")))
         return ReadOptions(
@@ -214,7 +214,7 @@ class FileOptions:
     @property
     def is_text(self) -> bool:
         """Whether CSV or TSV is written."""
-        from tensorae.data import format_of
+        from tensorae.data.files import format_of
 
         return self.path is None or format_of(self.path) in ("csv", "tsv")
 
@@ -227,7 +227,7 @@ class FileOptions:
         self, data: Sequence[str], reading: ReadingOptions, *others: Path, folders: bool = False
     ) -> None:
         """Refuse, before any work, what cannot or must not be written."""
-        from tensorae.data import output_format
+        from tensorae.data.files import output_format
 
         if self.path is None:
             refuse_closed_output()
@@ -260,7 +260,8 @@ def check_target(
     A folder gets one image for each image that is read.
     """
     from tensorae._files import check_writable, find_same
-    from tensorae.data import find_files, image_paths
+    from tensorae.data.files import find_files
+    from tensorae.data.writing import image_paths
 
     named = [entry for entry in data if entry != "-"]
     files = find_files(named, reading.as_read_options())

@@ -14,81 +14,50 @@ preparation.py    tables and streams made ready for a fit, and the same again fo
 writing.py        results -> file, batch by batch
 """
 
-from tensorae._text import counted, listed, shown
-from tensorae.data.batches import Batches
-from tensorae.data.columns import (
-    check_numbers,
-    choose_columns,
-    cluster_names,
-    count_missing,
-    known_labels,
-    note_on_header,
-    number_columns,
-    text_columns,
-)
-from tensorae.data.file_sources import read_images
-from tensorae.data.files import (
-    FORMATS,
-    File,
-    ReadOptions,
-    arrow,
-    find_files,
-    format_of,
-    output_format,
-)
-from tensorae.data.preparation import (
-    Preparation,
-    PreparedTable,
-    prepare_stream,
-)
-from tensorae.data.scaling import SCALES, ColumnStats, Scaling
-from tensorae.data.table import Table, as_matrix, as_table, read_table
-from tensorae.data.writing import (
-    image_paths,
-    safe_text,
-    stream_to_file,
-    write_array,
-    write_csv,
-    write_images,
-    write_table,
-)
+from __future__ import annotations
 
+import importlib
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from tensorae.data.batches import Batches
+    from tensorae.data.file_sources import read_images
+    from tensorae.data.files import ReadOptions, find_files
+    from tensorae.data.preparation import Preparation, prepare_stream
+    from tensorae.data.scaling import Scaling
+    from tensorae.data.table import Table, as_table, read_table
+    from tensorae.data.writing import stream_to_file
+
+# Models of arrays need none of the modules that read and write files.
+_HOMES = {
+    "Batches": "batches",
+    "Preparation": "preparation",
+    "ReadOptions": "files",
+    "Scaling": "scaling",
+    "Table": "table",
+    "as_table": "table",
+    "find_files": "files",
+    "prepare_stream": "preparation",
+    "read_images": "file_sources",
+    "read_table": "table",
+    "stream_to_file": "writing",
+}
 __all__ = [
-    "FORMATS",
-    "SCALES",
     "Batches",
-    "ColumnStats",
-    "File",
     "Preparation",
-    "PreparedTable",
     "ReadOptions",
     "Scaling",
     "Table",
-    "arrow",
-    "as_matrix",
     "as_table",
-    "check_numbers",
-    "choose_columns",
-    "cluster_names",
-    "count_missing",
-    "counted",
     "find_files",
-    "format_of",
-    "image_paths",
-    "known_labels",
-    "listed",
-    "note_on_header",
-    "number_columns",
-    "output_format",
     "prepare_stream",
     "read_images",
     "read_table",
-    "safe_text",
-    "shown",
     "stream_to_file",
-    "text_columns",
-    "write_array",
-    "write_csv",
-    "write_images",
-    "write_table",
 ]
+
+
+def __getattr__(name: str) -> Any:
+    if name in _HOMES:
+        return getattr(importlib.import_module(f"tensorae.data.{_HOMES[name]}"), name)
+    raise AttributeError(f"module 'tensorae.data' has no attribute {name!r}")

@@ -24,9 +24,7 @@ import numpy as np
 from numpy.typing import DTypeLike, NDArray
 
 from tensorae._parameters import Interval, check_integer
-from tensorae.data.file_sources import FileSource, ImageSource, common_format, file_source
 from tensorae.data.files import TABLES, ReadOptions, find_files, refuse_twice
-from tensorae.data.frames import TableSource, dataset_sources
 from tensorae.data.scaling import Scaling
 from tensorae.data.sources import (
     BATCH_BYTES,
@@ -384,6 +382,8 @@ EXPECTED = (
 
 def find_sources(source: Any, options: ReadOptions | None) -> list[Source]:
     """Determine the sources of whatever ``Batches`` takes; nothing is read."""
+    from tensorae.data.file_sources import FileSource, ImageSource, common_format, file_source
+
     entries = source if isinstance(source, list | tuple) else [source]
     if entries and all(isinstance(entry, str | os.PathLike) for entry in entries):
         files = find_files(entries, options)
@@ -407,6 +407,9 @@ def find_sources(source: Any, options: ReadOptions | None) -> list[Source]:
 
 
 def _sources_of(source: Any, options: ReadOptions | None) -> Iterable[Source]:
+    from tensorae.data.file_sources import file_source
+    from tensorae.data.frames import TableSource, dataset_sources
+
     if isinstance(source, Source):
         return [source]
     if isinstance(source, str | os.PathLike):

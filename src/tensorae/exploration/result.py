@@ -16,19 +16,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tensorae import _notebook
+from tensorae._text import counted
 from tensorae._warnings import collected_warnings
-from tensorae.data import (
-    Preparation,
-    PreparedTable,
-    ReadOptions,
-    Table,
-    arrow,
-    counted,
-    format_of,
-    note_on_header,
-    write_table,
-)
+from tensorae.data.columns import note_on_header
+from tensorae.data.files import ReadOptions, arrow, format_of
+from tensorae.data.preparation import Preparation, PreparedTable
 from tensorae.data.selection import ColumnSelection, LeftOut, named_with_reasons
+from tensorae.data.table import Table
+from tensorae.data.writing import write_table
 from tensorae.exploration.diagnostics import (
     GRADES,
     HANDFUL,

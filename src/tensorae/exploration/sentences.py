@@ -10,7 +10,7 @@ from collections.abc import Sequence
 import numpy as np
 from numpy.typing import NDArray
 
-from tensorae.data import counted, shown
+from tensorae._text import counted, shown
 from tensorae.exploration.diagnostics import GRADES, MOST_TOUCHING, grade_of
 from tensorae.inspect import ClusterSummary, CrossTable, Description, TrendReversals
 from tensorae.inspect.clusters import MEDIUM_EFFECT

@@ -16,13 +16,11 @@ import numpy as np
 
 from tensorae._parameters import Interval, check_integer
 from tensorae._warnings import collected_warnings
-from tensorae.data import (
-    Preparation,
-    ReadOptions,
-    as_table,
-    note_on_header,
-)
+from tensorae.data.columns import note_on_header
+from tensorae.data.files import ReadOptions
+from tensorae.data.preparation import Preparation
 from tensorae.data.selection import select_columns
+from tensorae.data.table import as_table
 from tensorae.exceptions import InvalidInputError
 from tensorae.exploration.result import Call, Exploration
 from tensorae.linear_tae import LinearTAE
