@@ -45,31 +45,7 @@ def open_atomically(path: PathLike) -> Iterator[BinaryIO]:
 
     Links are followed, and the permissions of an old file are kept. A pipe or a device cannot be
     replaced and is written to directly. The temporary file is removed after an error, and by the
-    next writer of the same path after a kill.
-
-    Parameters
-    ----------
-    path : path-like
-
-    Yields
-    ------
-    binary file
-
-    Raises
-    ------
-    FileWriteError
-        The folder is missing or not writable, or the disk is full. An old file is unchanged.
-
-    Examples
-    --------
-    >>> import tempfile
-    >>> from pathlib import Path
-    >>> from tensorae._files import open_atomically
-    >>> with tempfile.TemporaryDirectory() as folder:
-    ...     with open_atomically(Path(folder, "table.csv")) as file:
-    ...         _ = file.write(b"a,b")
-    ...     Path(folder, "table.csv").read_text()
-    'a,b'
+    next writer of the same path after a kill. A FileWriteError leaves an old file unchanged.
     """
     with _as_write_error(path):
         old, target = _status(path), Path(os.path.realpath(path))

@@ -153,25 +153,8 @@ def check(
 ) -> None:
     """Raise a SchemaError unless all entries of a table are there and as expected.
 
-    Parameters
-    ----------
-    stored : dict
-        Tensors and JSON values by name; names that the table does not have are ignored.
-    table : dict
-        A ``Field`` or ``Value`` by name.
-    sizes : dict
-        Known sizes by letter; learns new ones.
-    prefix : str
-        Put before names in messages.
-
-    Examples
-    --------
-    >>> import torch
-    >>> from tensorae._schema import Field, check
-    >>> sizes = {"k": 2}
-    >>> check({"centers": torch.zeros(2, 3)}, {"centers": Field("k d")}, sizes)
-    >>> sizes
-    {'k': 2, 'd': 3}
+    Names that the table does not have are ignored. ``sizes`` are known sizes by letter and learn
+    new ones; ``prefix`` is put before names in messages.
     """
     for name, expected in table.items():
         if name not in stored:

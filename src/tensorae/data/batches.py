@@ -256,13 +256,10 @@ class Batches:
         _ = self._counts
 
     def fingerprint(self) -> str:
-        """Tell this data from other data without reading it all; a fit checks all rows besides.
+        """A checksum that tells this data from other data without reading it all.
 
-        Returns
-        -------
-        str
-            A checksum of names (without folders), sizes, times and rows of files, of the shape and
-            some rows of arrays, and of the columns and the range of rows that are read.
+        It covers names (without folders), sizes, times and rows of files, shape and some rows of
+        arrays, and the columns and rows that are read. A fit checks all rows besides.
         """
         self.check()
         facts = [

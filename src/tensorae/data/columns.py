@@ -43,17 +43,10 @@ Profiles = Mapping[str, ColumnProfile]
 
 @dataclass(frozen=True)
 class ColumnChoice:
-    """Columns to fit, and what was left out.
-
-    Attributes
-    ----------
-    columns : tuple of str
-    note : str
-        What was left out and why; empty if nothing was.
-    """
+    """Columns to fit, and what was left out."""
 
     columns: tuple[str, ...]
-    note: str = ""
+    note: str = ""  # what was left out and why; empty if nothing was
 
 
 def choose_columns(
@@ -64,26 +57,11 @@ def choose_columns(
     labels: str | None = None,
     profiles: Profiles | None = None,
 ) -> ColumnChoice:
-    """Choose numeric columns to fit: those that were named, or all that are left.
+    """Choose numeric columns to fit: those that were named, or all that are not ignored.
 
     Columns of text, dates or row numbers are left out with a note. A numeric column with a few
-    cells of text is an error, since leaving it out could go unnoticed.
-
-    Parameters
-    ----------
-    table : Table
-    columns : sequence of str
-        Just these, in this order; ``"a,b"`` names two, unless one column is called so.
-    ignore : sequence of str
-        All but these.
-    labels : str, optional
-        Column of known labels, left out as well.
-    profiles : mapping of str to ColumnProfile, optional
-        Where more is known than the rows of ``table`` tell.
-
-    Returns
-    -------
-    ColumnChoice
+    cells of text is an error, since leaving it out could go unnoticed. ``"a,b"`` names two columns
+    unless one is called so. ``profiles`` are given where more is known than ``table`` tells.
     """
     if columns:
         columns = split_names(columns, table.columns)
@@ -262,24 +240,10 @@ def note_on_header(table: Table) -> str:
 def known_labels(
     table: Table, column: str, n_clusters: int
 ) -> tuple[NDArray[np.int64], tuple[str, ...]]:
-    """Read the known labels of a column; an empty cell means unknown.
+    """Read the known labels (n,) of a column; -1, as an empty cell, means unknown.
 
-    Whole numbers from 0 to k-1 are numbers of clusters, with -1 for unknown. All else is names,
-    which are numbered in alphabetical order.
-
-    Parameters
-    ----------
-    table : Table
-    column : str
-    n_clusters : int
-        k
-
-    Returns
-    -------
-    labels : ndarray of shape (n,)
-        -1 where unknown.
-    names : tuple of str
-        Of the first clusters; empty where the labels are numbers of clusters.
+    Whole numbers from 0 to k-1 are numbers of clusters. All else is names, which are numbered in
+    alphabetical order and returned, too.
     """
     find_columns(table, [column], "--labels")
     texts = [_label_text(value, table.missing) for value in table.frame[column].to_pylist()]

@@ -110,20 +110,7 @@ class ReadOptions:
 
 @dataclass(frozen=True)
 class File:
-    """A file to read, or bytes that cannot be read again, such as those of standard input.
-
-    Attributes
-    ----------
-    name : str
-        For messages.
-    format : str
-        One of ``FORMATS``.
-    path : Path or None
-        None if the content was already read.
-    content : bytes
-    label : str
-        Its path below the given folder.
-    """
+    """A file to read, or bytes that cannot be read again, such as those of standard input."""
 
     name: str
     format: str
@@ -173,23 +160,11 @@ def find_files(
     formats: Sequence[str] = FORMATS,
     once: bool = False,
 ) -> list[File]:
-    """Files behind paths, folders and patterns, in natural order below each of them.
+    """Files behind paths, folders and patterns, in natural order below each of them, none twice.
 
-    Parameters
-    ----------
-    paths : iterable of str or path-like
-        Whether a path exists is checked when it is read. In folders, names that begin with a
-        dot or an underscore are ignored.
-    options : ReadOptions, optional
-    formats : sequence of str
-        What to look for in folders.
-    once : bool, default=False
-        Whether files are read only once, so that pipes and ``"-"``, standard input, are allowed.
-
-    Returns
-    -------
-    list of File
-        No file twice.
+    Whether a path exists is checked when it is read. In folders, files of other ``formats`` and
+    names that begin with a dot or an underscore are ignored. Where files are read only ``once``,
+    pipes and standard input, ``"-"``, are allowed.
     """
     given = None if options is None else options.format
     found: list[File] = []
@@ -212,14 +187,7 @@ def find_files(
 
 
 def natural_order(path: str | os.PathLike[str]) -> list[tuple[int, int, str]]:
-    """Sort ``part-2`` before ``part-10``.
-
-    Examples
-    --------
-    >>> from tensorae.data.files import natural_order
-    >>> sorted(["part-10.csv", "part-2.csv", "part-02b.csv"], key=natural_order)
-    ['part-2.csv', 'part-02b.csv', 'part-10.csv']
-    """
+    """Sort key that puts ``part-2`` before ``part-10``."""
     pieces = re.split(r"([0-9]+)", os.fspath(path))
     return [(1, int(piece), "") if piece.isdigit() else (0, 0, piece) for piece in pieces]
 
@@ -279,15 +247,7 @@ def refuse_twice(files: Sequence[File]) -> None:
 
 
 def format_of(path: PurePath) -> str | None:
-    """Format of a file by its extension; None if unknown.
-
-    Examples
-    --------
-    >>> from pathlib import Path
-    >>> from tensorae.data import format_of
-    >>> format_of(Path("part-1.CSV.gz")), format_of(Path("notes.docx"))
-    ('csv', None)
-    """
+    """Format of a file by its extension, also before .gz; None if unknown."""
     ending = path.suffix.lower()
     packed = ending in COMPRESSED
     if packed:

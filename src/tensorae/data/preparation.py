@@ -64,33 +64,17 @@ MOST_NAMED = 8  # columns in a note
 
 @dataclass(frozen=True, eq=False)
 class PreparedTable:
-    """A table that is ready for a model.
+    """Rows (m, d) of a table that are ready for a model.
 
-    Attributes
-    ----------
-    X : ndarray of shape (m, d)
-        On the scale of the model; images are flat. Of the n rows of the table, the complete ones,
-        or for models that take missing values those without infinite ones.
-    values : ndarray of shape (m, d)
-        The same in the units of the table.
-    table : Table
-        All rows as they were read.
-    unused : tuple of str
-        Columns that the model does not use.
-    numbers : ndarray of shape (m,)
-        Which rows of the table they are, from 0.
-    known : ndarray of shape (m,) or None
-        Known labels, -1 for unknown.
-    notes : tuple of str
-        What the user should know about it.
+    They are its complete rows, or for models that take missing values those without infinite ones.
     """
 
-    X: Array
-    values: Array
-    table: Table
-    unused: tuple[str, ...]
-    numbers: NDArray[np.intp]
-    known: NDArray[np.int64] | None = None
+    X: Array  # on the scale of the model; images are flat
+    values: Array  # the same in the units of the table
+    table: Table  # all rows as they were read
+    unused: tuple[str, ...]  # columns that the model does not use
+    numbers: NDArray[np.intp]  # (m,), which rows of the table they are, from 0
+    known: NDArray[np.int64] | None = None  # labels (m,), -1 for unknown
     notes: tuple[str, ...] = ()
 
     def take(self, places: NDArray[Any]) -> PreparedTable:
@@ -122,35 +106,16 @@ class PreparedTable:
 
 @dataclass(frozen=True, eq=False)
 class Preparation:
-    """Steps from a table to the samples of a model.
+    """Steps from a table to the samples of a model."""
 
-    Attributes
-    ----------
-    columns : tuple of str or None
-        In the order of the model's features; None where it knows no names.
-    scaling : Scaling
-    shape : tuple of int or None
-        Of one sample, where samples are images.
-    names : tuple of str
-        Of the clusters; empty where they have numbers only.
-    labels : str or None
-        The column that the names come from.
-    formats : mapping of str to NumberFormat
-        Number formats, and texts that mean "missing", of columns that may be text.
-    infinite_as_missing : bool
-        Whether infinite values count as missing; else they are refused.
-    foreign : bool
-        Whether the file has notes of the user on a preparation of their own.
-    """
-
-    columns: tuple[str, ...] | None
+    columns: tuple[str, ...] | None  # in the model's order; None if it knows no names
     scaling: Scaling
-    shape: tuple[int, ...] | None = None
-    names: tuple[str, ...] = ()
-    labels: str | None = None
-    formats: Mapping[str, NumberFormat] = field(default_factory=dict)
-    infinite_as_missing: bool = False
-    foreign: bool = False
+    shape: tuple[int, ...] | None = None  # of a sample, where samples are images
+    names: tuple[str, ...] = ()  # of the clusters; empty where they have numbers only
+    labels: str | None = None  # the column that the names come from
+    formats: Mapping[str, NumberFormat] = field(default_factory=dict)  # of columns that may be text
+    infinite_as_missing: bool = False  # otherwise infinite values are refused
+    foreign: bool = False  # the file has notes of the user on their own preparation
 
     @property
     def n_features(self) -> int:
@@ -172,24 +137,9 @@ class Preparation:
     ) -> tuple[Preparation, PreparedTable]:
         """Choose columns, handle missing values, learn the scaling and read the known labels.
 
-        Parameters
-        ----------
-        table : Table
-        n_clusters : int
-        columns, ignore : sequence of str
-            Just these, or all but these; arrays and images are used whole.
-        labels : str, optional
-            Column of the few known labels.
-        scale : {"none", "standard", "max", "auto"}, default="none"
-            "auto" leaves arrays and images unchanged: their numbers have one unit.
-        drop_missing : bool, default=False
-            Drop rows with missing or infinite values; otherwise they are an error.
-        gaps : bool, default=False
-            Keep missing values, as NaN, for models that take them.
-
-        Returns
-        -------
-        Preparation, PreparedTable
+        The scale "auto" leaves arrays and images unchanged: their numbers have one unit. Rows with
+        missing or infinite values are an error, unless ``drop_missing`` drops them or ``gaps``
+        keeps missing values, as NaN.
         """
         gaps = gaps and not drop_missing
         chosen, notes = None, []  # type: tuple[str, ...] | None, list[str]
@@ -228,18 +178,9 @@ class Preparation:
 
     @classmethod
     def of_header(cls, header: Mapping[str, Any], name: str) -> Preparation:
-        """Read the preparation of a model file.
+        """Read the preparation of a model file, whose name is for messages.
 
-        Parameters
-        ----------
-        header : mapping
-            Of a file written by ``tensorae fit``, or by ``save``: then columns keep their scale.
-        name : str
-            Of the file, for messages.
-
-        Returns
-        -------
-        Preparation
+        A file that was written by ``save`` has none: then columns keep their scale.
         """
         stored = header["preprocessing"]
         d, names = header["training"].get("n_features"), header["feature_names"]
@@ -290,18 +231,8 @@ class Preparation:
     ) -> PreparedTable:
         """Find the model's columns in a table, put them in order and scale them.
 
-        Parameters
-        ----------
-        table : Table
-        drop_missing : bool, default=False
-            Drop rows with missing or infinite values; otherwise they are an error.
-        gaps : bool, default=False
-            Keep missing values, as NaN, for models that take them; only infinite ones are then
-            dropped or an error.
-
-        Returns
-        -------
-        PreparedTable
+        Rows with missing or infinite values are an error, unless ``drop_missing`` drops them or
+        ``gaps`` keeps missing values, as NaN.
         """
         columns = None
         if table.samples is None:

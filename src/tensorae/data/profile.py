@@ -135,26 +135,16 @@ def as_numbers(column: Any, missing: Collection[str], format: NumberFormat) -> A
 class ColumnProfile:
     """What a column holds.
 
-    Attributes
-    ----------
-    name : str
-    kind : str
-        "number", "mixed" (numbers and a few texts), "formatted" (numbers in another format), or a
-        key of ``NOUNS``.
-    count : int or None
-        Cells of that kind; of "mixed" those that are text. None where only the first rows are
-        known.
-    texts : tuple of str
-        The texts among the numbers, most frequent first.
-    formats : mapping of NumberFormat to int
-        Of "formatted": how many cells are numbers in which format.
+    ``kind`` is "number", "mixed" (numbers and a few texts), "formatted" (numbers in another
+    format), or a key of ``NOUNS``. ``count`` is the number of cells of that kind, of "mixed" those
+    that are text; None where only the first rows are known.
     """
 
     name: str
     kind: str
     count: int | None = 0
-    texts: tuple[str, ...] = ()
-    formats: Mapping[NumberFormat, int] = field(default_factory=dict)
+    texts: tuple[str, ...] = ()  # among the numbers, most frequent first
+    formats: Mapping[NumberFormat, int] = field(default_factory=dict)  # numbers by format
 
     @property
     def content(self) -> str:
@@ -171,22 +161,9 @@ def profile_column(
     *,
     is_index: bool = False,
 ) -> ColumnProfile:
-    """Profile a column of Arrow.
+    """Profile a column of Arrow; ``missing`` are texts that mean "missing".
 
-    Parameters
-    ----------
-    name : str
-    column : pyarrow.ChunkedArray
-    missing : collection of str
-        Texts that mean "missing".
-    format : NumberFormat
-        How numbers are expected to be written.
-    is_index : bool
-        Whether the table says that the column names its rows.
-
-    Returns
-    -------
-    ColumnProfile
+    ``is_index`` says that the table declares the column as names of its rows.
     """
     types, compute = arrow().types, arrow("compute")
     dtype = column.type.value_type if types.is_dictionary(column.type) else column.type

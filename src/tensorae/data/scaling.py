@@ -36,20 +36,12 @@ SCALERS = {
 
 @dataclass(frozen=True, eq=False)
 class MissingCounts:
-    """How many values are missing or infinite.
-
-    Attributes
-    ----------
-    n_rows, n_incomplete, n_infinite, n_empty : int
-        Rows; those with a missing or infinite value, with an infinite one, with no value at all.
-    missing, infinite : ndarray of shape (d,)
-        Cells of each column that are NaN, and infinite ones.
-    """
+    """How many rows have missing or infinite values, and how many cells (d,) each column has."""
 
     n_rows: int
-    n_incomplete: int
+    n_incomplete: int  # with a missing or infinite value
     n_infinite: int
-    n_empty: int
+    n_empty: int  # with no value at all
     missing: Array
     infinite: Array
 
@@ -69,27 +61,18 @@ class MissingCounts:
 
 @dataclass(frozen=True, eq=False)
 class ColumnStats(MissingCounts):
-    """Statistics of columns of numbers; those of consecutive blocks of rows add up.
+    """Statistics (d,) of columns of numbers; those of consecutive blocks of rows add up.
 
-    Attributes
-    ----------
-    first : ndarray of shape (d,)
-        The first row.
-    steps_by_one : ndarray of shape (d,)
-        Whether each value is the one before it plus one.
-    mean, deviation, low, high : ndarray of shape (d,)
-        Of the finite values.
-    rounding : float
-        Of the numbers, as a share of the largest.
+    Mean, deviation, low and high are those of the finite values.
     """
 
-    first: Array
-    steps_by_one: Array
+    first: Array  # row
+    steps_by_one: Array  # whether each value is the one before it plus one
     mean: Array
     deviation: Array
     low: Array
     high: Array
-    rounding: float
+    rounding: float  # of the numbers, as a share of the largest
 
     @classmethod
     def of(cls, X: Array) -> ColumnStats:
@@ -261,16 +244,7 @@ class Scaling:
 
     @classmethod
     def like(cls, scaler: Any, d: int) -> Scaling:
-        """Return what a fitted scaler does to d columns: one of scikit-learn's, a Scaling, or None.
-
-        Examples
-        --------
-        >>> from sklearn.preprocessing import MinMaxScaler
-        >>> from tensorae.data import Scaling
-        >>> scaling = Scaling.like(MinMaxScaler().fit([[1.0, 100.0], [3.0, 400.0]]), 2)
-        >>> scaling.shift, scaling.unit
-        (array([  1., 100.]), array([  2., 300.]))
-        """
+        """Return what a fitted scaler of scikit-learn, a Scaling or None does to d columns."""
         if scaler is None:
             return cls.none(d)
         scaling: Scaling = scaler

@@ -76,23 +76,12 @@ CALENDAR = {
 
 @dataclass(frozen=True)
 class LeftOut:
-    """A column that is not part of the fit.
-
-    Attributes
-    ----------
-    name : str
-    reason : str
-        Why, in a few words.
-    categories : int or None
-        Number of different values, where the column may be compared with the groups.
-    numeric : bool
-        Whether it holds numbers, so that it could have been part of the fit.
-    """
+    """A column that is not part of the fit."""
 
     name: str
-    reason: str
-    categories: int | None = None
-    numeric: bool = False
+    reason: str  # in a few words
+    categories: int | None = None  # different values, where the groups may be compared with it
+    numeric: bool = False  # so that it could have been part of the fit
 
     def __str__(self) -> str:
         name = shown(self.name) if self.name else "a column without a name"
@@ -117,25 +106,12 @@ def named_with_reasons(left_out: Sequence[LeftOut]) -> str:
 
 @dataclass(frozen=True, eq=False)
 class ColumnSelection:
-    """Columns to fit, what is left out, and what was done to make numbers of them.
+    """Columns to fit, what is left out, and what was done to make numbers of them."""
 
-    Attributes
-    ----------
-    table : Table
-        With numbers in place of numbers that were written as text.
-    columns : tuple of str or None
-        To fit; None where an array or images have no names.
-    left_out : tuple of LeftOut
-    notes : tuple of str
-        What was converted to numbers.
-    formats : mapping of str to NumberFormat
-        How numbers are written in columns of text, and which texts count as missing there.
-    """
-
-    table: Table
-    columns: tuple[str, ...] | None
+    table: Table  # with numbers in place of numbers that were written as text
+    columns: tuple[str, ...] | None  # None where an array or images have no names
     left_out: tuple[LeftOut, ...] = ()
-    notes: tuple[str, ...] = ()
+    notes: tuple[str, ...] = ()  # what was converted to numbers
     formats: Mapping[str, NumberFormat] = field(default_factory=dict)
 
 
@@ -144,26 +120,7 @@ def select_columns(
 ) -> ColumnSelection:
     """Choose the columns of a fit, converting numbers that are written as text.
 
-    Parameters
-    ----------
-    table : Table
-    columns : sequence of str
-        Just these, whatever they look like.
-    ignore : sequence of str
-        All but these.
-
-    Returns
-    -------
-    ColumnSelection
-
-    Examples
-    --------
-    >>> from tensorae.data import as_table
-    >>> from tensorae.data.selection import select_columns
-    >>> table = as_table({"name": list("abcdef"), "size": [1.5, 2, 4, 3, 7, 9], "one": [1] * 6})
-    >>> found = select_columns(table)
-    >>> found.columns, [str(one) for one in found.left_out]
-    (('size',), ['name (text)', 'one (always the same value)'])
+    Columns that were named are taken whatever they look like.
     """
     if table.samples is not None:
         if columns or ignore:
@@ -406,20 +363,10 @@ def _codes(table: Table, names: Sequence[str], beside: Sequence[str]) -> dict[st
 def _disorder(values: Array, beside: Array) -> float:
     """How much the means of another column differ between neighbouring values, of all they differ.
 
-    The least of the columns that depend on the values most. About 1 for codes and 0 for a quantity,
-    which some column follows smoothly. 0, too, where there is nothing to see: values that seldom
-    repeat or mostly are one value, frequencies that rise and fall smoothly, no column that depends
-    on the values.
-
-    Parameters
-    ----------
-    values : ndarray of shape (n,)
-    beside : ndarray of shape (n, q)
-        With mean 0 and variance 1.
-
-    Returns
-    -------
-    float
+    The least of the columns ``beside`` (n, q), standardised, that depend on the values most. About
+    1 for codes and 0 for a quantity, which some column follows smoothly. 0, too, where there is
+    nothing to see: values that seldom repeat or mostly are one value, frequencies that rise and
+    fall smoothly, no column that depends on the values.
     """
     # Rows of one subject are not independent: a run of one value counts once.
     starts = np.flatnonzero(np.diff(values, prepend=np.nan) != 0)

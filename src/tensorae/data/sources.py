@@ -72,24 +72,12 @@ LISTED = 5
 
 @dataclass(frozen=True)
 class Layout:
-    """The columns of a source.
+    """The columns of a source."""
 
-    Attributes
-    ----------
-    names : tuple of str, or None
-        None where columns have no names.
-    types : tuple of str
-        What each column holds: NumPy's name of a type of numbers, or any other word.
-    exact : bool
-        False where the file does not declare types and they were inferred from its first rows.
-    index : frozenset of str
-        Columns that number the rows and are not data.
-    """
-
-    names: tuple[str, ...] | None
-    types: tuple[str, ...]
-    exact: bool = True
-    index: frozenset[str] = frozenset()
+    names: tuple[str, ...] | None  # None where columns have no names
+    types: tuple[str, ...]  # NumPy's name of a type of numbers, or any other word
+    exact: bool = True  # False where types were inferred from the first rows
+    index: frozenset[str] = frozenset()  # columns that number the rows and are not data
 
     @property
     def numbers(self) -> list[str]:

@@ -44,41 +44,18 @@ EXPECTED = (
 
 @dataclass(frozen=True, eq=False)
 class Table:
-    """Rows in memory.
+    """Rows in memory."""
 
-    Attributes
-    ----------
-    name : str
-        Where they come from, for messages.
-    n_rows : int
-    frame : pyarrow.Table
-        Named columns; for images the names of their files.
-    samples : ndarray of shape (n, ...) or None
-        Of arrays and images, whose samples have no named columns.
-    index : frozenset of str
-        Columns that name the rows and are no features.
-    missing : frozenset of str
-        Texts that mean "missing".
-    from_text : bool
-        Whether types were inferred from text.
-    number_format : NumberFormat
-        How numbers were written there, and what means "missing" beside the usual words.
-    is_head : bool
-        Whether these are the first rows only.
-    parts : tuple of TextSource
-        The files, where all are text.
-    """
-
-    name: str
+    name: str  # for messages
     n_rows: int
-    frame: Any
-    samples: NDArray[Any] | None = None
-    index: frozenset[str] = frozenset()
-    missing: frozenset[str] = frozenset()
-    from_text: bool = False
+    frame: Any  # pyarrow.Table; for images the names of their files
+    samples: NDArray[Any] | None = None  # (n, ...), arrays and images have no named columns
+    index: frozenset[str] = frozenset()  # columns that name the rows
+    missing: frozenset[str] = frozenset()  # texts that mean "missing"
+    from_text: bool = False  # so that types were inferred
     number_format: NumberFormat = PLAIN
-    is_head: bool = False
-    parts: tuple[TextSource, ...] = ()
+    is_head: bool = False  # only the first rows
+    parts: tuple[TextSource, ...] = ()  # the files, where all are text
     _profiles: dict[str, ColumnProfile] = field(default_factory=dict, init=False, repr=False)
 
     @classmethod
@@ -163,29 +140,9 @@ class Table:
 def read_table(
     paths: Iterable[str | os.PathLike[str]], options: ReadOptions | None = None
 ) -> Table:
-    r"""Read all rows of files with the same columns, one file after the other.
+    """Read all rows of files with the same columns, one file after the other.
 
-    Parameters
-    ----------
-    paths : iterable of str or path-like
-        Paths of CSV, TSV, Parquet, Arrow, Feather, .npy or image files, of folders with such
-        files, patterns such as ``"parts/*.csv"``, or ``"-"`` for standard input.
-    options : ReadOptions, optional
-
-    Returns
-    -------
-    Table
-
-    Examples
-    --------
-    >>> import tempfile
-    >>> from pathlib import Path
-    >>> from tensorae.data import read_table
-    >>> with tempfile.TemporaryDirectory() as folder:
-    ...     _ = Path(folder, "birds.csv").write_text("name,mass\nAda,3700\nBob,4500\n")
-    ...     birds = read_table([folder])
-    >>> birds.n_rows, birds.columns
-    (2, ['name', 'mass'])
+    Paths are files, folders, patterns such as ``"parts/*.csv"``, or ``"-"`` for standard input.
     """
     options = options or ReadOptions()
     files = find_files(paths, options, once=True)
@@ -253,25 +210,8 @@ def _stacked(parts: Sequence[NpySource]) -> NDArray[Any]:
 def as_table(source: Any, options: ReadOptions | None = None) -> Table:
     """Read a table from any supported source; files are read into memory.
 
-    Parameters
-    ----------
-    source : object
-        Path or list of paths, data frame of pandas or polars, pyarrow Table, dict of columns, array
-        or Tensor of shape (n, …). Paths are those of ``read_table``; an array has no names of
-        columns.
-    options : ReadOptions, optional
-        For files.
-
-    Returns
-    -------
-    Table
-
-    Examples
-    --------
-    >>> from tensorae.data import as_table
-    >>> birds = as_table({"name": ["Ada", "Bob"], "mass": [3700, 4500]})
-    >>> birds.n_rows, birds.columns
-    (2, ['name', 'mass'])
+    That is a path or a list of paths, a data frame of pandas or polars, a pyarrow Table, a dict of
+    columns, or an array or Tensor (n, ...), which has no names of columns.
     """
     if isinstance(source, Table):
         return source
@@ -343,18 +283,9 @@ def _as_texts(cells: Iterable[Any]) -> list[str | None]:
 
 
 def as_matrix(table: Table, columns: Sequence[str] | None) -> NDArray[Any]:
-    """Numbers of some columns, or of samples without names, as rows.
+    """Numbers (n, d) of some columns, or of samples without names; NaN where missing.
 
-    Parameters
-    ----------
-    table : Table
-    columns : sequence of str or None
-        Numeric or empty columns; None for the samples of arrays and images.
-
-    Returns
-    -------
-    ndarray of shape (n, d)
-        float32 where that holds all numbers, else float64; NaN where missing.
+    They are float32 where that holds all numbers, else float64.
     """
     if columns is None:
         assert table.samples is not None

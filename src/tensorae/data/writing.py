@@ -187,14 +187,7 @@ def write_images(folder: Path, names: Sequence[str], images: NDArray[Any]) -> No
 
 
 def safe_text(text: str) -> str:
-    """The same with a ' in front where a spreadsheet would take it for a formula.
-
-    Examples
-    --------
-    >>> from tensorae.data import safe_text
-    >>> [safe_text(text) for text in ("=1+1", "-5.2", "a=b", "@SUM(A1)", "+49 89 1234")]
-    ["'=1+1", '-5.2', 'a=b', "'@SUM(A1)", '+49 89 1234']
-    """
+    """The same with a ' in front where a spreadsheet would take it for a formula."""
     return f"'{text}" if re.match(FORMULA, text) and not is_number(text) else text
 
 

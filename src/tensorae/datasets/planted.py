@@ -76,30 +76,7 @@ def orthogonal_lines(
 ) -> Labelled:
     """Draw two long clusters at a right angle.
 
-    Parameters
-    ----------
-    n_samples : int, default=150
-        Number of samples in all; the clusters are of equal size, give or take one sample.
-    noise_dims : int, default=3
-        Number of columns of pure noise appended to the two planted ones.
-    noise_scale : float, default=0.1
-        Standard deviation of those columns.
-    random_state : int, RandomState or None, default=None
-        Seed; an integer gives the same data every time.
-
-    Returns
-    -------
-    X : ndarray of shape (n_samples, 2 + noise_dims)
-        The samples, in random order.
-    y : ndarray of shape (n_samples,)
-        The cluster each sample was drawn from, 0 or 1.
-
-    Examples
-    --------
-    >>> from tensorae.datasets import orthogonal_lines
-    >>> X, y = orthogonal_lines(random_state=0)
-    >>> X.shape, y.shape
-    ((150, 5), (150,))
+    Parameters and result are those of :func:`parallel_lines`.
     """
     means = [[-1, -1], [7, 7]]
     covariances = [[[5, 4.9], [4.9, 5]], [[5, -4.9], [-4.9, 5]]]
@@ -115,31 +92,7 @@ def triangle(
 ) -> Labelled:
     """Draw three clusters that lie like the sides of a triangle; two are long, one is broad.
 
-    Parameters
-    ----------
-    n_samples : int, default=150
-        Number of samples in all; the clusters are of equal size, give or take one sample.
-    noise_dims : int, default=3
-        Number of columns of pure noise appended to the two planted ones.
-    noise_scale : float, default=0.1
-        Standard deviation of those columns.
-    random_state : int, RandomState or None, default=None
-        Seed; an integer gives the same data every time.
-
-    Returns
-    -------
-    X : ndarray of shape (n_samples, 2 + noise_dims)
-        The samples, in random order.
-    y : ndarray of shape (n_samples,)
-        The cluster each sample was drawn from: 0, 1 or 2.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from tensorae.datasets import triangle
-    >>> X, y = triangle(random_state=0)
-    >>> X.shape, np.bincount(y)
-    ((150, 5), array([50, 50, 50]))
+    Parameters and result are those of :func:`parallel_lines`.
     """
     means = [[-1, -1], [6, 6], [5, -5]]
     covariances = [[[5, 4.9], [4.9, 5]], [[5, -4.5], [-4.5, 5]], [[7, 0], [0, 1]]]
@@ -155,30 +108,8 @@ def lines_3d(
 ) -> Labelled:
     """Draw three thin clusters, each along another axis of space.
 
-    Parameters
-    ----------
-    n_samples : int, default=300
-        Number of samples in all; the clusters are of equal size, give or take one sample.
-    noise_dims : int, default=3
-        Number of columns of pure noise appended to the three planted ones.
-    noise_scale : float, default=0.1
-        Standard deviation of those columns.
-    random_state : int, RandomState or None, default=None
-        Seed; an integer gives the same data every time.
-
-    Returns
-    -------
-    X : ndarray of shape (n_samples, 3 + noise_dims)
-        The samples, in random order.
-    y : ndarray of shape (n_samples,)
-        The cluster each sample was drawn from: 0, 1 or 2.
-
-    Examples
-    --------
-    >>> from tensorae.datasets import lines_3d
-    >>> X, y = lines_3d(random_state=0)
-    >>> X.shape, y.shape
-    ((300, 6), (300,))
+    Parameters and result are those of :func:`parallel_lines`; there are three
+    planted columns, and 300 samples by default.
     """
     means = [[2, 0, 0], [0, 0, 4], [2, 2, 3]]
     covariances = np.full((3, 3, 3), 0.01)

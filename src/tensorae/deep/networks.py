@@ -172,20 +172,6 @@ class CurveAutoencoder(MLPAutoencoder):
     it, and rows there are reconstructed on the other side. A choice between proposals can. The
     first one begins as main directions, which are best until the decoder is curved; the others
     learn from the rows that they decode best.
-
-    Parameters
-    ----------
-    n_features, latent_dim : int
-    width : int, optional
-        Hidden units; by default eight per feature, from 64 to 256.
-
-    Examples
-    --------
-    >>> import torch
-    >>> from tensorae.deep.networks import CurveAutoencoder
-    >>> autoencoder = CurveAutoencoder(4, 2)
-    >>> autoencoder.encode(torch.zeros(3, 4)).shape
-    torch.Size([3, 2])
     """
 
     one_code: Tensor  # whether only the first proposal is used
@@ -255,14 +241,8 @@ class VariationalAutoencoder(MLPAutoencoder):
     ) -> None:
         """Begin as probabilistic PCA.
 
-        Parameters
-        ----------
-        components : Tensor of shape (h, d)
-            Orthonormal directions.
-        variances : Tensor of shape (h,)
-            Of the rows along them.
-        noise_variance : Tensor of shape ()
-            Of the rows along any other direction.
+        ``components`` (h, d) are orthonormal, ``variances`` (h,) those of the rows along them, and
+        ``noise_variance`` that along any other direction.
         """
         signal = (variances - noise_variance).clamp(min=MIN_SIGNAL * float(noise_variance))
         along = signal + noise_variance

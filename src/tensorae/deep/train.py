@@ -93,27 +93,11 @@ def train(
 ) -> Trained:
     """Train k autoencoders together with the assignments.
 
-    Parameters
-    ----------
-    rows : Rows
-    options : TrainingOptions
-    shape : tuple of int
-        Of one sample, as the autoencoders take it.
-    rng : RandomState
-    target : Tensor of shape (n, d), optional
-        Clean versions of the samples, if they are in memory.
-    known_labels : Tensor of shape (n,), optional
-        Known clusters, -1 elsewhere; they seed a linear start. If all are known they are the first
-        labels.
-    observers : sequence of callable
-        Each gets every state, and may ask to stop by returning True.
-    resume : callable, optional
-        ``resume(restored, device)`` returns a state to resume, made by ``restored`` from what an
-        observer kept; None for a new start.
-
-    Returns
-    -------
-    Trained
+    ``shape`` is that of one sample as the autoencoders take it. ``target`` (n, d) are clean
+    versions of the samples. ``known_labels`` (n,), -1 where unknown, seed a linear start; if all
+    are known they are the first labels. Each observer gets every state and stops the training by
+    returning True. ``resume(restored, device)`` returns a state made by ``restored`` from what an
+    observer kept, or None for a new start.
     """
     seed = int(rng.randint(2**31 - 1))
     generator = torch.Generator(rows.device).manual_seed(seed)

@@ -224,27 +224,10 @@ def _check_output(
 def shared_names(
     autoencoders: Sequence[nn.Module], shared: str | Iterable[str] | None
 ) -> list[str]:
-    """Names of the tensors that autoencoders have in common.
+    """Names of the tensors that autoencoders of the same structure have in common.
 
-    Parameters
-    ----------
-    autoencoders : sequence of Module
-        Of the same structure.
-    shared : {"none", "layers"}, iterable of str or None
-        "layers" asks the autoencoders themselves (``shared_parts``); else names of submodules,
-        parameters or buffers, as in ``named_modules`` and ``named_parameters``.
-
-    Returns
-    -------
-    list of str
-        Of parameters and buffers; a tensor with several names is listed under each.
-
-    Examples
-    --------
-    >>> from torch import nn
-    >>> from tensorae.deep.user_architecture import shared_names
-    >>> shared_names([nn.Sequential(nn.Linear(4, 3), nn.ReLU(), nn.Linear(3, 2))], ["0"])
-    ['0.weight', '0.bias']
+    "layers" asks the autoencoders themselves (``shared_parts``); else ``shared`` are names of
+    submodules, parameters or buffers. A tensor with several names is listed under each.
     """
     if shared is None or shared == "none":
         return []

@@ -55,40 +55,13 @@ class State(Protocol):
 
 @dataclass
 class Checkpoint:
-    """Observer that writes the state of a fit to files, and reads it back.
-
-    Parameters
-    ----------
-    path : path-like
-    every : float
-        Seconds between two writes; zero writes every state.
-    identity : dict
-        Identifies the fit, see ``identity_of``. JSON only.
-    processes : Processes
-    checksum : callable
-        Returns a checksum of the rows of this process; called only when a state is written or
-        found, since it may take a pass over them.
-
-    Examples
-    --------
-    >>> import tempfile
-    >>> from pathlib import Path
-    >>> import torch
-    >>> from tensorae.persist.checkpoints import Checkpoint
-    >>> class Counted:
-    ...     def state_dict(self):
-    ...         return {"step": 3, "sums": {"total": torch.ones(2)}, "best": float("inf")}
-    >>> with tempfile.TemporaryDirectory() as folder:
-    ...     Checkpoint(Path(folder, "run.ckpt"), 0, {"class": "Sum"})(Counted())
-    ...     Checkpoint(Path(folder, "run.ckpt"), 0, {"class": "Sum"}).restore(torch.device("cpu"))
-    {'best': inf, 'step': 3, 'sums': {'total': tensor([1., 1.])}}
-    """
+    """Observer that writes the state of a fit to files, and reads it back."""
 
     path: str | os.PathLike[str]
-    every: float
-    identity: dict[str, Any]
+    every: float  # seconds between two writes; zero writes every state
+    identity: dict[str, Any]  # of the fit, see ``identity_of``
     processes: Processes = field(default_factory=Processes)
-    checksum: Callable[[], str] = str
+    checksum: Callable[[], str] = str  # of this process's rows; may take a pass over them
 
     def __post_init__(self) -> None:
         self._written_at = time.monotonic()
@@ -228,19 +201,9 @@ class Checkpoint:
 
 
 def identity_of(class_name: str, parameters: Mapping[str, Any], data: str) -> dict[str, Any]:
-    """Identify a fit, in JSON values.
+    """Identify a fit by its class, constructor parameters and a fingerprint of the data.
 
-    Parameters
-    ----------
-    class_name : str
-    parameters : dict
-        Of the constructor; those that do not change what a fit computes are left out.
-    data : str
-        A fingerprint of the data.
-
-    Returns
-    -------
-    dict
+    Parameters that do not change what a fit computes are left out.
     """
     telling = {name: value for name, value in parameters.items() if name not in NEUTRAL}
     telling["random_state"] = parameters.get("random_state")

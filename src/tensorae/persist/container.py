@@ -274,18 +274,7 @@ MARK = "$"
 
 
 def split_tree(tree: Any) -> tuple[Any, dict[str, Tensor]]:
-    """Take the tensors out of dicts and lists; the rest is JSON, in which tuples are lists.
-
-    Examples
-    --------
-    >>> import torch
-    >>> from tensorae.persist.container import split_tree
-    >>> values, tensors = split_tree({"step": 3, "means": {"a": torch.zeros(2)}})
-    >>> values
-    {'step': 3, 'means': {'a': {'$tensor': 'means.a'}}}
-    >>> tensors
-    {'means.a': tensor([0., 0.])}
-    """
+    """Take the tensors out of dicts and lists; the rest is JSON, in which tuples are lists."""
     tensors: dict[str, Tensor] = {}
     return _split(tree, "", tensors), tensors
 

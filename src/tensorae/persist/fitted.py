@@ -383,15 +383,7 @@ def _restore_outliers(
 
 @dataclass(frozen=True)
 class Codec:
-    """How the fitted attributes of a class become tensors, and attributes again.
-
-    Attributes
-    ----------
-    pack : callable
-        Takes a fitted model; returns a tree of tensors, and details, which are JSON.
-    restore : callable
-        Takes a model, tensors, details, and sizes by their letters, to which it adds.
-    """
+    """How the fitted attributes of a class become tensors and JSON, and attributes again."""
 
     pack: Callable[[Any], Packed]
     restore: Callable[[Any, Tensors, Details, dict[str, int]], None]

@@ -87,16 +87,7 @@ def save(
     *,
     preprocessing: Mapping[str, Any] | None = None,
 ) -> None:
-    """Write a fitted model to one file; see :meth:`tensorae.LinearTAE.save`.
-
-    Parameters
-    ----------
-    model : LinearTAE, TAE, OutlierTAE or TableModel
-        A TableModel has its own preprocessing.
-    path : path-like
-    preprocessing : dict, optional
-        What was done to the data before the fit; ``read_header`` gives it back.
-    """
+    """Write a fitted model to one file; see :meth:`tensorae.LinearTAE.save`."""
     if hasattr(model, "preparation"):
         model, preprocessing = model.estimator, model.preparation.as_header()
     name = type(model).__name__
