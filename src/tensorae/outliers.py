@@ -1,4 +1,4 @@
-"""OutlierTAE: check -> fit many local models -> calibrate -> publish.
+"""OutlierTAE: check -> fit members to samples -> calibrate -> publish.
 
 Shapes: n samples, d features.
 """
@@ -16,7 +16,6 @@ from sklearn.base import OutlierMixin
 from sklearn.utils import Tags
 
 from tensorae._notebook import EstimatorWithCard
-from tensorae._outlier_fits import CLUSTERS, Plan, Pool, fit_judges, new_reference
 from tensorae._parameters import Constraints, Interval, check_parameters
 from tensorae._torch import isolated_torch
 from tensorae._validation import (
@@ -27,8 +26,8 @@ from tensorae._validation import (
     check_seed,
     no_values_error,
 )
-from tensorae.anomaly.calibration import Calibration, weighted_quantile
-from tensorae.anomaly.ensemble import Ensemble
+from tensorae.anomaly.detector import Detector, weighted_quantile
+from tensorae.anomaly.fit import CLUSTERS, Plan, Pool, fit_detector, new_reference
 from tensorae.data.scaling import Scaling
 from tensorae.exceptions import InvalidInputError
 from tensorae.linear_tae import LinearTAE
@@ -47,28 +46,29 @@ CONSTRAINTS: Constraints = {
 
 
 class OutlierTAE(OutlierMixin, EstimatorWithCard):
-    """Find rows that fit nowhere, and say why.
+    """Find rows that do not fit the others, and explain why.
 
-    Many mixtures of probabilistic PCAs, each fitted to a small sample of the rows and half or all
-    of the columns, say how badly a row fits. Small clusters, and tight ones, do not vouch for
-    their members, so that anomalies which are alike cannot hide in a cluster of their own. Misfits
-    are taken in units of what is usual in their model, and averaged on a scale of logarithms.
-    What is usual is learnt from rows that a model has not seen.
+    Several samples of the rows are each described in three ways: by a mixture of probabilistic
+    PCAs, which finds rows that fit no cluster; by one robust Gaussian, which finds rows that break
+    the overall pattern; and by the density of each column alone, which finds rare values. The
+    anomaly score is the mean of their misfits, each in its usual unit and on a logarithmic scale.
+    Small or tight clusters do not count, so that similar anomalies cannot form a cluster of their
+    own. The usual misfit is measured on rows that are not in the sample.
 
-    Columns need no scaling. Columns that never change are left out. NaN is a missing value.
+    Columns need no scaling. Constant columns are left out. NaN is a missing value.
 
     Parameters
     ----------
     contamination : "auto" or float in (0, 0.5], default="auto"
-        Which rows ``predict`` calls outliers. "auto": those that are odder than 99 % of ordinary
-        rows, see ``outlier_probability``. A number: this share of the fitted rows.
+        Which rows ``predict`` labels as outliers. "auto": those with a higher anomaly score than
+        99 % of ordinary rows, see ``outlier_probability``. A number: this share of the fitted rows.
     n_clusters : int or "auto", default="auto"
-        Clusters of each local model; "auto" takes 20. Where rows are few there are fewer, one for
-        ten rows: who is alone in a cluster would vouch for himself.
-    n_estimators : int, default=10
-        Local models.
+        Clusters of each mixture; "auto" takes 20. Where rows are few there are fewer, one for ten
+        rows: a singleton cluster would make its only member look normal.
+    n_estimators : int, default=5
+        Samples of the rows.
     max_samples : int, default=1000
-        Rows that a local model is fitted to, at most; never more than two thirds of all.
+        Rows of a sample, at most; never more than two thirds of all.
     random_state : int, RandomState or None, default=None
         Makes a fit repeatable. The order of the rows does not matter.
     device : str, torch.device or None, default=None
@@ -79,9 +79,9 @@ class OutlierTAE(OutlierMixin, EstimatorWithCard):
     offset_ : float
         ``decision_function`` is ``score_samples`` minus this.
     reference_ : LinearTAE
-        Clusters of ordinary rows, which explanations name. It is on the scale of ``scaling_``.
+        Clusters of ordinary rows, which explanations refer to; on the scale of ``scaling_``.
     scaling_ : Scaling
-        What brings columns to one scale: their mean and deviation without the outermost 1 %.
+        Scale of the columns: their mean and standard deviation with the outermost 1 % clipped.
     n_samples_ : int
         Rows that were fitted.
     n_features_in_ : int
@@ -90,7 +90,7 @@ class OutlierTAE(OutlierMixin, EstimatorWithCard):
 
     See Also
     --------
-    tensorae.inspect.outliers : Why rows are odd, as a table.
+    tensorae.inspect.outliers : Why rows are outliers, as a table.
     sklearn.ensemble.IsolationForest : Trees that separate rows.
 
     Examples
@@ -98,23 +98,22 @@ class OutlierTAE(OutlierMixin, EstimatorWithCard):
     >>> import numpy as np
     >>> from tensorae import OutlierTAE
     >>> rng = np.random.RandomState(0)
-    >>> usual, odd = rng.randn(500, 3), np.full((5, 3), 8.0)
-    >>> model = OutlierTAE(random_state=0).fit(np.vstack([usual, odd]))
-    >>> model.predict(odd)
+    >>> usual, anomalies = rng.randn(500, 3), np.full((5, 3), 8.0)
+    >>> model = OutlierTAE(random_state=0).fit(np.vstack([usual, anomalies]))
+    >>> model.predict(anomalies)
     array([-1, -1, -1, -1, -1])
-    >>> bool((model.outlier_probability(odd) > 0.999).all())
+    >>> bool((model.outlier_probability(anomalies) > 0.999).all())
     True
     """
 
-    _ensemble: Ensemble
-    _calibration: Calibration
+    _detector: Detector
 
     def __init__(
         self,
         contamination: float | str = "auto",
         n_clusters: int | str = "auto",
         *,
-        n_estimators: int = 10,
+        n_estimators: int = 5,
         max_samples: int = 1000,
         random_state: Any = None,
         device: Any = None,
@@ -128,7 +127,7 @@ class OutlierTAE(OutlierMixin, EstimatorWithCard):
 
     @isolated_torch()
     def fit(self, X: Any, y: Any = None, *, sample_weight: Any = None) -> Self:  # noqa: ARG002
-        """Learn what is ordinary; some of the rows may be outliers, and need not be marked.
+        """Fit the detector; some of the rows may be outliers, and need not be labelled.
 
         Parameters
         ----------
@@ -152,20 +151,19 @@ class OutlierTAE(OutlierMixin, EstimatorWithCard):
         with torch.no_grad(), rows.parallel(plan.n_estimators):
             pool = Pool.of(rows, rng)
             self._check_pool(pool)
-            judges = fit_judges(pool, plan)
-            self._ensemble, self._calibration = judges.ensemble, judges.calibration
+            self._detector, self.reference_ = fit_detector(pool, plan)
             threshold = self._threshold(share, rows, pool)
-        self.reference_, self.n_samples_ = judges.reference, rows.count
+        self.n_samples_ = rows.count
         self.offset_ = -threshold
         return self
 
     @property
     def scaling_(self) -> Scaling:
         """What brings columns to one scale."""
-        return Scaling("robust", self._ensemble.shift, self._ensemble.unit)
+        return Scaling("robust", self._detector.shift, self._detector.unit)
 
     def score_samples(self, X: Any) -> Any:
-        """How ordinary each row is: about zero for half of them, lower for odd ones.
+        """Minus the anomaly score: about zero for ordinary rows, lower for outliers.
 
         Parameters
         ----------
@@ -174,10 +172,10 @@ class OutlierTAE(OutlierMixin, EstimatorWithCard):
         Returns
         -------
         ndarray or Tensor of shape (n,)
-            Minus the mean over all local models of log(1 + u), with u the misfit in units of its
-            usual distance from the usual misfit (minus log(1 - u) where u is below zero).
+            Minus the mean over all members of log(1 + u), with u the misfit minus its median, in
+            median absolute deviations (minus log(1 - u) where u is below zero).
         """
-        return self._scored(X, lambda oddness: -oddness)
+        return self._scored(X, torch.neg)
 
     def decision_function(self, X: Any) -> Any:
         """``score_samples`` minus ``offset_``: below zero are outliers.
@@ -190,7 +188,7 @@ class OutlierTAE(OutlierMixin, EstimatorWithCard):
         -------
         ndarray or Tensor of shape (n,)
         """
-        return self._scored(X, lambda oddness: -oddness - self.offset_)
+        return self._scored(X, lambda score: -score - self.offset_)
 
     def predict(self, X: Any) -> Any:
         """Say which rows are outliers.
@@ -205,16 +203,16 @@ class OutlierTAE(OutlierMixin, EstimatorWithCard):
             -1 for outliers, 1 for all others.
         """
         return self._scored(
-            X, lambda oddness: torch.where(-oddness - self.offset_ < 0, -1, 1), whole=True
+            X, lambda score: torch.where(-score - self.offset_ < 0, -1, 1), whole=True
         )
 
     def outlier_probability(self, X: Any) -> Any:
-        """Share of ordinary rows that are less odd: of these, 1 % lie above 0.99.
+        """Share of ordinary rows with a lower anomaly score: of these, 1 % lie above 0.99.
 
-        It is one minus a p-value, calibrated by fitted rows as models judge rows that they have not
-        seen, without those that are far out. So it holds for new rows as well. Rows with the same
-        values get the same: where a value of the only column has a tenth of the rows, none of them
-        lies above 0.9. A group of a twentieth of the rows or more counts as ordinary.
+        It is one minus a p-value, calibrated on fitted rows as if they were not in the samples,
+        without those that are far out. So it holds for new rows as well. Equal rows get the same
+        value: where a value of the only column has a tenth of the rows, none of them lies above
+        0.9. A group of a twentieth of the rows or more counts as ordinary.
 
         Parameters
         ----------
@@ -225,9 +223,9 @@ class OutlierTAE(OutlierMixin, EstimatorWithCard):
         ndarray or Tensor of shape (n,)
         """
 
-        def share(oddness: torch.Tensor) -> torch.Tensor:
-            p_values = self._calibration.p_values(oddness.cpu().numpy())
-            return torch.as_tensor(1 - p_values, device=oddness.device)
+        def share(score: torch.Tensor) -> torch.Tensor:
+            p_values = self._detector.calibration.p_values(score.cpu().numpy())
+            return torch.as_tensor(1 - p_values, device=score.device)
 
         return self._scored(X, share)
 
@@ -259,7 +257,7 @@ class OutlierTAE(OutlierMixin, EstimatorWithCard):
         n_outliers: int = 20,
         max_points: int = 5000,
     ) -> Path:
-        """Write a page: the oddest rows with their odd features, and the clusters beside them.
+        """Write a page: the strongest outliers with their causes, and the clusters beside them.
 
         Parameters
         ----------
@@ -334,30 +332,32 @@ class OutlierTAE(OutlierMixin, EstimatorWithCard):
             )
 
     def _threshold(self, share: float | None, rows: Rows, pool: Pool) -> float:
-        """Oddness above which rows are outliers."""
+        """Anomaly score above which rows are outliers."""
         if share is None:
-            return self._calibration.threshold(FALSE_ALARMS)
+            return self._detector.calibration.threshold(FALSE_ALARMS)
         if rows.shared:  # other processes have the other rows; the pool stands for all
-            oddness = self._ensemble.oddness(torch.as_tensor(pool.x)).numpy()
+            score = self._detector.anomaly_score(torch.as_tensor(pool.x)).numpy()
             weights = pool.weights
         else:
-            parts = rows.in_chunks(self._ensemble.chunk_rows).observed_chunks()
-            oddness = np.concatenate([self._ensemble.oddness(x).cpu().numpy() for _, x in parts])
+            parts = rows.in_chunks(self._detector.chunk_rows).observed_chunks()
+            score = np.concatenate(
+                [self._detector.anomaly_score(x).cpu().numpy() for _, x in parts]
+            )
             weights = rows.all_weights().double().cpu().numpy()
-        rising = np.argsort(oddness, kind="stable")
-        line = weighted_quantile(oddness[rising], weights[rising], 1 - share)
-        above = oddness[(oddness > line) & (weights > 0)]
+        rising = np.argsort(score, kind="stable")
+        line = weighted_quantile(score[rising], weights[rising], 1 - share)
+        above = score[(score > line) & (weights > 0)]
         # Between two rows, so that rounding does not decide.
         return (line + float(above.min())) / 2 if above.size else line
 
     @isolated_torch()
     def _scored(self, X: Any, step: Any, *, whole: bool = False) -> Any:
-        """Apply ``step`` to the oddness of checked rows, and give back the kind that came in."""
+        """Apply ``step`` to the score of checked rows, and give back the kind that came in."""
         check_fitted(self)
         rows = self._check_rows(X, reset=False)
-        with torch.no_grad(), rows.parallel(CLUSTERS * len(self._ensemble.members)):
-            chunks = rows.in_chunks(self._ensemble.chunk_rows)
-            found = chunks.results(lambda x: step(self._ensemble.oddness(x)))
+        with torch.no_grad(), rows.parallel(CLUSTERS * len(self._detector.members)):
+            chunks = rows.in_chunks(self._detector.chunk_rows)
+            found = chunks.results(lambda x: step(self._detector.anomaly_score(x)))
         return found.astype(np.int64) if whole and isinstance(found, np.ndarray) else found
 
     def __sklearn_is_fitted__(self) -> bool:
@@ -376,5 +376,5 @@ class OutlierTAE(OutlierMixin, EstimatorWithCard):
     def _new_reference(self, n_clusters: int, latent_dim: int) -> LinearTAE:
         return new_reference(n_clusters, latent_dim)
 
-    def _restore(self, ensemble: Ensemble, calibration: Calibration, reference: LinearTAE) -> None:
-        self._ensemble, self._calibration, self.reference_ = ensemble, calibration, reference
+    def _restore(self, detector: Detector, reference: LinearTAE) -> None:
+        self._detector, self.reference_ = detector, reference

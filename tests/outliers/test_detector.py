@@ -72,6 +72,7 @@ def categories(rng, n):
 CLEAN = {
     "gaussian": lambda rng, n: rng.randn(n, 1),
     "heavy-tailed": lambda rng, n: rng.standard_t(3, (n, 1)),
+    "heavy tails in many columns": lambda rng, n: rng.standard_t(3, (n, 6)),
     "uniform": lambda rng, n: rng.rand(n, 1),
     "lognormal": lambda rng, n: np.exp(rng.randn(n, 1)),
     "counts": lambda rng, n: rng.poisson(3, (n, 1)),

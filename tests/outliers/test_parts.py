@@ -4,10 +4,18 @@ from types import SimpleNamespace
 
 import numpy as np
 import pytest
+import torch
 from scipy import stats
 
-from tensorae.anomaly.calibration import Calibration, ordinary_rows, weighted_quantile
-from tensorae.anomaly.local import inlier_clusters, trusted_clusters
+from tensorae.anomaly.detector import (
+    Calibration,
+    MarginalMember,
+    MixtureMember,
+    inlier_clusters,
+    ordinary_rows,
+    trusted_clusters,
+    weighted_quantile,
+)
 
 
 def clusters(weights, variances, d=2):
@@ -74,6 +82,33 @@ def test_small_groups_apart_are_no_inliers_but_touching_ones_and_large_ones_are(
     assert inlier_clusters(model, np.zeros(1)).tolist() == [0, 2]
     # On a grid of fours, two neighbouring values touch.
     assert inlier_clusters(model, np.full(1, 4.0)).tolist() == [0, 2, 3, 4]
+
+
+def test_a_robust_gaussian_is_that_of_the_bulk():
+    rng = np.random.RandomState(0)
+    bulk = rng.multivariate_normal([0, 0], [[1, 0.8], [0.8, 1]], size=700)
+    x = np.vstack([bulk, rng.randn(200, 2) * 0.1 + 8])
+    member = MixtureMember.robust_gaussian(x, np.arange(2))
+    np.testing.assert_allclose(member.centers[0], 0, atol=0.15)
+    axes = member.components[0, 0]
+    np.testing.assert_allclose(np.abs(axes), 0.5**0.5, atol=0.1)
+    assert axes.prod() > 0
+    new = torch.tensor([[2.0, 2.0], [2.0, -2.0], [8.0, 8.0], [2.0, np.nan]], dtype=torch.float64)
+    along, across, far, incomplete = member.misfit(new).tolist()
+    assert along < across < far
+    assert incomplete < across
+
+
+def test_margins_see_what_is_rare_in_a_column_and_nothing_else():
+    rng = np.random.RandomState(0)
+    x = np.column_stack([rng.randn(1000), rng.rand(1000) < 0.02, rng.standard_cauchy(1000)])
+    member = MarginalMember.of(x, np.arange(3))
+    rows = [[0.0, 0, 0], [4, 0, 0], [0, 1, 0], [0, 0, 1e4], [0, 0, np.nan], [-1e9, 0, 0]]
+    usual, far, rare, tail, missing, beyond = member.misfit(torch.tensor(rows)).tolist()
+    assert usual < missing < min(far, rare, tail)
+    assert far <= beyond < np.inf
+    turned = member.misfit(torch.tensor([[1.0, 0, -1]]).double())
+    assert turned > usual  # no order of the columns, only each value
 
 
 def test_a_weight_counts_like_repetition_in_quantiles():

@@ -1,10 +1,12 @@
 """Files of detectors: what does not fit is refused in one sentence."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
 from tensorae import OutlierTAE, load
-from tensorae.anomaly.calibration import Calibration
+from tensorae.anomaly.detector import Calibration
 from tensorae.exceptions import ModelFileError
 from tensorae.persist.container import read_container, write_container
 from tensorae.persist.models import KIND
@@ -27,7 +29,8 @@ def test_a_parameter_that_is_missing_is_as_it_is_by_default(model, tmp_path):
 
 def test_nothing_is_written_that_could_not_be_read(model, tmp_path):
     broken = OutlierTAE(n_estimators=2, random_state=0).fit(np.random.RandomState(0).randn(60, 3))
-    broken._calibration = Calibration(np.array([1.0, 0.0]), np.ones(2), 1.0)
+    wrong = Calibration(np.array([1.0, 0.0]), np.ones(2), 1.0)
+    broken._detector = replace(broken._detector, calibration=wrong)
     with pytest.raises(ModelFileError, match="cannot be saved as it is"):
         broken.save(tmp_path / "model.tae")
     assert not list(tmp_path.iterdir())

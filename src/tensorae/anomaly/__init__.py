@@ -1,1 +1,1 @@
-"""How odd rows are beside many local models, what that means, and which features make them so."""
+"""Anomaly scores of rows, their calibration, and which features explain them."""

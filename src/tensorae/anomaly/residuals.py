@@ -1,4 +1,4 @@
-"""Which features make a row odd: each one beside what all others let expect, within a cluster.
+"""Which features make a row an outlier: each beside its expectation given all others of the row.
 
 Shapes: m rows, d features, o of them observed, h latent.
 """
@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from tensorae.anomaly.local import DensityModel
+from tensorae.anomaly.detector import DensityModel
 
 __all__ = ["conditional_residuals", "squared_distances"]
 

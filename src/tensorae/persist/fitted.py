@@ -34,9 +34,15 @@ from tensorae._schema import (
     Value,
     check,
 )
-from tensorae.anomaly.calibration import Calibration
-from tensorae.anomaly.ensemble import Ensemble
-from tensorae.anomaly.local import LocalModel
+from tensorae.anomaly.detector import (
+    GRID,
+    VIEWS,
+    Calibration,
+    Detector,
+    MarginalMember,
+    Member,
+    MixtureMember,
+)
 from tensorae.assignment import RULES, rule_name
 from tensorae.core.denoise import Denoiser
 from tensorae.core.prediction import LinearPredictor
@@ -142,14 +148,24 @@ DETECTOR = {
 }
 MEMBER = {
     "columns": Field("p", WHOLE, low=0),
+    "middle": Field("", DOUBLE),
+    "unit": Field("", DOUBLE, above=0),
+}
+MIXTURE = {
+    **MEMBER,
     "centers": Field("c p", DOUBLE, of_data=True),
     "components": Field("c h p", DOUBLE, orthonormal=True),
     "weights": Field("c", DOUBLE, low=0, high=1, sums_to_one=True),
     "explained_variance": _variance("c h", dtypes=DOUBLE),
     "noise_variance": Field("c", DOUBLE, high=LARGEST_SQUARE, above=0),
     "latent_dims": Field("c", WHOLE, low=0),
-    "middle": Field("", DOUBLE),
-    "unit": Field("", DOUBLE, above=0),
+}
+MARGINAL = {
+    **MEMBER,
+    "low": Field("p", DOUBLE),
+    "step": Field("p", DOUBLE, above=0),
+    "surprise": Field("p g", DOUBLE),
+    "expected": Field("p", DOUBLE),
 }
 CALIBRATION = {
     "ordinary": Field("n", DOUBLE),
@@ -337,11 +353,12 @@ def _restore_deep(model: Any, tensors: Tensors, details: Details, sizes: dict[st
 
 
 def _pack_outliers(model: Any) -> Packed:
-    ensemble: Ensemble = model._ensemble
-    tree = _packed(vars(model) | {"shift": ensemble.shift, "unit": ensemble.unit}, DETECTOR)
-    tree["calibration"] = _packed(vars(model._calibration), CALIBRATION)
-    for number, member in enumerate(ensemble.members):
-        tree[f"member{number}"] = _packed(vars(member), MEMBER)
+    detector: Detector = model._detector
+    tree = _packed(vars(model) | vars(detector), DETECTOR)
+    tree["calibration"] = _packed(vars(detector.calibration), CALIBRATION)
+    for number, member in enumerate(detector.members):
+        table = MARGINAL if isinstance(member, MarginalMember) else MIXTURE
+        tree[f"member{number}"] = _packed(vars(member), table)
     tree["reference"], details = _pack_linear(model.reference_)
     return tree, {"reference": details}
 
@@ -354,17 +371,20 @@ def _restore_outliers(
     d = sizes["d"]
     model.offset_, model.n_samples_ = tensors["offset_"].item(), tensors["n_samples_"].item()
     model.n_features_in_ = d
-    members: list[LocalModel] = []
+    members: list[Member] = []
     while inner := part(tensors, prefix := f"member{len(members)}"):
-        check(inner, MEMBER, {}, prefix=f"{prefix}.")
+        table = MARGINAL if "surprise" in inner else MIXTURE
+        check(inner, table, {"g": GRID}, prefix=f"{prefix}.")
         columns = inner["columns"]
         if int(columns.max()) >= d or bool((columns.diff() <= 0).any()):
             raise SchemaError(f"{prefix}.columns must increase and stay below {d}")
+        if table is MARGINAL:
+            members.append(MarginalMember(**_values(inner, table)))
+            continue
         _check_latent_dims(inner["latent_dims"], inner["explained_variance"], positive=True)
-        members.append(LocalModel(**_values(inner, MEMBER)))
-    if len(members) != model.n_estimators:
-        raise SchemaError(f"it must have {model.n_estimators} local models, got {len(members)}")
-    ensemble = Ensemble(tensors["shift"].numpy(), tensors["unit"].numpy(), tuple(members))
+        members.append(MixtureMember(**_values(inner, table)))
+    if len(members) != VIEWS * model.n_estimators:
+        raise SchemaError(f"it must have {VIEWS * model.n_estimators} members, got {len(members)}")
     calibration = part(tensors, "calibration")
     check(calibration, CALIBRATION, {}, prefix="calibration.")
     if not len(calibration["ordinary"]) or bool((calibration["ordinary"].diff() < 0).any()):
@@ -378,7 +398,9 @@ def _restore_outliers(
     _restore_linear(reference, inner, details["reference"], known)
     if reference.spread_ != "own":
         raise SchemaError("the reference must have spread 'own'")
-    model._restore(ensemble, Calibration(**_values(calibration, CALIBRATION)), reference)
+    shift, unit = tensors["shift"].numpy(), tensors["unit"].numpy()
+    calibrated = Calibration(**_values(calibration, CALIBRATION))
+    model._restore(Detector(shift, unit, tuple(members), calibrated), reference)
 
 
 @dataclass(frozen=True)

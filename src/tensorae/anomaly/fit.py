@@ -1,12 +1,14 @@
-"""Rows -> local models, what is usual beside them, and the clusters that explanations name.
+"""Rows -> members fitted to samples of them, their calibration, and the clusters of explanations.
 
-Shapes: n rows of the pool, d features, p columns of a local model, e local models.
+Every sample of the rows is described in three ways: by clusters, by one robust Gaussian and by each
+column alone. The anomaly score is the mean over all of them.
+
+Shapes: n rows of the pool, m rows, d features, p columns of one member.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -15,25 +17,35 @@ import torch
 from numpy.typing import NDArray
 
 from tensorae._warnings import collected_warnings
-from tensorae.anomaly.calibration import Calibration, ordinary_rows, weighted_quantile
-from tensorae.anomaly.ensemble import Ensemble, expanded
-from tensorae.anomaly.local import LocalModel, inlier_clusters, misfit, trusted_clusters, widened
+from tensorae.anomaly.detector import (
+    SMALL_SHARE,
+    VIEWS,
+    Calibration,
+    Detector,
+    MarginalMember,
+    Member,
+    MixtureMember,
+    expanded,
+    inlier_clusters,
+    ordinary_rows,
+    trusted_clusters,
+    weighted_quantile,
+    widened,
+)
 from tensorae.linear_tae import LinearTAE
 from tensorae.rows import Rows
 
-__all__ = ["CLUSTERS", "POOL_ROWS", "Judges", "Plan", "Pool", "fit_judges", "new_reference"]
+__all__ = ["CLUSTERS", "POOL_ROWS", "Plan", "Pool", "fit_detector", "new_reference"]
 
 Array = NDArray[Any]
 
-# Rows that local models are fitted to and calibrated by; of more data they are a sample.
+# Rows that members are fitted to and calibrated by; of more data they are a sample.
 POOL_ROWS = 10_000
-# Share of the pool that a local model sees at most: the others say what is usual.
+# Share of the pool that a member sees at most: the others are what new rows will be.
 SEEN_SHARE = 2 / 3
-# Clusters of a local model, and rows that there must be for each. More clusters or other numbers
-# of components than these change the figures of benchmarks/outliers.py by no more than seeds do.
-CLUSTERS, FEWEST_MEMBERS = 20, 10
-# Local models differ in what they look at: half of the columns or all, a few directions or more.
-COMPONENTS = (3, 10)
+# Clusters of a mixture, rows that there must be for each, and components. Other numbers change the
+# figures of benchmarks/outliers.py by no more than seeds do.
+CLUSTERS, FEWEST_MEMBERS, COMPONENTS = 20, 10, 5
 # They are many, so that none has to be at its optimum.
 ITERATIONS, TOLERANCE = 10, 1e-3
 # Where a value of a column has the first share of the rows, clusters that sit on it are taken for
@@ -42,7 +54,7 @@ ITERATIONS, TOLERANCE = 10, 1e-3
 POINT_MASS, POINT_WIDTH = 0.05, 0.1
 # A cluster of fewer rows than this does not show how wide it is.
 LONE = 4
-# Oddness within which models are compared (1 % of Gaussian rows lie beyond), and how much more
+# Scores within which models are compared (1 % of Gaussian rows lie beyond), and how much more
 # spread is noise of the draws: factors are 0.95 to 1.05 with up to 5 columns, 1.1 to 1.5 with 20.
 BULK, NOISE = 2.0, 1.05
 # Columns are brought to one scale by what lies between these shares of their values.
@@ -59,7 +71,7 @@ class Plan:
     Attributes
     ----------
     n_clusters : int or None
-        Of every local model and of the reference; None leaves it open.
+        Of every mixture and of the reference; None leaves it open.
     n_estimators : int
     max_samples : int
     """
@@ -67,15 +79,6 @@ class Plan:
     n_clusters: int | None
     n_estimators: int
     max_samples: int
-
-
-@dataclass(frozen=True, eq=False)
-class Judges:
-    """All that a fit finds."""
-
-    ensemble: Ensemble
-    calibration: Calibration
-    reference: LinearTAE
 
 
 @dataclass(frozen=True, eq=False)
@@ -102,7 +105,7 @@ class Pool:
         gathered = rows.collected(POOL_ROWS)
         many = gathered.n > POOL_ROWS or gathered.streamed
         if many:
-            gathered = _without_gaps(gathered).sample(direction, POOL_ROWS, offset)
+            gathered = _filled(gathered).sample(direction, POOL_ROWS, offset)
         x = gathered.observed().to(torch.float64).cpu().numpy()
         weights = gathered.all_weights().to(torch.float64).cpu().numpy()
         scale = 1.0 if many else gathered.effective_n() / weights.sum()
@@ -142,105 +145,85 @@ class Pool:
         return places, np.maximum(1 - drawn / there, 0)[copies]
 
 
-def fit_judges(pool: Pool, plan: Plan) -> Judges:
-    """Fit local models, learn what is usual from rows that they have not seen, and explain."""
+def fit_detector(pool: Pool, plan: Plan) -> tuple[Detector, LinearTAE]:
+    """Fit members, calibrate them by rows that they have not seen, and fit the reference."""
     shift, unit = pool.scaling()
     scaled = pool.scaled(shift, unit)
-    columns = [_column_values(column, pool.weights) for column in scaled.x.T]
-    looks = [_local_model(scaled, plan, columns, *look) for look in _looks(scaled, plan)]
-    ensemble = Ensemble(shift, unit, tuple(look.member for look in looks))
-    oddness = _mean_oddness(looks, pool.weights)
-    misfits = np.mean([look.misfits for look in looks], axis=0)
+    values = [_column_values(column, pool.weights) for column in scaled.x.T]
+    samples = [_fit_sample(scaled, plan, values) for _ in range(plan.n_estimators)]
+    misfits = np.mean([sample.misfits for sample in samples], axis=0)
     ordinary = ordinary_rows(expanded(misfits), pool.weights)
-    calibration = Calibration.of(oddness[ordinary], pool.weights[ordinary])
+    scores = _mean_score(samples, pool.weights)
+    calibration = Calibration.of(scores[ordinary], pool.weights[ordinary])
+    members = tuple(member for sample in samples for member in sample.members)
     reference = _reference(scaled.select(np.flatnonzero(ordinary)), plan)
-    return Judges(ensemble, calibration, reference)
-
-
-def _looks(pool: Pool, plan: Plan) -> Iterator[tuple[Array, int, int]]:
-    """Columns, number of clusters and of components of each local model."""
-    varied = np.flatnonzero(_varies(pool.x))
-    columns = varied if varied.size else np.arange(pool.x.shape[1])
-    few = min(len(columns), max(2, math.ceil(len(columns) / 2)))
-    size = _sample_size(pool, plan)
-    for number in range(plan.n_estimators):
-        some = columns if number % 2 else np.sort(pool.rng.permutation(columns)[:few])
-        most = COMPONENTS[number // 2 % 2]
-        k = plan.n_clusters or CLUSTERS
-        yield some, min(k, max(1, size // FEWEST_MEMBERS)), min(most, len(some) - 1)
+    return Detector(shift, unit, members, calibration), reference
 
 
 def _sample_size(pool: Pool, plan: Plan) -> int:
-    """Rows that a local model is fitted to."""
+    """Rows that members are fitted to."""
     share = math.ceil(SEEN_SHARE * float(pool.weights.sum()) - 1e-9)
     return max(2, min(plan.max_samples, share))
 
 
 @dataclass(frozen=True, eq=False)
-class _Look:
-    """A local model, and what it makes of all rows, as if it had seen none of them.
+class _Sample:
+    """Members that were fitted to one sample of the rows, and what they say of all rows.
 
     Attributes
     ----------
-    member : LocalModel
-        Its trusted clusters.
+    members : tuple of Member
     unseen : ndarray of shape (n,)
-        Share of each row and its copies that it was not fitted to.
-    oddness : ndarray of shape (n,)
-        Misfits beside the trusted clusters, in units of what is usual, compressed.
+        Share of each row and its copies that is not in the sample.
+    scores : ndarray of shape (n,)
+        Mean misfit in its usual unit, as if the row were not in the sample.
     misfits : ndarray of shape (n,)
-        Misfits beside all inlier clusters, in nats beyond the median, compressed.
+        Misfit beside all inlier clusters, in nats beyond the median, compressed.
     """
 
-    member: LocalModel
+    members: tuple[Member, ...]
     unseen: Array
-    oddness: Array
+    scores: Array
     misfits: Array
 
 
-def _local_model(
-    pool: Pool,
-    plan: Plan,
-    values: list[_Values],
-    columns: Array,
-    n_clusters: int,
-    latent_dim: int,
-) -> _Look:
-    places, unseen = pool.draw(_sample_size(pool, plan))
-    sample = pool.x[places][:, columns]
-    there = ~np.isnan(sample)
-    kept = there.any(0)  # a draw may show nothing of a column that has many gaps
-    columns, latent_dim = columns[kept], min(latent_dim, max(int(kept.sum()) - 1, 0))
-    sample = sample[there.any(1)][:, kept]  # and nothing of these columns in some rows
-    seed = int(pool.rng.randint(2**31 - 1))
-    fitted = _fitted(sample, min(n_clusters, len(sample)), latent_dim, seed, ITERATIONS)
+def _fit_sample(pool: Pool, plan: Plan, values: list[_Values]) -> _Sample:
+    size = _sample_size(pool, plan)
+    places, unseen = pool.draw(size)
     unseen = unseen if unseen.any() else np.ones_like(unseen)
+    sample = pool.x[places]
+    # A draw may show nothing of a column with many missing values.
+    shown = np.fmax.reduce(sample, axis=0) >= np.fmin.reduce(sample, axis=0)
+    varied = np.fmax.reduce(pool.x, axis=0) > np.fmin.reduce(pool.x, axis=0)
+    columns = np.flatnonzero(shown & varied if (shown & varied).any() else shown)
+    sample = sample[:, columns]
+    sample = sample[~np.isnan(sample).all(1)]
+    n_clusters = min(plan.n_clusters or CLUSTERS, max(1, size // FEWEST_MEMBERS), len(sample))
+    seed = int(pool.rng.randint(2**31 - 1))
+    fitted = _fitted(sample, n_clusters, min(COMPONENTS, len(columns) - 1), seed, ITERATIONS)
     steps = np.array([values[column].step for column in columns])
     width = POINT_WIDTH if any(values[column].has_point_mass for column in columns) else 0
-    trusted = LocalModel.of(fitted, columns, trusted_clusters(fitted))
     wide = widened(fitted, fitted.weights_ * len(sample), LONE, width)
-    inlier = LocalModel.of(wide, columns, inlier_clusters(wide, steps))
-    z = trusted.select(torch.as_tensor(pool.x))
-    misfits = [
-        _as_if_unseen(misfit(model.predictor(z.device), z).numpy(), pool.weights, unseen)
-        for model in (trusted, inlier)
+    members: list[Member] = [
+        MixtureMember.of(fitted, columns, trusted_clusters(fitted)),
+        MixtureMember.robust_gaussian(sample, columns),
+        MarginalMember.of(sample, columns),
+        MixtureMember.of(wide, columns, inlier_clusters(wide, steps)),  # for ``misfits`` only
     ]
-    middle, unit = _middle_and_unit(misfits[0], pool.weights)
-    trusted = replace(trusted, middle=middle, unit=unit)
-    inlier = replace(inlier, middle=_middle_and_unit(misfits[1], pool.weights)[0])
-    odd = [
-        model.relative(torch.as_tensor(of)).numpy()
-        for model, of in zip((trusted, inlier), misfits, strict=True)
-    ]
-    return _Look(trusted, unseen, *odd)
+    z, scores = torch.as_tensor(pool.x), []
+    for number, member in enumerate(members):
+        misfits = _as_if_unseen(member.misfit(z).numpy(), pool.weights, unseen)
+        middle, unit = _middle_and_unit(misfits, pool.weights)
+        members[number] = replace(member, middle=middle, unit=unit if number < VIEWS else 1.0)
+        scores.append(members[number].relative(torch.as_tensor(misfits)).numpy())
+    return _Sample(tuple(members[:VIEWS]), unseen, np.mean(scores[:VIEWS], axis=0), scores[VIEWS])
 
 
 def _as_if_unseen(misfits: Array, weights: Array, unseen: Array) -> Array:
-    """Misfits (n,) of rows that a model was fitted to, brought to the level of other rows.
+    """Misfits (n,) of rows that a member was fitted to, brought to the level of other rows.
 
-    A row that was drawn gets the misfit that has the same rank among the rows that were not. So
-    each row is judged by all models, as a new one will be. Its copies, if some were not drawn,
-    speak for themselves.
+    A row that was drawn gets the misfit of the same rank among the rows that were not. So all
+    members score each row, as they will score a new one. Copies that were not drawn keep their own.
     """
     different, places = np.unique(misfits, return_inverse=True)
     drawn, left = (np.bincount(places, weights * share) for share in (1 - unseen, unseen))
@@ -249,15 +232,14 @@ def _as_if_unseen(misfits: Array, weights: Array, unseen: Array) -> Array:
     return np.where(unseen > 0, misfits, np.maximum(misfits, level[places]))
 
 
-def _mean_oddness(looks: list[_Look], weights: Array) -> Array:
-    """Mean (n,) over all models, as spread as that of new rows.
+def _mean_score(samples: list[_Sample], weights: Array) -> Array:
+    """Mean (n,) over all samples, as spread as that of new rows.
 
-    Models agree less on rows that only some of them have seen, so that the mean is less spread than
-    it would be; how much they agree on new rows is known from rows that both of a pair have not
-    seen.
+    Samples agree less on rows that only some of them contain, so that the mean is less spread than
+    on new rows; how much they agree on new rows is known from rows that neither of a pair contains.
     """
     table, unseen = (
-        np.stack([getattr(look, name) for look in looks]) for name in ("oddness", "unseen")
+        np.stack([getattr(sample, name) for sample in samples]) for name in ("scores", "unseen")
     )
     mean: Array = table.mean(0)
     # Of the bulk only: rows far out would decide by who happens to have seen them.
@@ -297,7 +279,15 @@ def _reference(ordinary: Pool, plan: Plan) -> LinearTAE:
     for k in sorted({min(k, max(1, size // FEWEST_MEMBERS)) for k in numbers}):
         seed = int(ordinary.rng.randint(2**31 - 1))
         models.append(_fitted(sample, k, latent_dim, seed, REFERENCE_ITERATIONS))
-    return max(models, key=lambda model: model.score(others)) if len(models) > 1 else models[0]
+    best = max(models, key=lambda model: model.score(others)) if len(models) > 1 else models[0]
+    # A small cluster may be a group of outliers, which must not explain its own members.
+    usual = np.asarray(best.weights_ >= SMALL_SHARE)[best.labels_]
+    if usual.all() or not usual.any():
+        return best
+    names, labels = np.unique(best.labels_[usual], return_inverse=True)
+    model = new_reference(len(names), latent_dim, init=labels, max_iter=REFERENCE_ITERATIONS)
+    with collected_warnings():
+        return model.fit(sample[usual])
 
 
 @dataclass(frozen=True)
@@ -360,11 +350,6 @@ def _middle_and_unit(misfits: Array, weights: Array) -> tuple[float, float]:
     return middle, max(unit, 1e-9 * max(1.0, abs(middle)))
 
 
-def _varies(x: Array) -> Array:
-    """Which columns (d,) of scaled rows have more than one value."""
-    return np.asarray(np.fmax.reduce(x, axis=0) > np.fmin.reduce(x, axis=0))
-
-
-def _without_gaps(rows: Rows) -> Rows:
+def _filled(rows: Rows) -> Rows:
     """Rows that can be sorted along a direction."""
     return rows.filled(rows.observed_means()[0]) if rows.has_missing else rows
