@@ -154,7 +154,7 @@ def test_evidence_is_the_log_of_the_sum_over_clusters():
     rng = np.random.RandomState(3)
     costs, weights = 1e4 * rng.exponential(size=(1, 6, 3)), [0.2, 0.3, 0.5]
     expected = logsumexp(np.log(weights) - costs / 2, axis=-1)
-    found = shares(torch.tensor(costs), context(3, weights=weights)).evidence
+    found = shares(torch.tensor(costs), context(3, weights=weights)).log_likelihood
     torch.testing.assert_close(found, torch.tensor(expected))
 
 

@@ -140,17 +140,17 @@ class Shares(NamedTuple):
     assignments : Tensor of shape (..., n, k)
     entropies : Tensor of shape (..., n)
         Of each row of it.
-    evidence : Tensor of shape (..., n)
+    log_likelihood : Tensor of shape (..., n)
         Log of the mixture density, up to the Gaussian's normalising constant.
     """
 
     assignments: Tensor
     entropies: Tensor
-    evidence: Tensor
+    log_likelihood: Tensor
 
 
 def shares(costs: Tensor, context: AssignmentContext) -> Shares:
-    """Posterior, entropy and evidence by one exponential per number in costs (..., n, k)."""
+    """Posterior, entropy and log_likelihood by one exponential per number in costs (..., n, k)."""
     # Reductions over clusters are several times faster where samples are next to each other.
     joint = costs.mT / (-2 * context.noise_variance[..., None, None])
     joint += context.log_weights.unsqueeze(-1)

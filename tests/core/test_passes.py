@@ -153,10 +153,10 @@ def test_a_soft_pass_applies_the_rule_and_sums_by_the_new_shares(sweep_type, wei
     torch.testing.assert_close(step.entropy, entropy)
     assert_moments_of(step.moments, all_of(rows), expected * weights[:, None])
     if RULES[name].probabilistic:
-        evidence = shares(model.costs(all_of(rows)), context).evidence @ weights
-        torch.testing.assert_close(step.evidence, evidence)
+        evidence = shares(model.costs(all_of(rows)), context).log_likelihood @ weights
+        torch.testing.assert_close(step.log_likelihood, evidence)
     else:
-        assert step.evidence.tolist() == [0, 0]
+        assert step.log_likelihood.tolist() == [0, 0]
         torch.testing.assert_close(step.moved, (expected - previous).abs().amax((1, 2)))
 
 
