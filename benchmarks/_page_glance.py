@@ -45,12 +45,12 @@ def groups(found: Result) -> list[Row]:
             )
             others = f"GaussianMixture {mixture:.2f}, KMeans {kmeans:.2f}"
             where = verdict(ours, max(kmeans, mixture))
-            text = f"[What groups?](clusters.md) {what}, k given"
+            text = f"[Clusters](clusters.md): {what}, k given"
             lines.append([text, "mean ARI", f"{ours:.2f}", others, where])
     right = re.search(r"Right: (\d+)%, within one: (\d+)% of (\d+) sets", found.text)
     if right:
-        what = f"[How many?](clusters.md) {right[3]} sets of blobs, number unknown"
-        lines.append([what, "right", f"{right[1]} % ({right[2]} % within one)", "–", ""])
+        what = f"[Number of clusters](clusters.md): {right[3]} sets of blobs"
+        lines.append([what, "correct", f"{right[1]} % ({right[2]} % within one)", "–", ""])
     return lines
 
 
@@ -61,7 +61,7 @@ def gaps(found: Result) -> list[Row]:
     others = ", ".join(f"{name} {value:.2f}" for name, value in theirs.items())
     ours = number(row.get("ImputerTAE"))
     where = verdict(ours, min(theirs.values()), higher=False)
-    what = "[What is missing?](tables.md#what-is-missing)"
+    what = "[Missing values](tables.md#missing-values)"
     return [[what, "error, lower is better", f"{ours:.2f}", others, where]]
 
 
@@ -72,7 +72,7 @@ def odd(found: Result) -> list[Row]:
     best = sorted(scores, key=lambda name: -scores[name])[:2]
     others = ", ".join(f"{name} {scores[name]:.2f}" for name in best)
     where = verdict(ours, scores[best[0]])
-    return [["[What is odd?](tables.md#what-is-odd)", "mean AUC", f"{ours:.2f}", others, where]]
+    return [["[Outliers](tables.md#outliers)", "mean AUC", f"{ours:.2f}", others, where]]
 
 
 def noise(found: Result) -> list[Row]:
@@ -84,7 +84,7 @@ def noise(found: Result) -> list[Row]:
     }  # fmt: skip
     others = ", ".join(f"{name} {1 / value:.2f}" for name, value in ratios.items())
     where = verdict(1, 1 / ratios["GaussianMixture"], higher=False, level=0.05)
-    what = "[What is noise?](tables.md#what-is-noise) σ = 0.1"
+    what = "[Denoising](tables.md#denoising), σ = 0.1"
     return [[what, "error, tensorae = 1", "1", others, where]]
 
 
@@ -101,7 +101,7 @@ def holes(found: Result) -> list[Row]:
     rows = [row for row in tables_of(found.text)[0] if row["method"] == "tensorae"]
     lines = []
     for word, what, peer in (
-        ("inpaint", "holes, lost pixels, text", "biharmonic"),
+        ("inpaint", "holes, missing pixels, text", "biharmonic"),
         ("plain", "enlarged two or three times", "bicubic"),
     ):
         kept = [
@@ -155,7 +155,7 @@ def price(found: Result) -> list[Row]:
     cells, loops = (
         [number(row[key]) for row in rows] for key in ("TAE / plain", "naive loop / plain")
     )
-    what = "[Time](networks.md#the-price-of-k-autoencoders) of ten networks"
+    what = "[Time](networks.md#cost-of-k-autoencoders) of ten networks"
     others = f"a loop over all ten {span(loops, '.1f')}"
     where = verdict(max(cells), min(loops), higher=False)
     return [[what, "time, one network = 1", span(cells), others, where]]

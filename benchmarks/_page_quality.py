@@ -1,4 +1,4 @@
-"""Sections on what is found: clusters, gaps, outliers, noise, photographs, and by networks."""
+"""Sections on quality: clusters, missing values, outliers, denoising, photographs, networks."""
 
 from __future__ import annotations
 
@@ -27,23 +27,23 @@ RIGHT_WORDS = "Number of clusters by `choose`"
 
 
 @told(
-    "## On data that nobody tuned for",
-    "Does the default find the classes of any table, beside the two methods that everybody uses?",
+    "## Untuned data sets",
+    "Does the default find the classes, compared with the two most common methods?",
     "any_data",
 )
 def any_data(_page: Page, found: Result) -> str:
     rows = tables_of(found.text)[1]
     worse = [row["set"] for row in rows if number(row["less the better peer"]) < -BEHIND]
     words = (
-        f"Behind the better of the two by more than {BEHIND} on {len(worse)} of {len(rows)} sets, "
-        f"rings, mazes and zigzags: {listed(worse)}."
+        f"More than {BEHIND} below the better of the two on {len(worse)} of {len(rows)} data sets "
+        f"(rings, mazes and zigzags): {listed(worse)}."
     )
     parts = [part for part in paragraphs(found.text) if not part.startswith("More than ")]
     return "\n\n".join([parts[0], parts[1], words, *parts[2:]])
 
 
 @told(
-    "## Beside peers: quality and time",
+    "## Compared with other methods",
     "Which method finds the classes best, and how long does each take?",
     "peers",
 )
@@ -61,8 +61,8 @@ def peers(page: Page, found: Result) -> str:
 
 
 @told(
-    "## Beside the published code",
-    "The settings of the paper, k and h given: how far does exact alternation go beyond the "
+    "## Compared with the published code",
+    "The settings of the paper, k and h given: is exact alternation better than the "
     "implementation that its authors published?",
     "clustering_quality",
 )
@@ -71,17 +71,17 @@ def published(_page: Page, found: Result) -> str:
 
 
 @told(
-    "## Other seeds",
-    "Does another seed find another answer?",
+    "## Sensitivity to the seed",
+    "Does another seed give another result?",
     "search",
 )
 def seeds(_page: Page, found: Result) -> str:
     row = row_of(tables_of(found.text)[0], "search", "after")
     return (
-        f"In {number(found.text):.0f} cases (sets, numbers of clusters, code lengths, penalties; "
-        f"ten seeds each) {number(row.get('seeds')):.0%} of the seeds end within 0.1 % of the "
-        "lowest loss that is known, and in "
-        f"{number(row.get('cases with all seeds')):.0%} of the cases all ten do."
+        f"In {number(found.text):.0f} cases (data sets, numbers of clusters, latent dimensions, "
+        f"penalties; ten seeds each), {number(row.get('seeds')):.0%} of the seeds end within "
+        "0.1 % of the lowest known loss. In "
+        f"{number(row.get('cases with all seeds')):.0%} of the cases, all ten do."
     )
 
 
@@ -89,8 +89,8 @@ def seeds(_page: Page, found: Result) -> str:
 
 
 @told(
-    "## What is missing?",
-    "Values are hidden and filled in again: how far from the truth, beside other imputers?",
+    "## Missing values",
+    "Observed values are hidden and imputed: how large is the error, compared with other imputers?",
     "missing",
 )
 def gaps(_page: Page, found: Result) -> str:
@@ -112,22 +112,22 @@ def gaps(_page: Page, found: Result) -> str:
 
 
 @told(
-    "## What is odd?",
-    "Rows that are known to be anomalies are to get the highest scores, beside nine detectors.",
+    "## Outliers",
+    "Known anomalies should get the highest scores. Compared with nine other detectors.",
     "outliers",
 )
 def odd(_page: Page, found: Result) -> str:
     heading = "Fitted on 70 %, scored on 30 %"
     worse = behind_in_outliers(found)
     words = (
-        f"Behind the best peer of a set (which is another one each time) by more than {BEHIND} on "
-        f"{len(worse)} of them: {listed(worse)}."
+        f"More than {BEHIND} below the best other detector (a different one each time) on "
+        f"{len(worse)} data sets: {listed(worse)}."
     )
     return "\n\n".join([words, for_readers(only(found.text, heading))])
 
 
 def behind_in_outliers(found: Result) -> list[str]:
-    """Return sets on which the best peer's AUC is well above ours."""
+    """Return data sets on which the best other detector's AUC is well above ours."""
     part = section(found.text, "Fitted on 70 %, scored on 30 %")
     rows = tables_of(part)[1] if part else []
     return [
@@ -136,8 +136,8 @@ def behind_in_outliers(found: Result) -> list[str]:
 
 
 @told(
-    "## What is noise?",
-    "Noise is added and taken out again: how far from the clean samples, beside doing nothing?",
+    "## Denoising",
+    "Noise is added and removed: how large is the error, compared with doing nothing?",
     "denoising",
 )
 def noise(_page: Page, found: Result) -> str:
@@ -153,9 +153,9 @@ OTHER_NOISE = ("Poisson", "JPEG")
 
 
 @told(
-    "## Noise taken out",
-    "Gaussian noise of a known size, in pictures that are known without it: mean PSNR in dB, the "
-    "higher the better. 3 dB are half of the squared error.",
+    "## Denoising",
+    "Gaussian noise is added to clean pictures: mean PSNR in dB, higher is better. 3 dB more halve "
+    "the squared error.",
     "photos",
 )
 def photos(_page: Page, found: Result) -> str:
@@ -163,19 +163,19 @@ def photos(_page: Page, found: Result) -> str:
     white = [row for row in first if not any(word in row["noise"] for word in OTHER_NOISE)]
     gains = [number(row["over BM3D"]) for row in white if row["method"] == "tensorae"]
     words = (
-        f"tensorae is {span(gains)} dB ahead of BM3D in the mean. One picture of 512 x 512 takes "
-        f"{times_of(others[1])}."
+        f"On average, tensorae is {span(gains)} dB better than BM3D. Time for one picture of "
+        f"512 x 512: {times_of(others[1])}."
     )
     rest = [for_readers(part) for part in paragraphs(found.text) if part.startswith("|")][1:3]
     return "\n\n".join(
-        [words, pivot(white), *rest, "### Noise of another kind", OTHER_WORDS, other_noise(first)]
+        [words, pivot(white), *rest, "### Other kinds of noise", OTHER_WORDS, other_noise(first)]
     )
 
 
 OTHER_WORDS = """\
-Few photons (Poisson) and compression are not what it is made for. BM3D and tensorae are told the
-mean size of the noise; where tensorae estimates it under Poisson noise, most of the noise stays.
-[What to do there](../guide/photographs.md)."""
+Noise of few photons (Poisson) and of compression. BM3D and tensorae are given the mean standard
+deviation of the noise, or tensorae estimates it.
+[What to do about such noise](../guide/photographs.md)."""
 
 
 def times_of(rows: Rows) -> str:
@@ -194,15 +194,15 @@ def pivot(rows: Rows) -> str:
 
 
 def other_noise(rows: Rows) -> str:
-    """Return the rows of noise that the method is not made for."""
+    """Return the rows of noise that is not Gaussian."""
     kept = [row for row in rows if any(word in row["noise"] for word in OTHER_NOISE)]
     columns = ["noise", "method", "PSNR", "over BM3D", "least"]
     return table(columns, [[row[column] for column in columns] for row in kept])
 
 
 @told(
-    "## Holes filled, pixels added",
-    "Half of the pixels are lost, text lies over the picture, or only one pixel in four is left.",
+    "## Inpainting and enlarging",
+    "Half of the pixels are missing, text covers the picture, or only one pixel in four is left.",
     "photos_fill",
 )
 def holes(_page: Page, found: Result) -> str:
@@ -213,8 +213,8 @@ def holes(_page: Page, found: Result) -> str:
     )
     words = (
         f"Holes: {span(filled)} dB over biharmonic interpolation. Enlarging: {span(plain)} dB over "
-        "bicubic interpolation where pixels were left out, more where a camera's blur is known. "
-        "Both take seconds where interpolation takes milliseconds."
+        "bicubic interpolation if pixels were left out, more if the blur of the camera is known. "
+        "Both take seconds; interpolation takes milliseconds."
     )
     return "\n\n".join([words, paragraphs(found.text)[0]])
 
@@ -224,7 +224,7 @@ def holes(_page: Page, found: Result) -> str:
 
 @told(
     "## Images and curved groups",
-    "What does a start from neighbourhoods find, beside UMAP with a clustering of its map?",
+    "What does a start from neighbourhoods find, compared with clustering the embedding of UMAP?",
     "deep_manifold",
 )
 def manifold(_page: Page, found: Result) -> str:
@@ -232,8 +232,8 @@ def manifold(_page: Page, found: Result) -> str:
 
 
 @told(
-    "## Clusters by the default",
-    "What do networks add to the linear model, from its own start?",
+    "## TAE with its default start",
+    "Do networks find better clusters than the linear model that they start from?",
     "deep_clustering",
 )
 def deep_clusters(_page: Page, found: Result) -> str:
@@ -241,8 +241,8 @@ def deep_clusters(_page: Page, found: Result) -> str:
 
 
 @told(
-    "## Noise taken out by networks",
-    "Trained on clean samples, used on noisy ones: who comes closest?",
+    "## Denoising with networks",
+    "Trained on clean samples, applied to noisy ones: which error is lowest?",
     "deep_denoising",
 )
 def deep_noise(_page: Page, found: Result) -> str:
@@ -250,8 +250,8 @@ def deep_noise(_page: Page, found: Result) -> str:
 
 
 @told(
-    "## The price of k autoencoders",
-    "How much longer than one plain autoencoder do k of them train?",
+    "## Cost of k autoencoders",
+    "How much longer does training take than that of one plain autoencoder?",
     "deep_price",
 )
 def price(_page: Page, found: Result) -> str:
@@ -263,8 +263,8 @@ def price(_page: Page, found: Result) -> str:
 
 
 @told(
-    "## Shared layers, variational autoencoders",
-    "When do shared outer layers pay?",
+    "## Shared layers and variational autoencoders",
+    "When do shared outer layers help?",
     "deep_sharing",
 )
 def sharing(_page: Page, found: Result) -> str:
@@ -272,8 +272,8 @@ def sharing(_page: Page, found: Result) -> str:
 
 
 @told(
-    "## No cluster dies",
-    "Networks compete for samples. Does one end with all of them?",
+    "## Empty clusters",
+    "Networks compete for samples. Does one of them get all?",
     "deep_collapse",
 )
 def collapse(_page: Page, found: Result) -> str:

@@ -25,14 +25,14 @@ from _page_words import (
 SPEED_WORDS = """\
 Small tables: a whole fit takes {own} times as long as KMeans, and GaussianMixture {mixture} times
 as long as LinearTAE. Large data: one pass takes {lowest:.2f} to {highest:.2f} times as long as one
-iteration of KMeans with k(h+1) centres (medians of {count} sizes; {sorted}), and
+iteration of KMeans with k(h+1) centers (medians of {count} sizes; {sorted}), and
 {product_lowest:.2f} to {product_highest:.2f} times as long as the product of a k(h+1) x d matrix
-with all rows, which both contain."""
+with all rows, which both include."""
 
 
 @told(
     "## Whole fits and single passes",
-    "How long does a fit take, beside KMeans and GaussianMixture?",
+    "How long does a fit take, compared with KMeans and GaussianMixture?",
     "speed",
 )
 def passes(page: Page, found: Result) -> str:
@@ -50,7 +50,7 @@ def passes(page: Page, found: Result) -> str:
         product_highest=max(products),
     )
     picture = draw_speed(records, page.folder)
-    alt = "One pass of LinearTAE in units of an iteration of KMeans and of the bare product"
+    alt = "Time of a pass of LinearTAE in units of an iteration of KMeans and of the matrix product"
     return "\n\n".join([words, f"![{alt}]({picture})", for_readers(found.text)])
 
 
@@ -60,8 +60,8 @@ def ends(values: list[float]) -> str:
 
 
 @told(
-    "## Fashion-MNIST as it comes",
-    "60,000 images by their 784 pixels: how long, and how good?",
+    "## Fashion-MNIST, raw pixels",
+    "60,000 images with 784 pixels: how long does a fit take, and how good is it?",
     "fashion",
 )
 def fashion(_page: Page, found: Result) -> str:
@@ -69,7 +69,9 @@ def fashion(_page: Page, found: Result) -> str:
 
 
 @told(
-    "## Growth", "How does the time grow with rows, columns, clusters and code length?", "scaling"
+    "## Scaling",
+    "How does the time grow with n, d, k and h?",
+    "scaling",
 )
 def growth(page: Page, found: Result) -> str:
     last = found.data["last"]
@@ -80,9 +82,9 @@ def growth(page: Page, found: Result) -> str:
     steeper = [scaling.NAMES[name] for name, slope in slopes.items() if slope > 1 + LEVEL]
     faster_than_linear = f"with {', '.join(steeper)}" if steeper else "with none of them"
     words = (
-        "The time of a pass grows as a power of n, d, k and h, by the last points "
+        "The time of a pass grows approximately as "
         + ", ".join(f"{name}^{slope:.2f}" for name, slope in slopes.items())
-        + f"; more than linearly {faster_than_linear}."
+        + f" (from the last points); faster than linearly {faster_than_linear}."
     )
     picture = page.copied("scaling")
     alt = "Time of one pass against n, d, k and h"
@@ -90,24 +92,24 @@ def growth(page: Page, found: Result) -> str:
 
 
 @told(
-    "## Time to a loss",
-    "How soon is a good solution there, beside other ways to minimise the same loss?",
+    "## Time to reach a loss",
+    "How long does a good solution take, compared with other ways to minimise the same loss?",
     "time_to_loss",
 )
 def to_a_loss(page: Page, found: Result) -> str:
     ways = [time_to_loss.OWN_STARTS, *time_to_loss.WAYS]
     words = [way_in_words(found.data, name) for name in ways]
     picture = draw_paths(found.data["sizes"], page.folder)
-    alt = "Loss above the lowest one against seconds, for each way and size"
+    alt = "Excess loss against seconds, for each method and size"
     note = (
-        "The picture is of the first start; LinearTAE's points are whole fits of that length. "
+        "The figure shows the first start; points of LinearTAE are whole fits of that length. "
         "Losses within a millionth of the lowest are drawn at a millionth."
     )
     return "\n\n".join(["\n".join(words), f"![{alt}]({picture})", note, for_readers(found.text)])
 
 
 def way_in_words(data: dict[str, Any], name: str) -> str:
-    """Say how often a way comes to the middle level, and how long it takes beside LinearTAE."""
+    """Say how often a method reaches the middle level, and its time relative to LinearTAE."""
     level = len(data["levels"]) // 2
     theirs, ours = (
         np.concatenate([time_to_loss.to_level(one, way, level) for one in data["sizes"]])
@@ -122,7 +124,7 @@ def way_in_words(data: dict[str, Any], name: str) -> str:
     return f"{text}; {times_as_long(median(ratios))} LinearTAE, {spread(ratios, 1)}."
 
 
-@told("## Memory", "How much memory does a fit take beside the data itself?", "memory")
+@told("## Memory", "How much memory does a fit need in addition to the data?", "memory")
 def memory(_page: Page, found: Result) -> str:
     return for_readers(found.text)
 
@@ -140,7 +142,7 @@ def large(page: Page) -> str:
             None if scaled is None else scaled.data["sizes"],
             page.folder,
         )
-        alt = "A pass over files beside reading and computing; speed-up by a second process"
+        alt = "Time of a pass over files, of reading and of computing; speed-up by a second process"
         parts.append(f"![{alt}]({picture})")
     for title, name, found in (
         ("## Data larger than memory", "out_of_core", streamed),
@@ -151,15 +153,15 @@ def large(page: Page) -> str:
     return "\n\n".join(parts)
 
 
-@told("## Many machines, by a model", "How long would a billion rows take?", "cost_model")
+@told("## Many machines: a cost model", "How long would a billion rows take?", "cost_model")
 def machines(_page: Page, found: Result) -> str:
     known = found.data["machines"]
     gap = max(abs(one["simulated_sum_seconds"] / one["sum_seconds"] - 1) for one in known)
     last = known[-1]
     total = duration(found.data["passes"] * last["pass_seconds"])
     words = (
-        f"On {last['machines']} machines {found.data['passes']} passes over "
-        f"{size_text(found.data['size'])} would take {total}. Formula and simulation of the sum "
-        f"differ by {100 * gap:.1g} % at most."
+        f"On {last['machines']} machines, {found.data['passes']} passes over "
+        f"{size_text(found.data['size'])} would take {total}. Formula and simulation of the "
+        f"all-reduce differ by at most {100 * gap:.1g} %."
     )
     return f"{words}\n\n{found.text}"

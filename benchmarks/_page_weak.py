@@ -20,9 +20,9 @@ def curves(found: Result) -> str:
     rows = tables_of(found.text)[1]
     worse = [row["set"] for row in rows if number(row["less the better peer"]) < -BEHIND]
     return (
-        "**Rings, mazes, zigzags.** `LinearTAE` cuts them into pieces. It is more than "
-        f"{BEHIND} (ARI) below the better of KMeans and GaussianMixture on {len(worse)} of "
-        f'{len(rows)} sets: {listed(worse)}. `TAE(init="manifold")` is for such groups.'
+        "**Rings, mazes, zigzags.** `LinearTAE` cuts them into pieces. Its ARI is more than "
+        f"{BEHIND} below the better of KMeans and GaussianMixture on {len(worse)} of {len(rows)} "
+        f'data sets: {listed(worse)}. Use `TAE(init="manifold")` for such groups.'
     )
 
 
@@ -34,9 +34,9 @@ def maps(found: Result) -> str:
     if not worse:
         return ""
     return (
-        "**Maps that a clustering reads as it is.** A clustering of UMAP's map alone is ahead of "
-        f'`TAE(init="manifold")` on {listed(worse)} (ARI). Take the network for what a map does '
-        "not give: codes, reconstructions, scores, new samples."
+        "**Data that UMAP separates well.** Clustering its embedding alone is better than "
+        f'`TAE(init="manifold")` on {listed(worse)} (ARI). The network also gives codes, '
+        "reconstructions, scores and predictions for new samples."
     )
 
 
@@ -52,16 +52,16 @@ def some_sets(found: Result) -> str:
     if behind is None:
         return ""
     return (
-        "**Some sets, Fashion-MNIST above all.** The best peer of a set, another one each time, is "
-        f"ahead of `TAE` from its linear start on {behind[1]}."
+        "**Some data sets, in particular Fashion-MNIST.** The best other method, a different one "
+        f"each time, is better than `TAE` from its linear start on {behind[1]}."
     )
 
 
 def detectors(found: Result) -> str:
     worse = behind_in_outliers(found)
     return (
-        "**The best detector for your very table.** `OutlierTAE` is first in the mean, but on "
-        f"single sets another one is ahead by more than {BEHIND} (AUC): {listed(worse)}."
+        "**The best outlier detector for one data set.** `OutlierTAE` is best on average, but on "
+        f"some data sets another one is better by more than {BEHIND} (AUC): {listed(worse)}."
     )
 
 
@@ -70,7 +70,7 @@ def imputing_time(found: Result) -> str:
     if ratio is None:
         return ""
     times = f"{ratio[1]} times as long as IterativeImputer"
-    return f"**Filling gaps in no time.** `ImputerTAE` takes {times}."
+    return f"**Fast imputation.** `ImputerTAE` takes {times}."
 
 
 def photographs(found: Result) -> str:
@@ -82,8 +82,8 @@ def photographs(found: Result) -> str:
     if not np.isfinite(told + guessed):
         return ""
     return (
-        f"**Photographs with few photons.** Under Poisson noise `denoise` is {told:.1f} dB behind "
-        f"BM3D where it is told the mean noise, and {guessed:.1f} dB where it estimates it."
+        f"**Photographs with few photons.** With Poisson noise, `denoise` is {told:.1f} dB worse "
+        f"than BM3D if it is given the mean noise, and {guessed:.1f} dB if it estimates it."
     )
 
 
@@ -91,8 +91,8 @@ def strong_noise(found: Result) -> str:
     rows = tables_of(section(found.text, NOISE_PARTS[1]) or "")[0]
     worse = [row["data"] for row in rows if number(row["ridge"]) < 0.95 * number(row["denoise"])]
     return (
-        "**Strong noise, where clean versions of noisy samples are at hand.** Ridge regression, "
-        f"which needs such pairs, is ahead at σ = 0.3 on {len(worse)} of {len(rows)} sets: "
+        "**Strong noise, if pairs of noisy and clean samples are available.** Ridge regression, "
+        f"which needs such pairs, is better at σ = 0.3 on {len(worse)} of {len(rows)} sets: "
         f"{'; '.join(worse)}."
     )
 
@@ -100,8 +100,8 @@ def strong_noise(found: Result) -> str:
 def time(found: Result) -> str:
     ratios = [median(one["k_means_ratio"]) for one in found.data["whole"]]
     return (
-        "**Round groups in a hurry.** On small tables `LinearTAE` takes "
-        f"{span(ratios, '.1f')} times as long as KMeans, k and h given."
+        "**Fast k-means.** On small tables, `LinearTAE` takes "
+        f"{span(ratios, '.1f')} times as long as KMeans, with k and h given."
     )
 
 
@@ -112,9 +112,9 @@ def few_epochs(found: Result) -> str:
     if max(cells, default=1.0) < 1 + PLAINLY:
         return ""
     return (
-        f"**Few epochs.** After 20 of them the loss of k networks is {span(cells)} times "
-        "that of a loop that sends every batch through all k, and takes about k times as long "
-        "([details](networks.md#the-price-of-k-autoencoders))."
+        f"**Few epochs.** After 20 epochs, the loss of k networks is {span(cells)} times that of a "
+        "loop that sends every batch through all k and takes about k times as long "
+        "([details](networks.md#cost-of-k-autoencoders))."
     )
 
 

@@ -87,16 +87,16 @@ def provenance(*found: Result | None) -> str:
 
 
 def missing(name: str, arguments: str = "") -> str:
-    """Say in one sentence that a part has no results, and how to make them."""
+    """Say that a part has no results, and how to make them."""
     command = f"python benchmarks/{name}.py{arguments}"
-    return f"No full run of this part is stored: `{command}` makes it."
+    return f"There is no stored result of a full run; `{command}` makes it."
 
 
 # Texts of benchmarks, for readers -----------------------------------------------------------------
 
 
 def for_readers(text: str, *, deeper: bool = True) -> str:
-    """Speak of targets in one word, and move headings one level down."""
+    """Use one word for targets, and move headings one level down."""
     text = re.sub(r"\bto reach \|", "  target |", text)
     text = re.sub(r"\*to reach\*", "*target*", text)
     text = re.sub(r"\b(?:To\s+reach|Asked):", "Target:", text)

@@ -29,15 +29,15 @@ TEXTS = (
 INDEX = """\
 # Benchmarks
 
-What does tensorae find, how long does it take, and where is something else better? Every figure is
-the output of a script in `benchmarks/`, with the machine and the versions beside it. Classes and
-true values serve only to score. Methods run on the same machine, with default settings unless said
-otherwise.
+How good are the results, how long do they take, and when is another method better? Every figure is
+the output of a script in `benchmarks/`, and is shown with the machine and the versions. Classes and
+true values are used only to score. Methods run on the same machine, with default settings unless
+stated otherwise.
 
 ## At a glance
 
-ARI, the adjusted Rand index, is 1 where clusters are the classes and 0 where they are chance; AUC
-is 1 where every anomaly scores above every other row, and 0.5 by chance.
+The adjusted Rand index (ARI) is 1 if the clusters are the classes, and 0 on average for random
+clusters. The AUC is 1 if every anomaly scores above every other row, and 0.5 for random scores.
 
 {glance}
 
@@ -47,20 +47,20 @@ is 1 where every anomaly scores above every other row, and 0.5 by chance.
 
 ## Pages
 
-- [Clusters](clusters.md): any data, peers, the published code
-- [Gaps, outliers, noise](tables.md) in tables
+- [Clusters](clusters.md): untuned data sets, other methods, the published code
+- [Missing values, outliers, denoising](tables.md) in tables
 - [Photographs](photographs.md)
-- [Networks](networks.md): images and curved groups, price, shared layers
+- [Networks](networks.md): images and curved groups, cost, shared layers
 - [Time and memory](speed.md)
 - [Large data](large.md): files, processes, machines
 - [Targets](targets.md): which figures we aim at, and which are reached
 
-## Make them yourself
+## Run them yourself
 
-`make bench` runs everything small in minutes, to see that it works; `make bench-full` makes all
-figures anew, in hours. Ratios are taken round by round and shown as median [lowest, highest].
+`make bench` runs everything with small data, as a check, in minutes; `make bench-full` makes all
+figures, in hours. Ratios are computed per round and shown as median [lowest, highest].
 `benchmarks/page.py` writes these pages from the stored results; {{download}}`all numbers
-<numbers.csv>` are one row for each benchmark, case, quantity and round.
+<numbers.csv>` has one row for each benchmark, case, quantity and round.
 
 ```{{toctree}}
 :hidden:
@@ -79,7 +79,7 @@ PAGES: dict[str, tuple[str, tuple[Part, ...]]] = {
         "# Clusters",
         (quality.any_data, quality.peers, quality.published, quality.seeds),
     ),
-    "tables": ("# Gaps, outliers, noise", (quality.gaps, quality.odd, quality.noise)),
+    "tables": ("# Missing values, outliers, denoising", (quality.gaps, quality.odd, quality.noise)),
     "photographs": ("# Photographs", (quality.photos, quality.holes)),
     "networks": (
         "# Networks",
@@ -98,8 +98,8 @@ PAGES: dict[str, tuple[str, tuple[Part, ...]]] = {
 TARGETS = """\
 # Targets
 
-Figures that tensorae aims at, most of them ratios to what others take: {reached} of {all} are
-reached. The median counts, where there are several rounds."""
+Figures that tensorae aims at, most of them ratios to other methods: {reached} of {all} are
+reached. With several rounds, the median counts."""
 
 
 def targets_page(page: Page) -> str:
