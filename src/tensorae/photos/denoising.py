@@ -111,8 +111,8 @@ def denoise(
     strength : float, default=1.0
         Share of the noise that is removed, from 0 to 1.
     jpeg : bool, optional
-        Whether the picture was compressed as JPEG. Detected by default; matters only where the
-        noise is estimated.
+        Whether the picture was compressed as JPEG, see :func:`estimate_noise`. Matters only where
+        the noise is estimated.
     passes : int, default=2
         In each pass after the first, half of the last result is added to the picture and subtracted
         again afterwards, which recovers detail that the pass before lost.
@@ -157,7 +157,7 @@ def denoise(
     jobs, report = check_jobs(n_jobs), check_progress(progress)
     with isolated_torch(), picture.parallel(), torch.inference_mode():
         planes = picture.planes
-        model = noise_of(planes, picture.brightest, jpeg=jpeg) if given is None else given
+        model = noise_of(picture, jpeg=jpeg) if given is None else given
         if strength == 0 or (model.sigma <= picture.rounding and given is None):
             return picture.restored(planes)
         spec = replace(_spec_for(planes, model.sigma, quality), passes=passes)

@@ -59,8 +59,10 @@ JPEG_SHARE = 0.7
 TINY = 1e-30
 # Ratio of the largest to the smallest variance up to which it counts as constant, and relative
 # error up to which a straight line describes it.
-CONSTANT, STRAIGHT = 1.3, 0.15
+CONSTANT, STRAIGHT = 1.6, 0.15
+VARIED = 2.0  # the same ratio for correlated noise, whose variances are less certain
 GRID = 2048  # brightnesses of a tabulated transform
+FEWEST_LEVELS = 3
 SMALLEST_VARIANCE = 0.01  # of the mean: where a line would fall below zero
 
 
@@ -234,7 +236,7 @@ def estimate_noise(image: Image, *, jpeg: bool | None = None) -> NoiseModel:
         uint8, uint16 or float of any range.
     jpeg : bool, optional
         Whether the picture was compressed as JPEG, which removes noise from flat parts, where it
-        is measured, more than elsewhere. Detected by default.
+        is measured, more than elsewhere. Detected in 8-bit pictures by default.
 
     Returns
     -------
@@ -256,11 +258,12 @@ def estimate_noise(image: Image, *, jpeg: bool | None = None) -> NoiseModel:
     """
     picture = Picture.of(image)
     with isolated_torch(), picture.parallel(), torch.inference_mode():
-        return noise_of(picture.planes, picture.brightest, jpeg=jpeg)
+        return noise_of(picture, jpeg=jpeg)
 
 
-def noise_of(planes: Tensor, white: float, *, jpeg: bool | None = None) -> NoiseModel:
-    """Noise of planes (c, H, W) with such a brightest value."""
+def noise_of(picture: Picture, *, jpeg: bool | None = None) -> NoiseModel:
+    """Noise of a checked picture."""
+    planes = picture.planes
     middle, high = _energies(planes)
     usable = _unclipped(planes)
     if int(usable.sum()) < FEWEST:
@@ -270,12 +273,12 @@ def noise_of(planes: Tensor, white: float, *, jpeg: bool | None = None) -> Noise
     large = FLATTEST * middle.numel() >= FEWEST  # enough flat patches to tell white from smooth
     if min(planes.shape[1:]) >= 2 * BLOCK:
         smooth = large and ratio < WHITE_RATIO
-        compressed = smooth and is_jpeg(planes) if jpeg is None else jpeg
+        compressed = smooth and picture.white == 255 and is_jpeg(planes) if jpeg is None else jpeg
         if smooth or compressed:
             model = _correlated_noise(planes)
             if not compressed or model.sigma == 0:
                 return model
-            factor = min(JPEG_FACTOR, USUAL_SIGMA * white / model.sigma)
+            factor = min(JPEG_FACTOR, USUAL_SIGMA * picture.brightest / model.sigma)
             return replace(model, variances=factor * model.variances)
     measured = []
     for channel, used in enumerate(usable):
@@ -317,24 +320,24 @@ def _simplest(
 
     ``measured`` has pairs of brightness and variance for each channel, by brightness.
     """
-    if any(len(pairs) < 2 or min(v for _, v in pairs) <= 0 for pairs in measured):
+    if any(len(pairs) < FEWEST_LEVELS or min(v for _, v in pairs) <= 0 for pairs in measured):
         return constant
     tables = [np.transpose(sorted(pairs)) for pairs in measured]
-    brightness, values = np.concatenate(tables, axis=1)
-    a, b = _line(brightness, values[None])
-    fitted = a + b * brightness
-    error = float(np.square(values / fitted - 1).mean() ** 0.5)
-    straight = fitted.min() > 0 and error < STRAIGHT
-    if straight and fitted.max() < CONSTANT * fitted.min():
-        return constant
     sample = planes.flatten()[:: max(1, planes.numel() // 100_000)].double().cpu()
-    levels = np.unique(torch.quantile(sample, torch.linspace(0, 1, BINS + 1).double()).numpy())
-    if straight:
-        line = np.maximum(a + b * levels, SMALLEST_VARIANCE * fitted.mean())
-        variances = np.tile(line, (len(planes), 1))
-    else:
-        variances = np.stack([np.interp(levels, *found) for found in tables])
-    return NoiseModel(levels, variances, correlation)
+    shares = torch.linspace(0.01, 0.99, BINS + 1).double()
+    levels = np.unique(torch.quantile(sample, shares).numpy())
+    variances = np.stack([np.interp(levels, *found) for found in tables])
+    brightness, values = np.concatenate(tables, axis=1)
+    if correlation is not None:
+        varied = values.max() > VARIED * values.min()
+        return NoiseModel(levels, variances, correlation) if varied else constant
+    a, b = _line(brightness, values[None])
+    fitted, line = a + b * brightness, a + b * levels
+    if fitted.min() > 0 and float(np.square(values / fitted - 1).mean() ** 0.5) < STRAIGHT:
+        if line.max() < CONSTANT * line.min():
+            return constant
+        variances[:] = np.maximum(line, SMALLEST_VARIANCE * fitted.mean())
+    return NoiseModel(levels, variances)
 
 
 def _correlated_noise(planes: Tensor) -> NoiseModel:
@@ -363,7 +366,8 @@ def _correlated_noise(planes: Tensor) -> NoiseModel:
         values = energy[flattest].double().mean(0).cpu().numpy() / bias
         measured.append((flat, brightness[flattest].mean(0).cpu().numpy(), values))
     weights = np.square([flat for flat, *_ in measured])
-    means = np.average([values for *_, values in measured], axis=0, weights=weights)
+    logs = [np.log(np.maximum(values, TINY)) for *_, values in measured]
+    means = np.exp(np.average(logs, axis=0, weights=weights))  # texture raises some of them
     constant = NoiseModel(np.zeros(1), means[:, None], correlation)
     trusted = [found for found in measured if found[0] >= TRUSTED]
     tables = [[(level[i], values[i]) for _, level, values in trusted] for i in range(c)]
