@@ -21,14 +21,6 @@ try:
 except ImportError:  # Windows, where an open file cannot be removed
     fcntl = None  # type: ignore[assignment]
 
-__all__ = [
-    "check_writable",
-    "find_same",
-    "open_atomically",
-    "remove_leftovers",
-    "write_atomically",
-]
-
 FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
 PathLike = str | os.PathLike[str]
 

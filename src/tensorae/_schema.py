@@ -17,27 +17,6 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-__all__ = [
-    "COUNT",
-    "DENOISER",
-    "DOUBLE",
-    "MERGED",
-    "LARGEST",
-    "LARGEST_COUNT",
-    "LARGEST_SQUARE",
-    "NUMBER",
-    "ROUNDING",
-    "TOLERANCE",
-    "WHOLE",
-    "Field",
-    "SchemaError",
-    "Table",
-    "Value",
-    "check",
-    "check_linear_state",
-    "check_training_state",
-]
-
 FLOATS = (torch.float32, torch.float64)
 DOUBLE = (torch.float64,)
 WHOLE = (torch.int64,)

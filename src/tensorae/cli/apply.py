@@ -44,8 +44,6 @@ if TYPE_CHECKING:
     from tensorae import TableModel
     from tensorae.data.preparation import Preparation, PreparedTable
 
-__all__ = ["denoise", "impute", "outliers", "predict", "report", "score", "transform"]
-
 FittedOn = StrEnum("FittedOn", ["noisy", "clean"])  # whether the rows of the fit had noise, too
 TOP = Annotated[
     int | None,

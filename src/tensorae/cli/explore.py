@@ -27,8 +27,6 @@ from tensorae.cli.options import (
 if TYPE_CHECKING:
     from tensorae import Exploration
 
-__all__ = ["explore"]
-
 # Part of every page of tensorae, so that no other page is replaced.
 GENERATOR = b'name="generator" content="tensorae'
 HEAD_BYTES = 4096

@@ -37,8 +37,6 @@ if TYPE_CHECKING:
     from tensorae import TAE, Batches, LinearTAE, TableModel
     from tensorae.data.preparation import Preparation, PreparedTable
 
-__all__ = ["ModelOptions", "fit", "next_commands"]
-
 # LinearTAE, or TAE with one of its architectures.
 ModelName = StrEnum(
     "ModelName",

@@ -13,8 +13,6 @@ if TYPE_CHECKING:
     from tensorae.data.preparation import Preparation
     from tensorae.inspect import Description
 
-__all__ = ["describe_clusters", "describe_stored_clusters", "info", "size_entries"]
-
 WIDTH = 14  # of the names of facts
 MAX_CLUSTERS, MAX_COLUMNS = 12, 20
 N_FEATURES = 3

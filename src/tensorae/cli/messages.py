@@ -15,8 +15,6 @@ import typer
 
 from tensorae.exceptions import InvalidParameterError
 
-__all__ = ["Messages", "one_line", "refuse_closed_output"]
-
 # Columns are already in the order of the fit, so their names need no check.
 NAMES_CHECKED = "X does not have valid feature names"
 

@@ -17,26 +17,6 @@ from tensorae.cli.messages import refuse_closed_output
 if TYPE_CHECKING:
     from tensorae.data.files import ReadOptions
 
-__all__ = [
-    "DATA",
-    "MODEL_FILE",
-    "SCALE",
-    "SEED",
-    "ColumnOptions",
-    "FileOptions",
-    "Keep",
-    "OutputOptions",
-    "ReadingOptions",
-    "Scale",
-    "arguments_of",
-    "check_target",
-    "image_shape",
-    "in_columns",
-    "number_or_auto",
-    "parsed",
-    "with_options",
-]
-
 in_columns = functools.partial(typer.Option, rich_help_panel="Columns")
 in_reading = functools.partial(typer.Option, rich_help_panel="Reading")
 

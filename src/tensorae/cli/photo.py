@@ -21,8 +21,6 @@ if TYPE_CHECKING:
 
     from tensorae.photos.files import Photo
 
-__all__ = ["photo"]
-
 ALPHA = "alpha"  # in place of a mask: transparent pixels are missing
 EIGHT_BITS = 255
 

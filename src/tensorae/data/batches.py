@@ -46,8 +46,6 @@ from tensorae.data.sources import (
 )
 from tensorae.exceptions import InvalidInputError, InvalidParameterError
 
-__all__ = ["Batches", "find_sources", "is_from"]
-
 # Rows of a batch with few features, unless the user says otherwise.
 MOST_ROWS = 1 << 18
 

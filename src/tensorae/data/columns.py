@@ -22,21 +22,6 @@ from tensorae.data.profile import TEXTS, ColumnProfile, NumberFormat, is_number,
 from tensorae.data.table import Table
 from tensorae.exceptions import InvalidInputError
 
-__all__ = [
-    "ColumnChoice",
-    "check_numbers",
-    "choose_columns",
-    "cluster_names",
-    "count_missing",
-    "find_columns",
-    "known_labels",
-    "missing_column",
-    "note_on_header",
-    "number_columns",
-    "split_names",
-    "text_columns",
-]
-
 UNKNOWN = -1  # label
 Profiles = Mapping[str, ColumnProfile]
 

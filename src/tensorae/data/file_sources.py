@@ -45,17 +45,6 @@ from tensorae.data.sources import (
 )
 from tensorae.exceptions import InvalidInputError, InvalidParameterError
 
-__all__ = [
-    "MISSING",
-    "FileSource",
-    "ImageSource",
-    "NpySource",
-    "TextSource",
-    "common_format",
-    "file_source",
-    "read_images",
-]
-
 # Rows that are looked at to see what columns hold.
 HEAD_ROWS = 1024
 

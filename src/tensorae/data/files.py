@@ -20,21 +20,6 @@ from tensorae.exceptions import (
     unknown_choice,
 )
 
-__all__ = [
-    "ENDINGS",
-    "FORMATS",
-    "TABLES",
-    "TEXT",
-    "File",
-    "ReadOptions",
-    "arrow",
-    "find_files",
-    "format_of",
-    "natural_order",
-    "output_format",
-    "refuse_twice",
-]
-
 EXTENSIONS = {
     "csv": ("csv",),
     "tsv": ("tsv", "tab"),

@@ -22,15 +22,6 @@ from tensorae.data.sources import (
     reason,
 )
 
-__all__ = [
-    "RecordBatchSource",
-    "TableSource",
-    "dataset_sources",
-    "index_columns",
-    "layout_of",
-    "to_matrix",
-]
-
 # Bytes that are read at once: small beside a batch, large beside the cost of a call.
 READ_BYTES = 4_000_000
 # How often a fingerprint looks at a table, and at how many rows each time.

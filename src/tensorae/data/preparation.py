@@ -53,8 +53,6 @@ from tensorae.data.sources import (
 from tensorae.data.table import Table, as_matrix
 from tensorae.exceptions import InvalidInputError, ModelFileError
 
-__all__ = ["Preparation", "PreparedStream", "PreparedTable", "prepare_stream"]
-
 VERSION = 1
 # What happens to rows with missing values that are kept.
 KEPT_IN_FIT = "the fit uses the values that are there and drops no row (--drop-missing would)"

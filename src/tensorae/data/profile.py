@@ -13,20 +13,6 @@ import numpy as np
 from tensorae._text import counted
 from tensorae.data.files import arrow
 
-__all__ = [
-    "MIN_ROWS_TO_COUNT",
-    "PLAIN",
-    "TEXTS",
-    "ColumnProfile",
-    "NumberFormat",
-    "as_numbers",
-    "decoded",
-    "is_number",
-    "is_row",
-    "numbers_pattern",
-    "profile_column",
-]
-
 # In fewer rows than this, 1, 2, 3 can be a measurement.
 MIN_ROWS_TO_COUNT = 10
 TEXTS = ("string", "large_string", "string_view")

@@ -21,8 +21,6 @@ from tensorae.data.profile import MIN_ROWS_TO_COUNT
 from tensorae.data.sources import Array
 from tensorae.exceptions import InvalidParameterError, unknown_choice
 
-__all__ = ["SCALES", "ColumnStats", "MissingCounts", "Scaling"]
-
 SCALES = ("none", "standard", "max")
 # Ranges that differ by more than this factor suggest different units; but one column in ten may be
 # narrow for another reason, as pixels at the edge of images are.

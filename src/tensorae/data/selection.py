@@ -26,8 +26,6 @@ from tensorae.data.profile import (
 from tensorae.data.table import Table, as_matrix
 from tensorae.exceptions import InvalidInputError
 
-__all__ = ["LeftOut", "ColumnSelection", "named_with_reasons", "select_columns"]
-
 Array = NDArray[Any]
 
 # Up to this share of texts among numbers count as missing; with more, the column is text.

@@ -23,35 +23,6 @@ from tensorae._text import listed, nearest, quoted
 from tensorae.data.profile import is_row
 from tensorae.exceptions import InvalidInputError, TensoraeError
 
-__all__ = [
-    "BATCH_BYTES",
-    "Array",
-    "ArraySource",
-    "Columns",
-    "CompleteRows",
-    "FunctionSource",
-    "Layout",
-    "SamplesSource",
-    "Source",
-    "as_input_errors",
-    "ask_all",
-    "clip",
-    "compare_layouts",
-    "compare_names",
-    "convert",
-    "float_type",
-    "join",
-    "named_errors",
-    "no_rows",
-    "number_type",
-    "reason",
-    "refuse_repeated",
-    "select",
-    "slices",
-    "torch_source",
-    "wanted_columns",
-]
-
 T = TypeVar("T")
 Array = NDArray[Any]
 Arrays = Generator[tuple[int, Array], None, None]

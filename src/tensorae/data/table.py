@@ -34,8 +34,6 @@ from tensorae.data.profile import PLAIN, TEXTS, ColumnProfile, NumberFormat, pro
 from tensorae.data.sources import compare_names, float_type, named_errors, no_rows, refuse_repeated
 from tensorae.exceptions import InvalidInputError
 
-__all__ = ["Table", "as_matrix", "as_table", "read_table"]
-
 EXPECTED = (
     "pass the path of a file, a pandas, polars or pyarrow table, a dict of columns, or an array "
     "with one row for each sample"

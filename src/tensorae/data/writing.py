@@ -25,16 +25,6 @@ from tensorae.data.profile import TEXTS, is_number, numbers_pattern
 from tensorae.data.sources import join
 from tensorae.exceptions import FileWriteError, InvalidInputError, InvalidParameterError
 
-__all__ = [
-    "image_paths",
-    "safe_text",
-    "stream_to_file",
-    "write_array",
-    "write_csv",
-    "write_images",
-    "write_table",
-]
-
 # Rows that Parquet and Arrow files keep together, and bytes of them that are gathered at most.
 GROUP_ROWS, GROUP_BYTES = 1 << 17, 1 << 26
 

@@ -29,17 +29,6 @@ from tensorae.deep.schedule import TrainingOptions
 from tensorae.deep.vae import MIN_NOISE
 from tensorae.rows import Rows
 
-__all__ = [
-    "Assigner",
-    "Assignments",
-    "Copies",
-    "CostParts",
-    "Members",
-    "TrainingData",
-    "chunk_rows",
-    "scored_rows",
-]
-
 # Clusters that a row is scored by at a refresh: the nearest of the start.
 CANDIDATES = 3
 # Weights of S below this share of the mean weight train nothing.

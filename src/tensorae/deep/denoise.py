@@ -25,8 +25,6 @@ from tensorae.core.denoise import Denoiser
 from tensorae.core.statistics import Moments
 from tensorae.deep.assign import Copies, TrainingData, chunk_rows
 
-__all__ = ["Blend", "fit_blend"]
-
 # Features up to which each cluster gets a full Gaussian: its covariance has d² numbers.
 GAUSSIAN_FEATURES = 1024
 # The weights of a feature are shrunk to those of all features as if by so many samples.

@@ -30,16 +30,6 @@ from tensorae.rows import Rows
 if TYPE_CHECKING:
     from tensorae.deep.train import State
 
-__all__ = [
-    "COLUMNS",
-    "DivergedError",
-    "Epoch",
-    "ProgressReporter",
-    "Trainer",
-    "as_columns",
-    "from_columns",
-]
-
 # Steps over which the learning rate rises: the first steps of Adam are as long for weights that do
 # not matter as for those that do, and would undo the start (mean cost of MNIST after one epoch 18.1
 # in place of 23.3, from 18.4; final loss 1.017 of that of naive training in place of 1.071).

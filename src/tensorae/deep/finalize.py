@@ -33,8 +33,6 @@ from tensorae.deep.assign import (
 from tensorae.deep.epoch import Trainer
 from tensorae.deep.module import TensorizedAutoencoder
 
-__all__ = ["finalize", "merge_copies"]
-
 # Members of a cluster on which the copies and their mean are compared.
 COMPARED = 64
 # Weight of the second copy in each candidate, in the order in which ties are decided.

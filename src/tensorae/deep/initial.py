@@ -35,8 +35,6 @@ from tensorae.deep.vae import gaussian_start
 from tensorae.exceptions import InvalidInputError
 from tensorae.rows import Rows
 
-__all__ = ["Start", "distinct_rows", "first_labels", "pca_init", "standardized", "training_data"]
-
 # Range of standard deviations of X, and its inverse, for which scale and costs are finite.
 MAX_SPREAD = {torch.float32: 1e15, torch.float64: 1e30}
 # Numbers to project at a time.

@@ -34,15 +34,6 @@ from tensorae.deep.pca import main_parts, with_equal_lengths
 from tensorae.exceptions import InvalidInputError
 from tensorae.rows import Rows
 
-__all__ = [
-    "DIMENSIONS",
-    "NEIGHBORS",
-    "SEEN_ROWS",
-    "Neighborhoods",
-    "compared_points",
-    "manifold_labels",
-]
-
 # Rows with more features than the first number are reduced to so many main directions, because
 # distances between raw ones are mostly noise. 20 agree as well between seeds, 50 less.
 WIDE, MAIN_DIRECTIONS = 50, 30

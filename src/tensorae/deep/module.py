@@ -42,13 +42,6 @@ from tensorae.assignment import posterior
 from tensorae.deep.user_architecture import make_autoencoders, shared_names
 from tensorae.deep.vae import divergence, evidence, quadrature_codes, sample_codes, split_code
 
-__all__ = [
-    "DeepPredictor",
-    "TensorizedAutoencoder",
-    "costs_from_parts",
-    "tensorize",
-]
-
 NO_CONTEXT = nullcontext()
 
 

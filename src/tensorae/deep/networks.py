@@ -21,16 +21,6 @@ from torch import Tensor, nn
 
 from tensorae.exceptions import InvalidParameterError, unknown_choice
 
-__all__ = [
-    "ARCHITECTURES",
-    "ConvAutoencoder",
-    "CurveAutoencoder",
-    "LinearAutoencoder",
-    "MLPAutoencoder",
-    "VariationalAutoencoder",
-    "built_in",
-]
-
 # Hidden units: so many per feature, at most the second number, which serves images of 28 x 28.
 UNITS_PER_FEATURE, MAX_WIDTH = 8, 256
 # Least signal variance of a direction of the start, as a share of the noise variance.

@@ -10,8 +10,6 @@ from torch import Tensor
 
 from tensorae._torch import FitRNG
 
-__all__ = ["main_parts", "with_equal_lengths", "principal_directions"]
-
 # Decompositions are exact up to this size and randomised above.
 EXACT_SIZE = 128
 # The same for the data as a whole, which is decomposed once.

@@ -17,14 +17,6 @@ from torch import Tensor
 
 from tensorae.assignment import Rule
 
-__all__ = [
-    "CLOSING_SHARE",
-    "VARIATIONAL_SHARE",
-    "Schedule",
-    "TrainingOptions",
-    "n_batches",
-]
-
 BATCH_SIZE = 64
 # Batches of a cluster have equal sizes, at most this share larger than asked for: fewer steps teach
 # small clusters less, more of them take longer.

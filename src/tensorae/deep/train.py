@@ -48,8 +48,6 @@ from tensorae.deep.schedule import (
 from tensorae.deep.user_architecture import check_autoencoder, draws_numbers
 from tensorae.rows import Rows
 
-__all__ = ["State", "Trained", "TrainingLoop", "fit_loop", "train"]
-
 # Rows on which an architecture is tried before training.
 TRIAL_ROWS = 4
 # Rows and numbers of a stream that are trained on in memory first, at most.

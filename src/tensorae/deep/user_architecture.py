@@ -16,14 +16,6 @@ from torch import Tensor, nn
 from tensorae._torch import FitRNG
 from tensorae.exceptions import InvalidParameterError, unknown_choice
 
-__all__ = [
-    "SHARINGS",
-    "check_autoencoder",
-    "draws_numbers",
-    "make_autoencoders",
-    "shared_names",
-]
-
 SHARINGS = ("none", "layers")
 EXPECTED = (
     "architecture must be a function that returns a new autoencoder at each call: a Module with "

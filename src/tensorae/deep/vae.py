@@ -26,16 +26,6 @@ from torch import Tensor
 
 from tensorae._torch import FitRNG
 
-__all__ = [
-    "MIN_NOISE",
-    "divergence",
-    "evidence",
-    "gaussian_start",
-    "quadrature_codes",
-    "sample_codes",
-    "split_code",
-]
-
 # Range of log-variances; exponentials can then be squared.
 LOG_VARIANCES = (-30.0, 20.0)
 # Least noise variance, in units of the variance inside clusters; less is beyond float32.

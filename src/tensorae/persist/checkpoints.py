@@ -35,8 +35,6 @@ from tensorae.persist.container import (
 )
 from tensorae.rows.processes import Processes
 
-__all__ = ["Checkpoint", "State", "identity_of"]
-
 RESTART = "remove the file to start the fit again"
 KIND = FileKind("tensorae checkpoint", 2, CheckpointError, if_foreign=RESTART, if_damaged=RESTART)
 HEADER = {"identity": Value((dict,)), "step": COUNT, "state": Value((dict,))}

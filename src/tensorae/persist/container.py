@@ -27,16 +27,6 @@ from torch import Tensor
 from tensorae._files import open_atomically
 from tensorae.exceptions import ModelFileError
 
-__all__ = [
-    "Container",
-    "FileKind",
-    "join_tree",
-    "part",
-    "read_container",
-    "split_tree",
-    "write_container",
-]
-
 ENTRIES = {"format", "format_version", "header", "sha256"}
 # The layout of safetensors has at most a hundred million bytes; it holds the quoted header and a
 # list of the tensors.

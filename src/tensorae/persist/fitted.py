@@ -50,8 +50,6 @@ from tensorae.deep.denoise import Blend
 from tensorae.persist.container import part
 from tensorae.persist.networks import module_state, sample_costs
 
-__all__ = ["CODECS", "Codec"]
-
 Tensors = Mapping[str, Tensor]
 Details = Mapping[str, Any]
 Packed = tuple[dict[str, Any], dict[str, Any]]

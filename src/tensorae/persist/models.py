@@ -50,8 +50,6 @@ from tensorae.persist.networks import restored_module
 if TYPE_CHECKING:
     from tensorae import TAE, LinearTAE, OutlierTAE, TableModel
 
-__all__ = ["FORMAT_VERSION", "load", "read_header", "save"]
-
 FORMAT_VERSION = 1
 KIND = FileKind("tensorae model", FORMAT_VERSION)
 NEVER_STORED = ("callbacks",)

@@ -26,8 +26,6 @@ from tensorae.deep.user_architecture import shared_names
 from tensorae.exceptions import InvalidParameterError, ModelFileError
 from tensorae.persist.container import part
 
-__all__ = ["module_state", "restored_module", "sample_costs"]
-
 BUFFERS = ("centers", "scale", "code_scales", "latent_penalty", "noise_variance", "spreads")
 SAMPLES = 8  # points whose costs are compared
 # Relative difference of costs between machines; another activation changes them far more. And the
