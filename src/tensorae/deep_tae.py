@@ -562,23 +562,20 @@ class TAE(BaseTAE):
         self.assignment_ = self.assignment
         # Until the rows are counted.
         self.weights_, self._noise_variance = np.full(k, 1 / k), 1.0
-        counts = self._label_cheapest(rows, trained.near)
+        # By cost, among the clusters that may be cheapest where those are known; more rows at once
+        # than a network is given, where each cluster has a share of them only.
+        predictor, near = self._predictor(rows), trained.near
+        size = predictor.chunk_rows if near is None else chunk_rows(rows.d)
+        counts = self._publish_labels(
+            rows.in_chunks(size),
+            lambda place, x: predictor.cheapest(x, None if near is None else near[place]),
+        )
         self.weights_ = (counts / counts.sum()).cpu().numpy().astype(kind)
         self._noise_variance = self.loss_ / (float(counts.sum()) * rows.d)
         if trained.module.variational:
             self._noise_variance = self.noise_variance_
         if not self._equal_priors:
             self._assign_once_more(rows)
-
-    def _label_cheapest(self, rows: Rows, near: Tensor | None) -> Tensor:
-        """Publish labels by cost, of the clusters that may be cheapest where those are known."""
-        predictor = self._predictor(rows)
-        # More rows at once than a network is given, where each cluster has a share of them only.
-        size = predictor.chunk_rows if near is None else chunk_rows(rows.d)
-        return self._publish_labels(
-            rows.in_chunks(size),
-            lambda place, x: predictor.cheapest(x, None if near is None else near[place]),
-        )
 
     @property
     def _n_features_out(self) -> int:

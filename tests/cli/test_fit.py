@@ -67,14 +67,6 @@ def test_a_column_that_counts_the_rows_is_left_out_and_named(fitted, birds, tmp_
     assert "left out" not in fitted(path, "--ignore", "")[2].err
 
 
-def test_the_index_of_a_frame_is_no_feature(fitted, birds, tmp_path):
-    path = tmp_path / "table.parquet"
-    birds[COLUMNS].sample(frac=1, random_state=0).to_parquet(path)
-    _, header, said = fitted(path)
-    assert header["preprocessing"]["columns"] == COLUMNS
-    assert "row numbers" in said.err
-
-
 @pytest.mark.parametrize("option", ["--columns", "--ignore", "--labels"])
 def test_a_name_that_no_column_has_is_an_error_with_a_guess(failed, birds_csv, tmp_path, option):
     said = failed("fit", birds_csv, "-k", 3, "-o", tmp_path / "m.tae", option, "body_mas_g")
@@ -211,19 +203,6 @@ def test_centers_are_told_in_the_units_of_the_table(fitted, ran, birds, birds_cs
     line = f"center            bill_length_mm {centers[0, 0]:.4g}"
     for text in (fitted(birds_csv)[2].out, ran("info", tmp_path / "model.tae").out):
         assert line in text
-
-
-def test_scaling_is_that_of_scikit_learn(fitted, birds, birds_csv):
-    from sklearn.preprocessing import maxabs_scale, scale
-
-    X = birds[COLUMNS].to_numpy()
-    for name, scaled in (("max", maxabs_scale(X)), ("standard", scale(X)), ("none", X)):
-        model, header, said = fitted(birds_csv, "--scale", name)
-        expected = LinearTAE(3, 1, random_state=0).fit(scaled)
-        assert header["preprocessing"]["scale"] == name
-        assert "spans" not in said.err
-        np.testing.assert_allclose(model.loss_, expected.loss_, rtol=1e-9)
-        assert (model.labels_ == expected.labels_).all()
 
 
 # Labels ---------------------------------------------------------------------------------------

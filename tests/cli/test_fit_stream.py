@@ -7,7 +7,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from tensorae import Batches, load
+from tensorae import load
 
 COLUMNS = ["bill_length_mm", "bill_depth_mm", "flipper_length_mm", "body_mass_g"]
 
@@ -173,15 +173,6 @@ def test_marks_in_the_wrong_places_are_no_thousands(run_twice, tmp_path):
         assert "'1,5'" in said.err
 
 
-def test_text_far_down_is_named_with_what_helps(run, tmp_path):
-    (tmp_path / "table.csv").write_text("a,b\n" + "1.25,2\n" * 200_000 + "?,2\n")
-    fit = ("fit", tmp_path / "table.csv", "-k", 2, "-l", 1, "-o", tmp_path / "m.tae", "--stream")
-    outcome = run(*fit)
-    assert outcome.code == 1
-    assert "column 'a' starts with numbers, but has '?' further down" in outcome.err
-    assert "--na '?'" in outcome.err
-
-
 @pytest.mark.parametrize("ending", ["csv", "parquet", "feather"])
 def test_what_is_no_number_is_left_out_of_a_stream_with_a_note(run_twice, birds, tmp_path, ending):
     path = tmp_path / f"table.{ending}"
@@ -255,22 +246,6 @@ def test_images_of_other_sizes_are_resized_where_that_is_asked_for(failed, ran, 
 
 def test_standard_input_cannot_be_streamed(failed, tmp_path):
     assert "standard input" in failed("fit", "-", "-k", 2, "-o", tmp_path / "m.tae", "--stream")
-
-
-def test_parts_are_read_in_the_order_of_their_numbers(fitted_twice, ran, tmp_path, rng):
-    folder = tmp_path / "parts"
-    folder.mkdir()
-    X = rng.randn(110, 2) + 5 * (rng.rand(110, 1) < 0.5)
-    for part in range(1, 12):
-        rows = X[10 * (part - 1) : 10 * part]
-        frame = pd.DataFrame(rows, columns=["a", "b"])
-        frame.to_csv(folder / f"part-{part}.csv", index=False)
-    in_memory, streamed = fitted_twice(folder)
-    check_same(in_memory, streamed)
-    np.testing.assert_array_equal(in_memory.labels_, streamed.labels_)
-    np.testing.assert_allclose(np.vstack(list(Batches(folder))), X)
-    ran("denoise", tmp_path / "model.tae", folder, "--noise", 0, "-o", tmp_path / "out.npy")
-    np.testing.assert_allclose(np.load(tmp_path / "out.npy"), X)
 
 
 def test_a_stream_is_told_about_like_a_table(ran, birds, tmp_path):

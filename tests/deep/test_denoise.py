@@ -127,9 +127,3 @@ def test_weights_never_lose_to_doing_nothing_on_the_pairs_they_are_fitted_on(rng
     ).flatten()
     assert (gains >= -1e-9).all()
     torch.testing.assert_close((products @ weights[:, :, None]).squeeze(2), targets)
-
-
-def test_predictors_that_say_nothing_get_no_weight():
-    weights = denoise._weights(torch.zeros(3, 2, 2).double(), torch.zeros(3, 2).double(), 0.1)
-    assert torch.isfinite(weights).all()
-    assert (weights == 0).all()

@@ -48,13 +48,6 @@ def test_weights_equal_repeated_rows():
     np.testing.assert_array_equal(first[1], second[1])
 
 
-def test_rows_of_weight_zero_are_left_out():
-    X = np.array([[1.0], [2.0], [1.0], [3.0]])
-    rows, weights = find([X], [1.0, 0.0, 0.0, 2.0])
-    assert sorted(rows.tolist()) == [0, 3]
-    assert sorted(weights.tolist()) == [1, 2]
-
-
 def test_rows_that_differ_in_a_further_block_are_different():
     X, clean = np.zeros((4, 2)), np.array([[0.0], [1.0], [1.0], [0.0]])
     assert find([X])[1].tolist() == [4]

@@ -13,7 +13,7 @@ from sklearn.metrics import adjusted_rand_score
 import tensorae
 from tensorae import TAE, Batches
 from tensorae.deep import manifold, train
-from tensorae.exceptions import InvalidInputError, InvalidParameterError
+from tensorae.exceptions import InvalidInputError
 
 CURVED = {"n_clusters": 2, "latent_dim": 1, "init": "manifold", "latent_penalty": 0.02}
 
@@ -203,13 +203,3 @@ def test_a_killed_stream_goes_on(tmp_path, monkeypatch):
             killed.fit(Batches(X), checkpoint=file, checkpoint_every=0)
         again = clone(model).fit(Batches(X), checkpoint=file, checkpoint_every=0)
         equal_to_the_bit(again, whole)
-
-
-def test_a_checkpoint_of_another_start_is_refused(tmp_path):
-    X, _ = rings(100)
-    model, file = TAE(**CURVED, max_epochs=4, random_state=0), tmp_path / "run.ckpt"
-    killed = clone(model).set_params(callbacks=killer(2))
-    with pytest.raises(KilledError):
-        killed.fit(X, checkpoint=file, checkpoint_every=0)
-    with pytest.raises(InvalidParameterError, match="init was"):
-        clone(model).set_params(init="linear").fit(X, checkpoint=file)

@@ -151,12 +151,6 @@ def test_the_hidden_layer_adapts_to_the_data(d, h, width):
     assert MLPAutoencoder(d, h, width=5).encoder[0].out_features == 5
 
 
-@pytest.mark.parametrize("name", ["linear", "mlp"])
-def test_flat_networks_count_the_numbers_of_a_sample(name):
-    autoencoder = built_in(name, (12,), 2)()
-    assert autoencoder.encode(torch.zeros(3, 12)).shape == (3, 2)
-
-
 def test_convolutions_need_images():
     with pytest.raises(InvalidParameterError, match=r"needs images of shape .* rows of 12 numbers"):
         built_in("conv", (12,), 2)

@@ -8,8 +8,6 @@ from tensorae.deep.schedule import (
     CLOSING_SHARE,
     CLOSING_STEPS,
     LEARNING_STEPS,
-    MIN_CLOSING_EPOCHS,
-    MIN_LEARNING_EPOCHS,
     Schedule,
     n_batches,
 )
@@ -26,14 +24,6 @@ def test_every_network_gets_its_steps(n, k):
     assert plan.learning_epochs * steps >= min(LEARNING_STEPS, max(30, 6 * n / (2 * k)))
     closing_steps = math.ceil(n / k / plan.batch_size)
     assert plan.closing_epochs * closing_steps >= min(CLOSING_STEPS, max(20, 3 * n / k))
-
-
-@pytest.mark.parametrize("n", SIZES)
-def test_data_is_gone_through_often_enough_and_not_much_more(n):
-    plan = Schedule.plan(n, 10, n_copies=2)
-    assert plan.learning_epochs >= MIN_LEARNING_EPOCHS
-    assert plan.closing_epochs >= MIN_CLOSING_EPOCHS
-    assert plan.learning_epochs <= max(LEARNING_STEPS, MIN_LEARNING_EPOCHS)
 
 
 def test_more_data_never_takes_more_epochs():
@@ -56,12 +46,6 @@ def test_a_given_batch_size_is_kept(batch_size):
     assert plan.batch_size == batch_size
     assert plan.refresh_every >= 1
     assert plan.learning_epochs >= 1
-
-
-def test_smaller_batches_take_fewer_epochs():
-    small, large = (Schedule.plan(2000, 4, n_copies=2, batch_size=size) for size in (16, 256))
-    assert small.learning_epochs < large.learning_epochs
-    assert small.refresh_every <= large.refresh_every
 
 
 def test_labels_wait_until_curves_are_learned():

@@ -74,29 +74,6 @@ def test_nested_states_come_back_as_they_were(checkpoint):
         assert again[name] == state[name]
 
 
-def test_an_optimizer_goes_on_from_its_own_state_dict(checkpoint):
-    def trained(steps, weight, optimizer):
-        for _ in range(steps):
-            optimizer.zero_grad()
-            (weight**2).sum().backward()
-            optimizer.step()
-        return weight
-
-    def fresh():
-        weight = torch.nn.Parameter(torch.ones(3))
-        return weight, torch.optim.Adam([weight], lr=0.1)
-
-    whole = trained(5, *fresh())
-    weight, optimizer = fresh()
-    trained(2, weight, optimizer)
-    checkpoint().write({"step": 2, "weight": weight, "optimizers": [optimizer.state_dict()]})
-    kept = checkpoint().restore(CPU)
-    weight, optimizer = fresh()
-    weight.data = kept["weight"]
-    optimizer.load_state_dict(kept["optimizers"][0])
-    assert torch.equal(trained(3, weight, optimizer), whole)
-
-
 def test_what_is_no_json_is_named(checkpoint):
     with pytest.raises(TypeError, match=r"paths\.loss must be a tensor or a JSON value"):
         checkpoint().write({"step": 1, "paths": {"loss": object()}})
@@ -235,13 +212,6 @@ def test_a_group_shares_the_seed_of_its_first_process(checkpoint, tmp_path):
 
 
 # Seeds ----------------------------------------------------------------------------------------
-
-
-def test_a_seed_that_is_not_fixed_is_kept(checkpoint):
-    rng = np.random.RandomState(0)
-    first = checkpoint().seeded(rng, fixed=False).randint(1000)
-    assert checkpoint().seeded(rng, fixed=False).randint(1000) == first
-    assert checkpoint().seeded(rng, fixed=True) is rng
 
 
 def test_a_seed_file_without_a_seed_is_named(checkpoint, tmp_path):
@@ -394,15 +364,6 @@ def test_a_fit_that_misses_a_name_says_what_to_do(model, data, tmp_path, monkeyp
     # A name or two may say what others say as well.
     assert len(messages) >= len(tried) / 2
     assert all("run.ckpt" in text and "remove the file" in text for text in messages)
-
-
-def test_the_loop_makes_its_state_of_what_was_kept(checkpoint):
-    def restored(state):
-        return Counted(state["step"])
-
-    assert checkpoint().resume(restored, CPU) is None
-    checkpoint()(Counted(3))
-    assert checkpoint().resume(restored, CPU) == Counted(3)
 
 
 def test_a_training_that_was_interrupted_goes_on_from_its_checkpoint(tmp_path):

@@ -46,22 +46,6 @@ def run(arguments, **options):
     )
 
 
-def test_a_streamed_fit_writes_the_model_of_the_fit_in_memory(files, tmp_path, capsys):
-    folder, X = files
-    output = tmp_path / "model.tae"
-    settings = ["-k", "3", "-l", "1", "--penalty", "0.1"]
-    with pytest.raises(SystemExit) as end:
-        main(["fit", str(folder), *settings, "-o", str(output), "--stream", "--json"])
-    assert end.value.code == 0
-    told = json.loads(capsys.readouterr().out)
-    assert told["rows"] == 5000
-    expected = LinearTAE(K, H, random_state=0, latent_penalty=0.1).fit(X)
-    model = load(output)
-    np.testing.assert_array_equal(model.predict(Batches(folder)), expected.labels_)
-    assert list(model.feature_names_in_) == ["x0", "x1", "x2", "x3"]
-    assert told["loss"] == pytest.approx(expected.loss_)
-
-
 def test_two_processes_write_the_model_of_one(files, tmp_path, capsys):
     folder, X = files
     output = tmp_path / "model.tae"

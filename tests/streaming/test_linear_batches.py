@@ -172,13 +172,6 @@ def test_clusters_with_equal_centers_stay_apart_on_the_stream(first):
         np.testing.assert_array_equal(model.predict(CROSS), lines)
 
 
-def test_clusters_of_a_random_start_stay_apart_on_the_stream():
-    model = LinearTAE(2, 1, latent_penalty=0.1, random_state=0).fit(CROSS)
-    assert model.loss_ == pytest.approx(12)
-    model.partial_fit(CROSS)
-    assert model.costs(CROSS).min(1).sum() == pytest.approx(12)
-
-
 def test_a_cluster_without_rows_keeps_its_place():
     X, y = lines_3d(600, random_state=0)
     model = LinearTAE(3, 1, random_state=0, latent_penalty=0.1).fit(X)

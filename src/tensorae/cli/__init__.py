@@ -69,16 +69,8 @@ app.add_typer(photo, name="photo")
 def main(arguments: Sequence[str] | None = None) -> None:
     """Run the command; an expected error is one sentence on standard error.
 
-    Parameters
-    ----------
-    arguments : sequence of str, optional
-        Those of the process by default.
-
-    Raises
-    ------
-    SystemExit
-        Always: 0 after success, 1 after an error, 2 after a usage error, 130 after Ctrl-C, 143
-        after SIGTERM.
+    Always raises SystemExit: 0 after success, 1 after an error, 2 after a usage error, 130 after
+    Ctrl-C, 143 after SIGTERM.
     """
     try:
         with _signals_as_exits():

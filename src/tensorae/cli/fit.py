@@ -309,7 +309,7 @@ def fit(
             check_target(path, data, reading, option=name)
     distributed = _of_torchrun("WORLD_SIZE", 1) > 1
     if _of_torchrun("RANK", 0) > 0:
-        messages.mute()  # the first process speaks
+        messages.quiet, messages.json = True, False  # the first process speaks
     inputs = _read(data, columns, reading, model, messages, stream=streaming.stream or distributed)
     # Slow to import, and not needed to say what is wrong with a table.
     from tensorae import TableModel

@@ -27,10 +27,6 @@ class Messages:
     json: Annotated[bool, typer.Option("--json", help="Print one JSON object.")] = False
     notes: list[str] = field(default_factory=list, init=False)
 
-    def mute(self) -> None:
-        """Print nothing from now on, since another process does."""
-        self.quiet, self.json = True, False
-
     def note(self, text: str) -> None:
         """Print a note on standard error; scripts get it with the result."""
         text = one_line(text)

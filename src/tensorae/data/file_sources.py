@@ -653,21 +653,9 @@ class ImageSource(Source):
 def read_images(
     files: Sequence[File], *, size: tuple[int, int] | None = None, grey: bool | None = None
 ) -> NDArray[np.float32]:
-    """Read images of one size.
+    """Read images of one size as (n, h, w) if all are grey, else (n, 3, h, w), from 0 to 1.
 
-    Parameters
-    ----------
-    files : sequence of File
-        As ``find_files`` finds them.
-    size : tuple of int, optional
-        Width and height to which all are resized.
-    grey : bool, optional
-        Whether all are grey; determined from the files if not given.
-
-    Returns
-    -------
-    ndarray of shape (n, h, w) or (n, 3, h, w)
-        From 0 to 1. Grey where all files are grey, colour otherwise; transparency is left out.
+    ``size`` is the width and height to which all are resized. Transparency is left out.
     """
     images = [_read_image(file, size) for file in files]
     _check_sizes(files, [(image.shape[1], image.shape[0]) for image in images])

@@ -58,15 +58,8 @@ def _type_name(dtype: Any) -> str:
     return "float64" if types.is_decimal(dtype) else str(dtype)
 
 
-def _to_array(batch: Any, names: Sequence[str]) -> Array:
-    """The named columns of a record batch as rows (m, d); missing values become NaN."""
-    positions = {name: j for j, name in enumerate(batch.schema.names)}
-    pa = arrow()
-    return np.stack([_to_numpy(batch.column(positions[name]), pa) for name in names], 1)
-
-
 def _to_numpy(column: Any, pa: Any) -> Array:
-    """A column without a copy where there is no missing value."""
+    """A column without a copy where there is no missing value; missing values become NaN."""
     if pa.types.is_dictionary(column.type):
         column = column.cast(column.type.value_type)
     if column.null_count or pa.types.is_decimal(column.type):
@@ -102,9 +95,9 @@ class RecordBatchSource(Source):
 
     def rows(self, start: int, stop: int | None, columns: Columns, size: int) -> Iterator[Array]:
         """The rows, a few at a time."""
-        names = [str(column) for column in columns or ()]
+        names, pa = [str(column) for column in columns or ()], arrow()
         for batch in self.record_batches(start, stop, names, _rows_at_once(len(names), size)):
-            yield _to_array(batch, names)
+            yield np.stack([_to_numpy(batch.column(name), pa) for name in names], 1)
 
 
 # Tables in memory -----------------------------------------------------------------------------

@@ -16,7 +16,7 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 import torch
-from torch import Tensor, nn
+from torch import Tensor
 
 from tensorae._schema import SchemaError
 from tensorae._torch import FitRNG
@@ -104,7 +104,9 @@ def _built_in_module(
         n_buffers = len(BUFFERS) - (name != "vae") - (not by_spread)
         for curved in (False, True):
             factory = built_in(name, input_shape, latent_dim, curved=curved)
-            if len(state) == _n_weights(factory(), k, sharing) + n_buffers:
+            one = factory()
+            common = len(shared_names([one], sharing))
+            if len(state) == k * (len(one.state_dict()) - common) + common + n_buffers:
                 break
         else:
             raise SchemaError(f"it does not hold the weights of {k} autoencoders")
@@ -124,12 +126,6 @@ def _built_in_module(
             )
     module.load_state_dict(state, assign=True)
     return module.eval()
-
-
-def _n_weights(one: nn.Module, k: int, sharing: Any) -> int:
-    """Number of tensors of k autoencoders like this one."""
-    common = len(shared_names([one], sharing))
-    return k * (len(one.state_dict()) - common) + common
 
 
 def _custom_module(
