@@ -18,7 +18,8 @@ if TYPE_CHECKING:
     from tensorae.linear_tae import LinearTAE
     from tensorae.model_selection import Choice, choose
     from tensorae.outliers import OutlierTAE
-    from tensorae.persist import load
+    from tensorae.persist import load, save
+    from tensorae.scattering import Scattering
     from tensorae.table_model import TableModel
 
 __version__ = "0.2.0"
@@ -30,12 +31,14 @@ __all__ = [
     "ImputerTAE",
     "LinearTAE",
     "OutlierTAE",
+    "Scattering",
     "TableModel",
     "__version__",
     "choose",
     "embed",
     "explore",
     "load",
+    "save",
     "tensorize",
 ]
 
@@ -46,12 +49,14 @@ _HOMES = {
     "ImputerTAE": "tensorae.imputer",
     "LinearTAE": "tensorae.linear_tae",
     "OutlierTAE": "tensorae.outliers",
+    "Scattering": "tensorae.scattering",
     "TAE": "tensorae.deep_tae",
     "TableModel": "tensorae.table_model",
     "choose": "tensorae.model_selection",
     "embed": "tensorae.embedding",
     "explore": "tensorae.exploration",
     "load": "tensorae.persist",
+    "save": "tensorae.persist",
     "tensorize": "tensorae.deep.module",
 }
 

@@ -37,6 +37,7 @@ __all__ = [
     "made_by_caller",
     "one_thread",
     "several_threads",
+    "usable_threads",
 ]
 
 T = TypeVar("T")
@@ -241,12 +242,17 @@ def several_threads(work: float, *, others: int = 0) -> Iterator[None]:
     ``work`` counts multiply-adds. No more threads are used than there are cores (a container may
     have only some of the machine's), less ``others`` that compute at the same time.
     """
-    number = 1
-    if work >= SMALL_WORK:
-        allowed = CALLER.threads or torch.get_num_threads()
-        number = max(1, min(allowed, joblib.cpu_count()) - others)
+    number = usable_threads(work, others=others)
     with _threads(number), _sleeping_waits(number) if number > 1 else nullcontext():
         yield
+
+
+def usable_threads(work: float, *, others: int = 0) -> int:
+    """Number of threads that ``several_threads`` uses."""
+    if work < SMALL_WORK:
+        return 1
+    allowed = CALLER.threads or torch.get_num_threads()
+    return max(1, min(allowed, int(joblib.cpu_count())) - others)
 
 
 @contextmanager

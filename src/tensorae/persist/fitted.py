@@ -5,7 +5,8 @@ model keeps, such as what ``denoise`` needs.
 """
 
 # n samples, k clusters, d features, h latent, e epochs, p directions of the space in which wide
-# data was fitted (or all d), b predictors that are blended, c clusters of one local model
+# data was fitted (or all d), b predictors that are blended, c clusters of one local model;
+# of Scattering: c colours, m channels, f features before PCA
 
 from __future__ import annotations
 
@@ -401,6 +402,53 @@ def _restore_outliers(
     model._restore(Detector(shift, unit, tuple(members), calibrated), reference)
 
 
+# Scattering -----------------------------------------------------------------------------------
+
+SCATTERING = {
+    "channel_scale_": Field("c m", above=0),
+    "mean_": Field("f"),
+    "n_samples_": Field("", WHOLE, low=1),
+    "components_": Field("p f", orthonormal=True, optional=True),
+    "explained_variance_": _variance("p", optional=True),
+}
+SIDES = Value((int,), low=1, high=2**20, many=True)
+SCATTERING_DETAILS = {
+    "image_shape": SIDES,
+    "output_shape": SIDES,
+    "J": Value((int,), low=1, high=12),
+    "enlarge": Value((int,), low=1, high=64),
+    "padding": Value((str,), choices=("background", "reflect")),
+}
+
+
+def _pack_scattering(model: Any) -> Packed:
+    names = [name for name in SCATTERING if getattr(model, name) is not None]
+    tree = _packed(vars(model), {name: SCATTERING[name] for name in names})
+    return tree, {name: getattr(model, f"{name}_") for name in SCATTERING_DETAILS}
+
+
+def _restore_scattering(
+    model: Any, tensors: Tensors, details: Details, sizes: dict[str, int]
+) -> None:
+    check(details, SCATTERING_DETAILS, sizes)
+    image, output = tuple(details["image_shape"]), tuple(details["output_shape"])
+    if len(image) != 3 or len(output) != 3:
+        raise SchemaError("image_shape and output_shape must have three sizes")
+    sizes |= {"d": math.prod(image), "c": image[0], "m": output[0]}
+    sizes["f"] = image[0] * math.prod(output)
+    check(tensors, SCATTERING, sizes)
+    if ("components_" in tensors) != ("explained_variance_" in tensors):
+        raise SchemaError("components_ and explained_variance_ must come together")
+    model.components_ = model.explained_variance_ = None
+    vars(model).update(_values(tensors, SCATTERING))
+    for name in SCATTERING_DETAILS:
+        value = details[name]
+        setattr(model, f"{name}_", tuple(value) if isinstance(value, list) else value)
+    model.n_features_in_, model.n_components_ = sizes["d"], sizes.get("p", sizes["f"])
+    if not model._fits(output):
+        raise SchemaError(f"output_shape {output} does not fit images {image} and J={model.J_}")
+
+
 @dataclass(frozen=True)
 class Codec:
     """How the fitted attributes of a class become tensors and JSON, and attributes again."""
@@ -414,6 +462,7 @@ CODECS = {
     "LinearTAE": Codec(_pack_linear, _restore_linear),
     "TAE": Codec(_pack_deep, _restore_deep),
     "OutlierTAE": Codec(_pack_outliers, _restore_outliers),
+    "Scattering": Codec(_pack_scattering, _restore_scattering),
 }
 
 # Common parts ---------------------------------------------------------------------------------

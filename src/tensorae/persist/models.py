@@ -24,22 +24,26 @@ import platform
 import sys
 from collections.abc import Iterable, Mapping
 from datetime import UTC, datetime
-from typing import TYPE_CHECKING, Any
+from itertools import pairwise
+from typing import Any
 
 import numpy as np
 import sklearn
 import torch
+from sklearn.pipeline import Pipeline
 from torch import Tensor
 
 import tensorae
 from tensorae._schema import COUNT, NUMBER, SchemaError, Value, check
 from tensorae._torch import isolated_torch
+from tensorae._validation import check_fitted
 from tensorae._warnings import collected_warnings
 from tensorae.data.preparation import Preparation
 from tensorae.exceptions import InvalidInputError, InvalidParameterError, ModelFileError
 from tensorae.persist.container import (
     Container,
     FileKind,
+    part,
     read_container,
     split_tree,
     write_container,
@@ -47,15 +51,12 @@ from tensorae.persist.container import (
 from tensorae.persist.fitted import CODECS
 from tensorae.persist.networks import restored_module
 
-if TYPE_CHECKING:
-    from tensorae import TAE, LinearTAE, OutlierTAE, TableModel
-
 FORMAT_VERSION = 1
 KIND = FileKind("tensorae model", FORMAT_VERSION)
 NEVER_STORED = ("callbacks",)
 INIT = {"tensor": "init"}
 HEADER = {
-    "class": Value((str,), choices=tuple(CODECS)),
+    "class": Value((str,), choices=(*CODECS, "Pipeline")),
     "parameters": Value((dict,)),
     "feature_names": Value((str,), many=True, optional=True),
     "details": Value((dict,)),
@@ -85,37 +86,26 @@ def save(
     *,
     preprocessing: Mapping[str, Any] | None = None,
 ) -> None:
-    """Write a fitted model to one file; see :meth:`tensorae.LinearTAE.save`."""
-    if hasattr(model, "preparation"):
-        model, preprocessing = model.estimator, model.preparation.as_header()
-    name = type(model).__name__
-    if name not in CODECS or type(model) is not getattr(tensorae, name):
-        raise InvalidParameterError(
-            f"model must be a LinearTAE, a TAE or an OutlierTAE, got {name}: a file cannot hold "
-            "code of your own; use pickle, or move your code into architecture."
-        )
-    _check_parameters(model)
-    try:
-        parameters, tensors = _stored_parameters(model)
-        try:
-            tree, details = CODECS[name].pack(model)
-        except (AttributeError, KeyError) as error:
-            raise SchemaError(f"a fitted attribute is missing ({error})") from None
-        header = _new_header(model, parameters, details, preprocessing)
-        content = Container(header, tensors | split_tree(tree)[1], FORMAT_VERSION)
-        # Nothing is written that ``load`` would refuse.
-        _restored(path, content, device="cpu", remake=False)
-    except SchemaError as error:
-        raise ModelFileError(
-            f"the model cannot be saved as it is: {error}; fit it again before saving."
-        ) from None
+    """Write a fitted model to one file; see :meth:`tensorae.LinearTAE.save`.
+
+    Parameters
+    ----------
+    model : LinearTAE, TAE, OutlierTAE, TableModel, Scattering or sklearn.pipeline.Pipeline
+        A TableModel has its own preprocessing. Each step of a Pipeline is one of the others, such
+        as Scattering and LinearTAE.
+    path : path-like
+    preprocessing : dict, optional
+        What was done to the data before the fit; ``read_header`` gives it back.
+    """
+    if isinstance(model, Pipeline):
+        content = _pipeline_content(path, model, preprocessing)
+    else:
+        content = _content(path, model, preprocessing)
     write_container(path, KIND, content)
 
 
 @isolated_torch()
-def load(
-    path: str | os.PathLike[str], architecture: Any = None, device: Any = None
-) -> LinearTAE | TAE | OutlierTAE | TableModel:
+def load(path: str | os.PathLike[str], architecture: Any = None, device: Any = None) -> Any:
     """Read a model that was written by ``save``; it predicts the same, bit for bit.
 
     A file that contains the preparation of tables, such as one of ``tensorae explore`` or
@@ -135,7 +125,7 @@ def load(
 
     Returns
     -------
-    LinearTAE, TAE, OutlierTAE or TableModel
+    LinearTAE, TAE, OutlierTAE, TableModel, Scattering or sklearn.pipeline.Pipeline
         Fitted. ``random_state`` is None if it was a generator, and ``callbacks`` is None.
 
     Raises
@@ -169,8 +159,7 @@ def load(
         preparation = Preparation.of_header(content.header, os.fspath(path))
         vars(model).pop("feature_names_in_", None)  # it was fitted to prepared arrays
         model = tensorae.TableModel(model, preparation)
-    found: LinearTAE | TAE | OutlierTAE | TableModel = model
-    return found
+    return model
 
 
 def read_header(path: str | os.PathLike[str]) -> dict[str, Any]:
@@ -200,6 +189,99 @@ def read_header(path: str | os.PathLike[str]) -> dict[str, Any]:
     return {"format_version": content.version, **header}
 
 
+def _content(
+    path: str | os.PathLike[str], model: Any, preprocessing: Mapping[str, Any] | None
+) -> Container:
+    """Header and tensors of a fitted model; nothing that ``load`` would refuse."""
+    if hasattr(model, "preparation"):
+        model, preprocessing = model.estimator, model.preparation.as_header()
+    name = type(model).__name__
+    if name not in CODECS or type(model) is not getattr(tensorae, name):
+        raise InvalidParameterError(
+            f"model must be a {', '.join(CODECS)} or a Pipeline of them, got {name}: a file cannot "
+            "hold code of your own; use pickle, or move your code into architecture."
+        )
+    _check_parameters(model)
+    try:
+        parameters, tensors = _stored_parameters(model)
+        try:
+            tree, details = CODECS[name].pack(model)
+        except (AttributeError, KeyError) as error:
+            raise SchemaError(f"a fitted attribute is missing ({error})") from None
+        header = _new_header(model, parameters, details, preprocessing)
+        content = Container(header, tensors | split_tree(tree)[1], FORMAT_VERSION)
+        _restored(path, content, device="cpu", remake=False)
+    except SchemaError as error:
+        raise ModelFileError(
+            f"the model cannot be saved as it is: {error}; fit it again before saving."
+        ) from None
+    return content
+
+
+# Pipelines ------------------------------------------------------------------------------------
+
+# The header is that of the last step, but for its class; the headers of all steps are in details,
+# and tensors have the number of their step before their names.
+
+
+def _pipeline_content(
+    path: str | os.PathLike[str], pipeline: Pipeline, preprocessing: Mapping[str, Any] | None
+) -> Container:
+    for _, step in pipeline.steps:
+        if type(step).__name__ in CODECS:
+            check_fitted(step)
+    parts = [_content(path, step, None) for _, step in pipeline.steps]
+    header = {
+        **parts[-1].header,
+        "class": "Pipeline",
+        "parameters": {},
+        "feature_names": parts[0].header["feature_names"],
+        "details": {
+            "steps": [
+                [name, part.header] for (name, _), part in zip(pipeline.steps, parts, strict=True)
+            ]
+        },
+        "preprocessing": None
+        if preprocessing is None
+        else _plain(dict(preprocessing), "preprocessing"),
+    }
+    tensors = {
+        f"{number}.{name}": tensor
+        for number, one in enumerate(parts)
+        for name, tensor in one.tensors.items()
+    }
+    return Container(header, tensors, FORMAT_VERSION)
+
+
+def _restored_pipeline(
+    path: str | os.PathLike[str], content: Container, architecture: Any, device: Any
+) -> Pipeline:
+    listed = content.header["details"].get("steps")
+    if (
+        not isinstance(listed, list)
+        or not listed
+        or any(
+            not isinstance(pair, list) or list(map(type, pair)) != [str, dict] for pair in listed
+        )
+    ):
+        raise SchemaError("steps must be pairs of names and headers")
+    names = [name for name, _ in listed]
+    if len(set(names)) < len(names) or any(not name or "__" in name for name in names):
+        raise SchemaError(f"the names of the steps must differ and have no '__', got {names!s:.80}")
+    steps: list[tuple[str, Any]] = []
+    for number, (name, header) in enumerate(listed):
+        if header.get("class") == "Pipeline":
+            raise SchemaError("a step must not be a Pipeline")
+        step = Container(header, part(content.tensors, str(number)), content.version)
+        own = isinstance(header.get("parameters"), dict) and "architecture" in header["parameters"]
+        given = architecture if own else None
+        steps.append((name, _restored(path, step, architecture=given, device=device)))
+    for (first, before), (second, after) in pairwise(steps):
+        if getattr(before, "_n_features_out", None) != after.n_features_in_:
+            raise SchemaError(f"{second} does not take what {first} gives")
+    return Pipeline(steps)
+
+
 def _restored(
     path: str | os.PathLike[str],
     content: Container,
@@ -210,6 +292,8 @@ def _restored(
 ) -> Any:
     """Make the model of a file; a user's own autoencoders only where ``remake`` is set."""
     header, tensors = _checked_header(content.header), content.tensors
+    if header["class"] == "Pipeline":
+        return _restored_pipeline(path, content, architecture, device)
     cls = getattr(tensorae, header["class"])
     custom = isinstance(header["parameters"].get("architecture"), dict)
     if custom and not remake:
@@ -251,7 +335,8 @@ def _check_parameters(model: Any) -> None:
 def _sizes(model: Any) -> dict[str, int]:
     """Sizes k and h as far as parameters give them; LinearTAE may find them from the data."""
     sizes: dict[str, int] = {}
-    if hasattr(model, "contamination"):  # the clusters of a detector are those of its reference
+    # The clusters of a detector are those of its reference.
+    if hasattr(model, "contamination") or not hasattr(model, "n_clusters"):
         return sizes
     linear = hasattr(model, "spread")
     for letter, name, low in (("k", "n_clusters", 1), ("h", "latent_dim", 0 if linear else 1)):
@@ -303,7 +388,7 @@ def _checked_header(header: Mapping[str, Any]) -> dict[str, Any]:
 
 def _summary(model: Any) -> dict[str, Any]:
     """Tell people how the fit went; nothing is computed from it."""
-    if not hasattr(model, "cluster_sizes_"):  # a detector
+    if not hasattr(model, "cluster_sizes_"):  # a detector, or a transformer
         return {
             "n_samples": model.n_samples_,
             "n_features": model.n_features_in_,
@@ -390,7 +475,7 @@ def _read_parameters(
         given["device"] = device
     if given.get("init") == INIT and "init" in tensors:
         given["init"] = tensors["init"].numpy()
-    for name in ("input_shape", "n_clusters"):
+    for name in ("input_shape", "image_shape", "n_clusters"):
         if isinstance(given.get(name), list):
             given[name] = tuple(given[name])
     kept = given.get("architecture")
