@@ -14,7 +14,7 @@ from paper.problems import match_clusters
 from tensorae.plot import cluster_colors
 
 __all__ = [
-    "INK", "axis_line", "bars", "by_class", "canvas", "legend_above", "method_color", "quiet",
+    "INK", "axis_line", "bars", "by_class", "canvas", "legend_above", "quiet",
     "scatter",
 ]  # fmt: skip
 
@@ -43,11 +43,6 @@ COLORS = {
     "published AE1": "#CC79A7",
     "published TAE": "#882255",
 }
-
-
-def method_color(method: str) -> str:
-    """Return the colour of a method, the same in all figures."""
-    return COLORS.get(method, INK)
 
 
 def canvas(
@@ -83,7 +78,7 @@ def bars(
             if not len(values):
                 continue
             x = place + (number - (len(series) - 1) / 2) * step
-            color = method_color(method)
+            color = COLORS.get(method, INK)
             ax.bar(x, values.mean() - floor, step * 0.92, bottom=floor, color=color, zorder=2)
             ax.errorbar(x, values.mean(), values.std(), color=INK, lw=1.1, capsize=1.5, zorder=3)
             ax.plot(np.full(len(values), x), values, ".", color=INK, ms=2.5, alpha=0.6, zorder=4)
@@ -94,7 +89,7 @@ def bars(
 
 def legend_above(ax: Axes, methods: Sequence[str], *, columns: int = 6) -> None:
     """Put a legend of methods above the axes and their title."""
-    handles = [Patch(color=method_color(method), label=method) for method in methods]
+    handles = [Patch(color=COLORS.get(method, INK), label=method) for method in methods]
     lift = 1.07 if ax.get_title(loc="left") else 1.0
     ax.legend(handles=handles, loc="lower left", bbox_to_anchor=(0, lift), ncols=columns)
 

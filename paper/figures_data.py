@@ -32,14 +32,9 @@ OURS, RIVALS = ("TAE", "LinearTAE"), ("k-means++", "AE1", "AE2")
 COMPARABLE = 0.05
 
 
-def _best_of_ours(results: Measurements, name: str) -> float:
-    """Return the better mean ARI of TAE and LinearTAE."""
-    return max(results.mean(name, method, "ARI") for method in OURS)
-
-
-def _best_rival(results: Measurements, name: str) -> float:
-    """Return the best mean ARI of the paper's opponents."""
-    return max(results.mean(name, method, "ARI") for method in RIVALS)
+def _best(results: Measurements, name: str, methods: Sequence[str]) -> float:
+    """Highest mean ARI of some methods."""
+    return max(results.mean(name, method, "ARI") for method in methods)
 
 
 def _ari_bars(ax: Axes, results: Measurements, methods: Sequence[str], *, columns: int = 6) -> None:
@@ -89,7 +84,7 @@ def _gain_is_not_of_parameters(results: Measurements) -> Finding:
     names = results.datasets
     gaps = {n: abs(results.mean(n, "AE1", "ARI") - results.mean(n, "AE2", "ARI")) for n in names}
     alike = [n for n in names if gaps[n] <= COMPARABLE]
-    ahead = [n for n in names if _best_of_ours(results, n) > _best_rival(results, n)]
+    ahead = [n for n in names if _best(results, n, OURS) > _best(results, n, RIVALS)]
     return Finding(
         "AE1 (code length h) and AE2 (h·k) perform alike, so that the gain of TAE is not a matter "
         "of more parameters.",
@@ -104,7 +99,7 @@ def _gain_on_penguins(results: Measurements, names: list[str]) -> Finding:
     gains = _gains(results, names)
     figures = "; ".join(f"{n} {gain:+.3f}" for n, gain in gains.items())
     mixture = {n: results.mean(n, "GaussianMixture", "ARI") for n in names}
-    behind = [n for n in names if mixture[n] > _best_of_ours(results, n)]
+    behind = [n for n in names if mixture[n] > _best(results, n, OURS)]
     return Finding(
         "On penguins the difference between TAE and the autoencoders is significant; on iris they "
         "perform about the same.",
@@ -121,7 +116,7 @@ def _no_gain_on_images(results: Measurements, names: list[str]) -> Finding:
     ahead = [n for n in names if gains[n] > COMPARABLE]
     figures = "; ".join(
         f"{n}: TAE {results.mean(n, 'TAE', 'ARI'):.3f}, best of k-means, AE1 and AE2 "
-        f"{_best_rival(results, n):.3f}, PCA + GaussianMixture "
+        f"{_best(results, n, RIVALS):.3f}, PCA + GaussianMixture "
         f"{results.mean(n, 'PCA + GaussianMixture', 'ARI'):.3f}"
         for n in names
     )
@@ -135,7 +130,7 @@ def _no_gain_on_images(results: Measurements, names: list[str]) -> Finding:
 
 
 def _gains(results: Measurements, names: list[str]) -> dict[str, float]:
-    return {n: results.mean(n, "TAE", "ARI") - _best_rival(results, n) for n in names}
+    return {n: results.mean(n, "TAE", "ARI") - _best(results, n, RIVALS) for n in names}
 
 
 CLUSTERING = Experiment(
@@ -208,16 +203,6 @@ def _error_tables(results: Measurements) -> list[ResultTable]:
     ]
 
 
-def _error_findings(results: Measurements) -> list[Finding]:
-    means, names = _means(results), results.datasets
-    return [
-        _not_worse_at_same_length(means, names),
-        _where_it_gains(means, names),
-        _better_at_same_parameters(means, names),
-        _removes_noise(means, names),
-    ]
-
-
 def _means(results: Measurements) -> Means:
     return {
         column: {name: results.mean(name, *where) for name in results.datasets}
@@ -225,38 +210,38 @@ def _means(results: Measurements) -> Means:
     }
 
 
-def _not_worse_at_same_length(means: Means, names: list[str]) -> Finding:
-    not_worse = [n for n in names if _change(means, n) <= SAME]
-    return Finding(
-        "TAE consistently performs the same or significantly better than a standard autoencoder.",
-        f"With codes of the same length (AE1), TAE's reconstruction is not worse on "
-        f"{listed(not_worse)}.",
-        [n in not_worse for n in names],
-    )
-
-
-def _where_it_gains(means: Means, names: list[str]) -> Finding:
-    changes = {n: _change(means, n) for n in names}
+def _error_findings(results: Measurements) -> list[Finding]:
+    means, names = _means(results), results.datasets
+    cut, one, several = (means[column] for column in ("TAE reconstruct", "AE1", "AE2"))
+    changes = {n: cut[n] / one[n] - 1 for n in names}
+    not_worse = [n for n in names if changes[n] <= SAME]
     figures = "; ".join(f"{n} {100 * change:+.0f} %" for n, change in changes.items())
-    return Finding(
-        "The gain is large on penguins, iris and MNIST with convolutional networks, and none on "
-        "MNIST with one hidden layer.",
-        f"Error of TAE's reconstruction compared with AE1's: {figures}; changes below "
-        f"{100 * CLEAR:.0f} % count as none.",
-        [abs(c) < CLEAR if n == NO_GAIN else c < -CLEAR for n, c in changes.items()],
-    )
-
-
-def _better_at_same_parameters(means: Means, names: list[str]) -> Finding:
-    ahead = [n for n in names if means["TAE reconstruct"][n] <= means["AE2"][n]]
+    ahead = [n for n in names if cut[n] <= several[n]]
     behind = [n for n in names if n not in ahead]
-    return Finding(
-        "With the same total number of parameters, TAE gives a more accurate reconstruction than "
-        "an autoencoder.",
-        f"Against AE2, whose code is k times as long (at most d), TAE's reconstruction is closer "
-        f"to the clean samples on {listed(ahead)}, and farther on {listed(behind)}.",
-        [n in ahead for n in names],
-    )
+    return [
+        Finding(
+            "TAE consistently performs the same or significantly better than a standard "
+            "autoencoder.",
+            f"With codes of the same length (AE1), TAE's reconstruction is not worse on "
+            f"{listed(not_worse)}.",
+            [n in not_worse for n in names],
+        ),
+        Finding(
+            "The gain is large on penguins, iris and MNIST with convolutional networks, and none "
+            "on MNIST with one hidden layer.",
+            f"Error of TAE's reconstruction compared with AE1's: {figures}; changes below "
+            f"{100 * CLEAR:.0f} % count as none.",
+            [abs(c) < CLEAR if n == NO_GAIN else c < -CLEAR for n, c in changes.items()],
+        ),
+        Finding(
+            "With the same total number of parameters, TAE gives a more accurate reconstruction "
+            "than an autoencoder.",
+            f"Against AE2, whose code is k times as long (at most d), TAE's reconstruction is "
+            f"closer to the clean samples on {listed(ahead)}, and farther on {listed(behind)}.",
+            [n in ahead for n in names],
+        ),
+        _removes_noise(means, names),
+    ]
 
 
 def _removes_noise(means: Means, names: list[str]) -> Finding:
@@ -277,11 +262,6 @@ def _removes_noise(means: Means, names: list[str]) -> Finding:
         f"of AE1 or AE2 is behind it by more than {100 * SAME:.0f} % on {listed(ahead)}.",
         [n not in cut_too_much for n in names],
     )
-
-
-def _change(means: Means, name: str) -> float:
-    """Error of TAE's reconstruction against that of AE1, as a share of it."""
-    return means["TAE reconstruct"][name] / means["AE1"][name] - 1
 
 
 def _lowest(means: Means, columns: Sequence[str]) -> dict[str, float]:
@@ -319,10 +299,13 @@ def _planted_trials(settings: Settings) -> list[Trial]:
 
 
 def _draw_planted(results: Measurements) -> dict[str, Figure]:
-    return {
-        "figure2_planted_scatter": _scatter_grid(results),
-        "figure2_planted_bars": _bar_charts(results),
-    }
+    figure, axes = canvas(1, 2, width=12, height=10)
+    top, bottom = axes[:, 0]
+    top.set_title("Clusters against the true ones", loc="left")
+    _ari_bars(top, results, _clustering_methods(results), columns=5)
+    bottom.set_title("De-noising of held-out samples, σ = 0.1, log scale", loc="left")
+    _error_bars(bottom, results, "squared error x 1000 (lower is better)", columns=5)
+    return {"figure2_planted_scatter": _scatter_grid(results), "figure2_planted_bars": figure}
 
 
 def _scatter_grid(results: Measurements) -> Figure:
@@ -348,16 +331,6 @@ def _scatter_grid(results: Measurements) -> Figure:
     return figure
 
 
-def _bar_charts(results: Measurements) -> Figure:
-    figure, axes = canvas(1, 2, width=12, height=10)
-    top, bottom = axes[:, 0]
-    top.set_title("Clusters against the true ones", loc="left")
-    _ari_bars(top, results, _clustering_methods(results), columns=5)
-    bottom.set_title("De-noising of held-out samples, σ = 0.1, log scale", loc="left")
-    _error_bars(bottom, results, "squared error x 1000 (lower is better)", columns=5)
-    return figure
-
-
 def _planted_tables(results: Measurements) -> list[ResultTable]:
     scores = {method: (method, "ARI") for method in _clustering_methods(results)}
     errors = "De-noising, mean squared error x 1000 on held-out samples"
@@ -372,21 +345,8 @@ def _clustering_methods(results: Measurements) -> list[str]:
 
 
 def _planted_findings(results: Measurements) -> list[Finding]:
-    return [_directions(results), _planted_errors(results)]
-
-
-def _directions(results: Measurements) -> Finding:
-    pairs = {n: (_best_of_ours(results, n), _best_rival(results, n)) for n in results.datasets}
+    pairs = {n: (_best(results, n, OURS), _best(results, n, RIVALS)) for n in results.datasets}
     figures = ", ".join(f"{n} {ours:.3f} against {rival:.3f}" for n, (ours, rival) in pairs.items())
-    return Finding(
-        "TAE captures the directions of the clusters, where k-means and a single autoencoder "
-        "mistake samples that are close to another cluster.",
-        f"TAE or LinearTAE against the best of k-means, AE1 and AE2 (ARI): {figures}.",
-        [ours > rival for ours, rival in pairs.values()],
-    )
-
-
-def _planted_errors(results: Measurements) -> Finding:
     names = results.datasets
     cut, ae1, nothing, denoised = (
         {n: results.mean(n, *COLUMNS[column]) for n in names}
@@ -395,19 +355,27 @@ def _planted_errors(results: Measurements) -> Finding:
     below_ae = [n for n in names if cut[n] < ae1[n]]
     above_nothing = [n for n in names if cut[n] > nothing[n]]
     helped = [n for n in names if denoised[n] < nothing[n]]
-    price = (
+    loss = (
         f"It cuts off more than noise, though: on {listed(above_nothing)} it is worse than the "
         "noisy samples themselves. "
     )
-    return Finding(
-        "The error of a simple autoencoder is consistently and significantly higher than that "
-        "of TAE.",
-        f"Against an autoencoder of the same code length (AE1), TAE's reconstruction is closer "
-        f"to the clean samples on {listed(below_ae)}. {price if above_nothing else ''}"
-        f"“denoise”, which shrinks instead of cutting, improves on doing nothing on "
-        f"{listed(helped)}.",
-        [n in below_ae for n in names],
-    )
+    return [
+        Finding(
+            "TAE captures the directions of the clusters, where k-means and a single autoencoder "
+            "mistake samples that are close to another cluster.",
+            f"TAE or LinearTAE against the best of k-means, AE1 and AE2 (ARI): {figures}.",
+            [ours > rival for ours, rival in pairs.values()],
+        ),
+        Finding(
+            "The error of a simple autoencoder is consistently and significantly higher than that "
+            "of TAE.",
+            f"Against an autoencoder of the same code length (AE1), TAE's reconstruction is closer "
+            f"to the clean samples on {listed(below_ae)}. {loss if above_nothing else ''}"
+            f"“denoise”, which shrinks instead of cutting, improves on doing nothing on "
+            f"{listed(helped)}.",
+            [n in below_ae for n in names],
+        ),
+    ]
 
 
 PLANTED_SETS = Experiment(

@@ -53,7 +53,21 @@ def _draw_diagram(results: Measurements) -> dict[str, Figure]:  # noqa: ARG001
         _autoencoder(ax, name, height, color, middle)
     ax.text(LATENT_X, (HEIGHTS[1] + HEIGHTS[2]) / 2, "⋮", fontsize=26, ha="center", va="center")
     _box(ax, 12.3, middle, 1.2, 2.2, "#EEEEEE", "$\\hat{x}_i$")
-    _headings(ax)
+    for x, text in [
+        (0.5, "sample"),
+        (2.75, "about the\ncluster's centre"),
+        (LATENT_X, "encoder, code of length h,\ndecoder: one per cluster"),
+        (OUTPUT_X, "reconstruction"),
+        (WEIGHT_X + 0.15, "assignment,\n0/1 at the optimum"),
+        (12.3, "output"),
+    ]:
+        ax.text(x, 5.45, text, ha="center", va="center", fontsize=11)
+    ax.text(
+        6.2, -1.4,
+        r"loss  $=\ \sum_i\ \sum_j\ S_{ij}\ [\ \|x_i-C_j-f_j(g_j(x_i-C_j))\|^2"
+        r"\ +\ \lambda\,\|g_j(x_i-C_j)\|^2\ ]$",
+        ha="center", va="center", fontsize=15,
+    )  # fmt: skip
     return {"figure6_diagram": figure}
 
 
@@ -70,24 +84,6 @@ def _autoencoder(ax: Axes, name: str, y: float, color: str, middle: float) -> No
     ax.add_patch(patches.Circle((WEIGHT_X, y), 0.4, facecolor="white", edgecolor=color, lw=2))
     ax.text(WEIGHT_X, y, f"$S_{{i{name}}}$", ha="center", va="center", fontsize=13)
     _arrow(ax, (WEIGHT_X + 0.45, y), (11.65, middle))
-
-
-def _headings(ax: Axes) -> None:
-    for x, text in [
-        (0.5, "sample"),
-        (2.75, "about the\ncluster's centre"),
-        (LATENT_X, "encoder, code of length h,\ndecoder: one per cluster"),
-        (OUTPUT_X, "reconstruction"),
-        (WEIGHT_X + 0.15, "assignment,\n0/1 at the optimum"),
-        (12.3, "output"),
-    ]:
-        ax.text(x, 5.45, text, ha="center", va="center", fontsize=11)
-    ax.text(
-        6.2, -1.4,
-        r"loss  $=\ \sum_i\ \sum_j\ S_{ij}\ [\ \|x_i-C_j-f_j(g_j(x_i-C_j))\|^2"
-        r"\ +\ \lambda\,\|g_j(x_i-C_j)\|^2\ ]$",
-        ha="center", va="center", fontsize=15,
-    )  # fmt: skip
 
 
 def _box(
@@ -398,7 +394,10 @@ def _em_tables(results: Measurements) -> list[ResultTable]:
 
 def _em_findings(results: Measurements) -> list[Finding]:
     names = results.datasets
-    loss, gain = ({n: _gap(results, n, metric) for n in names} for metric in (LOSS, LIKELIHOOD))
+    loss, gain = (
+        {n: results.mean(n, "em", metric) - results.mean(n, "lloyd", metric) for n in names}
+        for metric in (LOSS, LIKELIHOOD)
+    )
     changed = {n: float(np.mean(_changed(results, n))) for n in names}
     samples = {n: len(load(n).y) for n in names}
     most = max(names, key=lambda n: changed[n] / samples[n])
@@ -408,7 +407,9 @@ def _em_findings(results: Measurements) -> list[Finding]:
         if behind
         else "By its own yardstick no rule is behind the other on any set"
     )
-    unsure = _unsure_among_changed(results, names)
+    pairs = [pair for name in names for pair in _differences(results, name)]
+    among_changed = np.concatenate([certainty[differs] < UNSURE for differs, certainty in pairs])
+    unsure = float(among_changed.mean()) if len(among_changed) else None
     told = "" if unsure is None else f" {100 * unsure:.0f} % of them have a certainty below 0.9."
     return [
         Finding(
@@ -435,13 +436,6 @@ def _changed(results: Measurements, name: str) -> list[int]:
     return [int(differs.sum()) for differs, _ in _differences(results, name)]
 
 
-def _unsure_among_changed(results: Measurements, names: list[str]) -> float | None:
-    """Share of the rows with different labels that em is not sure of; None without such rows."""
-    pairs = [pair for name in names for pair in _differences(results, name)]
-    unsure = np.concatenate([certainty[differs] < UNSURE for differs, certainty in pairs])
-    return float(unsure.mean()) if len(unsure) else None
-
-
 def _differences(results: Measurements, name: str) -> list[tuple[Array, Array]]:
     """For each seed, which rows (n,) the rules label differently, and how sure em is (n,)."""
     k = PROBLEMS[name].n_clusters
@@ -451,10 +445,6 @@ def _differences(results: Measurements, name: str) -> list[tuple[Array, Array]]:
         certainty = np.asarray(other.arrays["certainty"])
         found.append((by_class(soft, hard, k) != hard, certainty))
     return found
-
-
-def _gap(results: Measurements, name: str, metric: str) -> float:
-    return results.mean(name, "em", metric) - results.mean(name, "lloyd", metric)
 
 
 EM = Experiment(

@@ -20,7 +20,6 @@ from paper.experiment import (
     Measurements,
     ResultTable,
     Settings,
-    Trial,
 )
 from paper.output import Section, write_numbers, write_page, write_section
 from paper.problems import PROBLEMS
@@ -127,14 +126,30 @@ def reproduce(
     holds
     """
     began = time.perf_counter()
-    numbers = _checked_figures(figures)
+    numbers = sorted(set(FIGURES if figures is None else figures), key=str)
+    if not numbers or not all(number in FIGURES for number in numbers):
+        raise InvalidParameterError(
+            f"figures must be numbers from {min(FIGURES)} to {max(FIGURES)}, got {figures!r}; "
+            "omit it for all."
+        )
     settings = _checked_settings(runs, quick, as_published, datasets)
-    folder = _prepared(Path(output))
-    trials = {number: _trials(FIGURES[number], settings) for number in numbers}
+    jobs = (os.cpu_count() or 1) if jobs is None else jobs
+    if jobs < 1:
+        raise InvalidParameterError(f"jobs must be at least 1, got {jobs}; it counts processes.")
+    folder = Path(output)
+    try:  # at once, since an unwritable folder must not be found at the end of a long run
+        folder.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise FileWriteError(
+            f"output must be a folder that can be written to, got {str(folder)!r} "
+            f"({error.strerror}); choose another."
+        ) from error
+    planned = {number: FIGURES[number].trials for number in numbers}
+    trials = {number: plan(settings) if plan else [] for number, plan in planned.items()}
     measured = run_trials(
         [trial for one in trials.values() for trial in one],
         FinishedTrials(folder / "parts"),
-        jobs=_checked_jobs(jobs),
+        jobs=jobs,
         progress=progress,
     )
     by_trial = {one.trial: one for one in measured}
@@ -150,32 +165,6 @@ def reproduce(
     return Reproduction(page, table, sections, results)
 
 
-def _trials(figure: Experiment, settings: Settings) -> list[Trial]:
-    return figure.trials(settings) if figure.trials is not None else []
-
-
-def _prepared(folder: Path) -> Path:
-    """Make the folder now: the end of a long run is too late to find that it cannot be written."""
-    try:
-        folder.mkdir(parents=True, exist_ok=True)
-    except OSError as error:
-        raise FileWriteError(
-            f"output must be a folder that can be written to, got {str(folder)!r} "
-            f"({error.strerror}); choose another."
-        ) from error
-    return folder
-
-
-def _checked_figures(figures: Sequence[int] | None) -> list[int]:
-    wanted = list(FIGURES) if figures is None else list(dict.fromkeys(figures))
-    if not wanted or not all(number in FIGURES for number in wanted):
-        raise InvalidParameterError(
-            f"figures must be numbers from {min(FIGURES)} to {max(FIGURES)}, got {figures!r}; "
-            "leave it out for all."
-        )
-    return sorted(wanted)
-
-
 def _checked_settings(
     runs: int | None, quick: bool, as_published: bool, datasets: Sequence[str] | None
 ) -> Settings:
@@ -185,14 +174,6 @@ def _checked_settings(
     if datasets is not None and (isinstance(datasets, str) or not set(datasets) <= set(PROBLEMS)):
         raise InvalidParameterError(
             f"datasets must be a list of {', '.join(map(repr, PROBLEMS))}, got {datasets!r}; "
-            "leave it out for all."
+            "omit it for all."
         )
     return Settings(runs, quick, as_published, tuple(datasets) if datasets is not None else None)
-
-
-def _checked_jobs(jobs: int | None) -> int:
-    if jobs is None:
-        return os.cpu_count() or 1
-    if jobs < 1:
-        raise InvalidParameterError(f"jobs must be at least 1, got {jobs}; it counts processes.")
-    return jobs

@@ -74,11 +74,6 @@ def test_scores_belong_to_the_labels_that_are_drawn(tiny):
                 assert values["smallest cluster"] == pytest.approx(sizes.min() / len(labels))
 
 
-def test_figures_3_and_4_tell_the_same_of_the_same_fit(tiny, values_of):
-    three, four = (values_of(tiny.results[number], "penguins 2", "ARI") for number in (3, 4))
-    assert three == {method: four[method] for method in three}
-
-
 def test_planted_sets_are_drawn_anew_for_each_seed_and_real_ones_are_not():
     assert not np.array_equal(load("triangle", 0).X, load("triangle", 1).X)
     assert np.array_equal(load("iris", 0).X, load("iris", 1).X)

@@ -75,22 +75,16 @@ def test_a_missing_package_is_told_before_the_long_run(tmp_path):
     assert not (tmp_path / "out").exists()
 
 
-def test_the_command_prints_verdicts_and_where_the_page_is(tmp_path, capsys):
-    with pytest.raises(SystemExit) as end:
-        main(["-q", "-f", "1", "--runs", "1", "--jobs", "1", "-o", str(tmp_path)])
-    assert not end.value.code
-    printed = capsys.readouterr()
-    assert re.search(r"^figure 1, holds: One representation", printed.out, re.MULTILINE)
-    assert f"Wrote {tmp_path / 'index.html'} and {tmp_path / 'numbers.csv'}" in printed.out
-    assert printed.err == ""
-
-
-def test_progress_goes_to_standard_error(tmp_path, capsys):
-    with pytest.raises(SystemExit):
-        main(["-f", "1", "--runs", "2", "--jobs", "1", "-o", str(tmp_path)])
-    printed = capsys.readouterr()
-    assert "2/2" in printed.err
-    assert "2/2" not in printed.out
+def test_the_command_prints_verdicts_and_progress_to_standard_error(tmp_path, capsys):
+    for quiet in (["-q"], []):
+        with pytest.raises(SystemExit) as end:
+            main([*quiet, "-f", "1", "--runs", "1", "--jobs", "1", "-o", str(tmp_path)])
+        assert not end.value.code
+        printed = capsys.readouterr()
+        assert re.search(r"^figure 1, holds: One representation", printed.out, re.MULTILINE)
+        assert f"Wrote {tmp_path / 'index.html'} and {tmp_path / 'numbers.csv'}" in printed.out
+        assert "1/1" not in printed.out
+        assert ("1/1" in printed.err) == (not quiet)
 
 
 HELP = """

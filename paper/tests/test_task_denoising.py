@@ -71,13 +71,6 @@ def test_doing_nothing_costs_the_variance_of_the_noise(tiny, values_of, name):
     assert error == pytest.approx(1000 * SCALE**2, rel=0.25)
 
 
-def test_the_noise_is_that_of_the_paper():
-    draws = [split_of("iris", seed=seed) for seed in range(20)]
-    noise = np.concatenate([(draw.noisy_test - draw.test).ravel() for draw in draws])
-    assert noise.std() == pytest.approx(0.1, rel=0.05)
-    assert abs(noise.mean()) < 0.01
-
-
 def test_held_out_samples_are_not_in_the_fit_and_none_is_lost():
     X = load("triangle", 3).X
     split = split_of("triangle", seed=3)

@@ -10,8 +10,8 @@ __all__ = ["counted", "listed", "nearest", "number", "percent", "quoted", "shown
 
 
 def counted(number: int, noun: str) -> str:
-    """A number and its noun: 1 row, 2 rows."""
-    return f"{number} {noun}{'s' * (number != 1)}"
+    """A number and its noun: 1 row, 2,000 rows."""
+    return f"{number:,} {noun}{'s' * (number != 1)}"
 
 
 def listed(names: Sequence[str], most: int = 5) -> str:

@@ -110,9 +110,10 @@ def choose(
     >>> choice.model.predict(X).shape
     (300,)
     """
-    numbers: Any = tuple(n_clusters) if _are_several(n_clusters) else n_clusters  # type: ignore[arg-type]
+    several = isinstance(n_clusters, Iterable) and not isinstance(n_clusters, str)
+    numbers: Any = n_clusters
     model = LinearTAE(
-        numbers,
+        tuple(numbers) if several else numbers,
         latent_dim,
         latent_penalty=latent_penalty,
         spread=spread,
@@ -121,8 +122,3 @@ def choose(
     )
     model.fit(X, sample_weight=sample_weight)
     return Choice(model, model.comparison_, model.reason_)
-
-
-def _are_several(n_clusters: Any) -> bool:
-    """Whether these are numbers to compare; what is neither is refused by the fit."""
-    return isinstance(n_clusters, Iterable) and not isinstance(n_clusters, str)

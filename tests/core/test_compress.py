@@ -70,13 +70,6 @@ def test_the_order_of_wide_rows_changes_nothing(wide, rng):
     np.testing.assert_array_equal(shuffled.labels_, model.labels_[order])
 
 
-def test_starts_of_wide_data_are_those_of_the_whole_space(wide, monkeypatch):
-    inside = LinearTAE(4, 2, n_init=3, random_state=1, latent_penalty=0.1).fit(wide)
-    monkeypatch.setattr(search, "is_wide", lambda rows, h: False)
-    outside = LinearTAE(4, 2, n_init=3, random_state=1, latent_penalty=0.1).fit(wide)
-    np.testing.assert_array_equal(inside.labels_, outside.labels_)
-
-
 def test_a_plane_has_at_least_as_many_directions_as_asked_for(rng):
     span = RowSpace.of(torch.from_numpy(rng.randn(4, 300)), 10)
     assert span.axes.shape[0] >= 10

@@ -62,14 +62,6 @@ def loss_of(x, model):
 # Starts -------------------------------------------------------------------------------------------
 
 
-def test_the_number_of_starts_is_reported():
-    x, rng = lumps(0), np.random.RandomState(0)
-    assert solve(x, options(n_init=3), rng).n_starts == 3
-    assert solve(x, options(), rng).n_starts == search.POPULATION_STARTS
-    assert solve(x, options(rule=RULES["em"]), rng).n_starts == search.AUTO_STARTS
-    assert solve(x, options(init=x[:5]), rng).n_starts == 1
-
-
 def test_starts_side_by_side_run_like_starts_alone():
     x = lumps(1)
     alternation = alternation_over(x)
@@ -81,19 +73,6 @@ def test_starts_side_by_side_run_like_starts_alone():
         assert run.n_iter == alone.n_iter
         assert (run.labels == alone.labels).all()
         np.testing.assert_allclose(run.trace.loss, alone.trace.loss, rtol=1e-9)
-
-
-@pytest.mark.parametrize("name", RULES)
-def test_a_run_leaves_its_first_labels_alone_and_tells_its_story(name):
-    alternation = alternation_over(lumps(2), rule=RULES[name], max_iter=2000)
-    labels = torch.tensor(np.random.RandomState(0).randint(5, size=(2, 200)), dtype=torch.int32)
-    before = labels.clone()
-    for run in alternation.run(alternation.init(labels)):
-        assert run.converged
-        assert run.objective == run.trace.objective[-1]
-        assert len(run.trace.loss) >= run.n_iter
-        assert run.labels.shape == (200,)
-    assert (labels == before).all()
 
 
 @pytest.mark.parametrize("max_iter", [3, 300])
@@ -151,31 +130,6 @@ def test_relocation_never_ends_higher(seed):
     assert moved.objective <= run.objective
     path = np.array(moved.trace.loss)
     assert (np.diff(path) <= 1e-9 * path[0]).all()
-
-
-def test_relocation_leaves_poor_optima():
-    gains = []
-    for seed in range(5):
-        alternation = alternation_over(lumps(seed))
-        run = bad_run(alternation)
-        moved = relocate(alternation, run, torch.arange(200), np.random.RandomState(0))
-        gains.append(moved.objective / run.objective)
-    assert min(gains) < 0.9
-
-
-def test_an_optimum_found_often_is_taken_for_the_best(monkeypatch):
-    """Clusters far apart are found by every start, so that nothing is moved after them.
-
-    That is for wide data; on narrow data a population is searched.
-    """
-    moved = []
-    monkeypatch.setattr(search, "relocate", lambda alternation, run, *_: moved.append(1) or run)
-    rng = np.random.RandomState(0)
-    apart = torch.tensor(rng.randn(200, 20) + 100 * (np.arange(200) % 5)[:, None])
-    solve(apart, options(), np.random.RandomState(0))
-    assert not moved
-    solve(torch.tensor(rng.randn(200, 20)), options(), np.random.RandomState(0))
-    assert moved
 
 
 def test_the_default_search_ends_no_higher_than_plain_restarts():

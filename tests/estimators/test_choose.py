@@ -234,13 +234,6 @@ def test_fewer_different_rows_than_clusters_warn():
     np.testing.assert_array_equal(model.predict(X), model.labels_)
 
 
-@pytest.mark.parametrize("k", [1, "auto"])
-def test_equal_rows_are_one_cluster(k):
-    model = LinearTAE(k, random_state=0).fit(np.full((20, 3), 2.5))
-    assert model.labels_.tolist() == [0] * 20
-    assert np.isfinite(model.cluster_centers_).all()
-
-
 @pytest.mark.parametrize("spread", ["own", "shared"])
 def test_no_component_works_on_many_features(spread):
     X = np.random.RandomState(0).randn(60, 80) + np.repeat([[0], [3]], 30, axis=0)

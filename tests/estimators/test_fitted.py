@@ -75,25 +75,10 @@ def test_fit_transform_equals_fit_then_transform(estimator, model, two_lines):
     np.testing.assert_allclose(codes, model.transform(two_lines[0]), rtol=1e-6)
 
 
-def test_decoding_the_codes_gives_the_reconstruction(model, two_lines):
-    X = two_lines[0]
-    decoded = model.inverse_transform(model.transform(X), model.predict(X))
-    np.testing.assert_allclose(decoded, model.reconstruct(X), atol=1e-6)
-
-
 def test_a_sample_that_fits_no_cluster_has_a_low_score(model, two_lines):
     usual = model.score_samples(two_lines[0])
     assert model.score_samples(np.full((1, 5), 30.0))[0] < usual.min()
     assert model.score(two_lines[0]) == pytest.approx(usual.mean())
-
-
-def test_posteriors_are_probabilities_that_favour_the_cheap(model, two_lines):
-    posterior, costs = model.predict_proba(two_lines[0]), model.costs(two_lines[0])
-    np.testing.assert_allclose(posterior.sum(1), 1, rtol=1e-6)
-    assert (posterior >= 0).all()
-    clear = np.abs(costs[:, 0] - costs[:, 1]) > 1
-    assert clear.any()
-    np.testing.assert_array_equal(posterior[clear].argmax(1), costs[clear].argmin(1))
 
 
 def test_names_of_an_earlier_fit_are_forgotten(estimator):

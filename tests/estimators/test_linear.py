@@ -27,12 +27,6 @@ def test_components_variances_and_paths_have_their_shapes(two_lines):
     assert model.converged_ is True
 
 
-def test_the_base_class_is_not_an_estimator_by_itself():
-    base = next(cls for cls in LinearTAE.__mro__ if cls.__name__ == "BaseTAE")
-    with pytest.raises(TypeError, match="abstract"):
-        base()
-
-
 def test_weights_that_sum_to_one_denoise_like_no_weights(rng):
     X = np.vstack([rng.randn(60, 4) * [3, 1, 0.2, 0.2], rng.randn(60, 4) * [0.2, 0.2, 1, 3] + 8])
     plain = LinearTAE(2, 1, random_state=0, latent_penalty=0.1).fit(X)
@@ -80,15 +74,6 @@ def test_many_clusters_of_few_points_are_fitted_in_reasonable_time():
     X = np.random.RandomState(0).randn(120, 4)
     model = LinearTAE(60, 2, n_init=1, random_state=0, latent_penalty=0.1).fit(X)
     assert len(np.unique(model.labels_)) == 60
-
-
-def test_submodules_and_errors_are_found_from_the_top():
-    import tensorae
-
-    assert tensorae.datasets.lines_3d
-    from tensorae.exceptions import NotFittedError, TensoraeError
-
-    assert issubclass(NotFittedError, TensoraeError)
 
 
 def test_partial_fit_goes_on_from_sums_in_the_order_of_old_model_files():

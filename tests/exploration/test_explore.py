@@ -10,7 +10,6 @@ import pytest
 import torch
 from sklearn.metrics import adjusted_rand_score
 
-import tensorae
 from tensorae import explore, load
 from tensorae.data import ReadOptions, as_table
 from tensorae.exceptions import InvalidInputError, InvalidParameterError
@@ -293,8 +292,3 @@ def test_bad_input_is_refused(data, options, error, named):
 def test_cells_of_several_kinds(make):
     table = as_table(make({"a": [1, "x", None], "b": [1.0, 2.0, 3.0]}))
     assert table.frame["a"].to_pylist() == ["1", "x", None]
-
-
-def test_it_is_public():
-    assert tensorae.explore is explore
-    assert isinstance(explore(np.random.RandomState(0).randn(50, 2)), tensorae.Exploration)

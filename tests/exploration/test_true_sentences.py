@@ -171,7 +171,7 @@ def incomplete():
 def test_what_is_missing_is_said_and_not_what_was_filled_in(incomplete, tmp_path):
     found = explore(incomplete, n_clusters=2)
     second = int(found.labels[-1])
-    assert found.group_words[second] == "c missing in 70 % (0.0 % elsewhere), low a"
+    assert found.group_words[second] == "c missing in 70 % (0 % elsewhere), low a"
     assert "3" not in found.group_words[1 - second].split(", ")[0]
     own = found.description[second]
     members = found.labels == second

@@ -19,10 +19,10 @@ from sklearn.preprocessing import (
 from tensorae import TAE, LinearTAE
 from tensorae.data import Scaling
 from tensorae.datasets import load_penguins
-from tensorae.exceptions import InvalidInputError, InvalidParameterError
+from tensorae.exceptions import InvalidParameterError
 from tensorae.inspect import describe
 from tensorae.inspect.projections import cluster_axes, rank_features, separating_pair
-from tensorae.inspect.samples import ClusteredSamples, evenly_spaced, moments
+from tensorae.inspect.samples import ClusteredSamples, moments
 
 ONLY = ["predict", "predict_proba", "score_samples", "transform", "reconstruct"]
 
@@ -66,12 +66,6 @@ def test_a_page_predicts_once(linear, penguins, tmp_path, calls):
     assert calls == dict.fromkeys(ONLY, 1)
 
 
-def test_samples_that_are_sorted_are_not_sorted_again(linear, penguins):
-    samples = ClusteredSamples.of(linear, penguins[0])
-    assert ClusteredSamples.of(linear, samples) is samples
-    np.testing.assert_array_equal(samples.labels, linear.labels_)
-
-
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
 def test_moments_are_those_of_numpy(dtype, rng):
     values = (rng.normal(size=(20_000, 3)) + np.array([0, 50, -3])).astype(dtype)
@@ -86,13 +80,6 @@ def test_rounding_is_no_spread_and_large_numbers_do_not_overflow():
     huge = np.where(np.arange(1000) % 2, 1e300, -1e300)
     _, spread, _ = moments(np.column_stack([third, np.zeros(1000), huge]))
     np.testing.assert_allclose(spread, [0, 0, 1e300])
-
-
-def test_rows_are_thinned_at_even_distances():
-    np.testing.assert_array_equal(evenly_spaced(5, 9), range(5))
-    rows = evenly_spaced(1000, 10)
-    assert (rows[0], rows[-1], len(rows)) == (0, 999, 10)
-    assert set(np.diff(rows)) == {111}
 
 
 # Units --------------------------------------------------------------------------------------------
@@ -256,23 +243,6 @@ def test_parts_sum_to_the_squared_mahalanobis_distance(own, uneven):
     np.testing.assert_allclose(parts.sum(1), mahalanobis(own, uneven), rtol=1e-6)
 
 
-def test_parts_are_on_the_scale_of_the_model(uneven):
-    scaler = StandardScaler().fit(uneven)
-    model = LinearTAE(3, spread="own", random_state=0).fit(scaler.transform(uneven))
-    samples = ClusteredSamples.of(model, uneven, scaler=scaler)
-    parts = samples.misfit_parts(np.arange(20))
-    expected = mahalanobis(model, scaler.transform(uneven[:20]))
-    np.testing.assert_allclose(parts.sum(1), expected, rtol=1e-6)
-
-
-def test_parts_differ_from_costs_by_what_a_cluster_adds_to_all(own, uneven):
-    """A cost is the squared distance plus what depends on the cluster alone."""
-    samples = ClusteredSamples.of(own, uneven)
-    rest = own.costs(uneven).min(1) - samples.misfit_parts(np.arange(180)).sum(1)
-    for label in range(3):
-        assert np.ptp(rest[own.labels_ == label]) < 1e-6
-
-
 def test_members_are_ordered_by_their_density(own, uneven):
     scores = own.score_samples(uneven)
     for cluster in describe(own, uneven, n_members=3):
@@ -372,10 +342,3 @@ def test_images_with_gaps_are_drawn_whole(imputing, incomplete):
     pictures = [ax.images[0].get_array() for ax in grid.ravel()]
     assert all(np.isfinite(np.asarray(picture)).all() for picture in pictures)
     plt.close("all")
-
-
-def test_a_network_refuses_them_in_its_own_words(incomplete):
-    whole = incomplete[~np.isnan(incomplete).any(1)]
-    net = TAE(1, 1, architecture="linear", max_epochs=1, random_state=0).fit(whole[:60])
-    with pytest.raises(InvalidInputError, match="NaN"):
-        describe(net, incomplete)

@@ -161,13 +161,6 @@ def test_chance_gives_a_false_reversal_no_more_often_than_allowed(rng):
     assert false["bonferroni"] <= false["holm"] <= 0.05 * runs  # … unless that is allowed for
 
 
-def test_weak_evidence_is_no_reversal(rng):
-    X, labels = simpson(rng, n=9)
-    X[:, 1] += 2 * rng.normal(size=9)
-    trend = trend_reversals(X, labels)[0]
-    assert not trend.reversed or trend.p_value < 0.05
-
-
 # Invariances ------------------------------------------------------------------------------------
 
 
@@ -184,11 +177,7 @@ def test_units_and_origins_change_no_verdict(iris):
         np.testing.assert_allclose(
             other.overall.slope, trend.overall.slope * UNITS[j] / UNITS[i], rtol=1e-6
         )
-
-
-def test_an_interval_stays_in_order_under_a_negative_unit(iris):
-    for trend in trend_reversals(iris.data * UNITS, iris.target):
-        assert trend.overall.low < trend.overall.slope < trend.overall.high
+        assert other.overall.low < other.overall.slope < other.overall.high  # one unit is negative
 
 
 def test_numbering_of_labels_changes_only_their_order(iris):
@@ -304,11 +293,6 @@ def test_all_pairs_are_corrected_for_whatever_is_kept(rng):
     assert strengths == sorted(strengths, reverse=True)
     with pytest.raises(InvalidParameterError, match="2 pairs that were kept of 66; raise max"):
         few.pair("x8", "x9")
-
-
-def test_hundreds_of_features_take_moments_and_megabytes(rng):
-    X = rng.normal(size=(300, 400)).astype(np.float32)
-    assert len(trend_reversals(X, rng.randint(5, size=300), max_pairs=10)) == 10
 
 
 def test_a_frame_names_its_features_and_becomes_one(iris):

@@ -128,13 +128,6 @@ def test_gradient_options_reach_the_loss_of_option_3_with_default_restarts(draw,
     assert relaxed.loss_ == pytest.approx(exact.loss_, rel=1e-6)
 
 
-def test_hard_assignments_have_no_entropy_path(grouped):
-    assert (
-        LinearTAE(3, 1, random_state=0, latent_penalty=0.1).fit(grouped(0).X).entropy_path_.size
-        == 0
-    )
-
-
 REDUNDANT = {
     "constant": lambda X: np.full(len(X), 3.0),
     "copied": lambda X: X[:, 0],

@@ -316,13 +316,3 @@ def test_running_starts_one_by_one_equals_running_them_together(grouped, monkeyp
     together = LinearTAE(4, 1, random_state=0, latent_penalty=0.1).fit(X)
     monkeypatch.setattr("tensorae.core.search.BATCH_BYTES", 1)
     assert_same_fit(LinearTAE(4, 1, random_state=0, latent_penalty=0.1).fit(X), together)
-
-
-def test_the_same_seed_gives_the_same_fit_from_short_runs_of_k_means(grouped):
-    X = grouped(10).X
-    model = LinearTAE(3, 1, init="k-means", random_state=5, latent_penalty=0.1).fit(X)
-    again = LinearTAE(
-        3, 1, init="k-means", random_state=np.random.RandomState(5), latent_penalty=0.1
-    ).fit(X)
-    np.testing.assert_array_equal(again.labels_, model.labels_)
-    np.testing.assert_array_equal(again.components_, model.components_)

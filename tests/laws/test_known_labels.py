@@ -136,11 +136,3 @@ def test_labels_come_as_any_kind_of_vector(kind):
     np.testing.assert_array_equal(
         LinearTAE(4, 1, latent_penalty=0.1).fit(X, labels=labels).labels_, y
     )
-
-
-def test_fit_predict_takes_labels_too():
-    X, y, rng = clearly_apart(6)
-    known = reveal(y, range(4), 3, rng)
-    np.testing.assert_array_equal(
-        LinearTAE(4, 1, latent_penalty=0.1).fit_predict(X, labels=known), y
-    )

@@ -2,14 +2,12 @@
 
 import numpy as np
 import pytest
-import torch
 from scipy.stats import norm, ortho_group
 from sklearn.cluster import KMeans
 from sklearn.datasets import load_iris
 from sklearn.metrics import adjusted_rand_score
 
 from tensorae import Batches, LinearTAE
-from tensorae.core.prediction import LinearPredictor, MissingValuesPredictor
 
 IRIS = load_iris().data
 KINDS = {
@@ -48,20 +46,6 @@ def drawn(n, seed=0):
 
 
 @every_kind
-@soft_and_hard
-def test_rows_without_gaps_never_meet_the_code_for_gaps(monkeypatch, kind, assignment):
-    def met(*_arguments, **_options):
-        raise AssertionError("gaps in whole rows")
-
-    for name in ("em.MissingValuesPass.__init__", "search.knn_fill", "passes.costs_with_missing"):
-        monkeypatch.setattr(f"tensorae.core.{name}", met)
-    monkeypatch.setattr(MissingValuesPredictor, "costs", met)
-    model = LinearTAE(3, 1, assignment=assignment, init=START, **kind).fit(IRIS)
-    np.testing.assert_array_equal(model.impute(IRIS), IRIS)
-    assert not model.impute_std(IRIS).any()
-
-
-@every_kind
 def test_costs_of_whole_rows_are_the_same_beside_rows_with_gaps(kind):
     model = LinearTAE(3, 1, init=START, **kind).fit(IRIS)
     both = np.vstack([IRIS, GAPPED])
@@ -70,14 +54,6 @@ def test_costs_of_whole_rows_are_the_same_beside_rows_with_gaps(kind):
         np.testing.assert_allclose(beside, alone, rtol=1e-7, atol=1e-9, err_msg=name)
     beside = model.denoise(both, 0.2)[: len(IRIS)]
     np.testing.assert_allclose(beside, model.denoise(IRIS, 0.2), atol=1e-9)
-
-
-def test_predictors_with_and_without_gaps_are_one_on_whole_rows():
-    model = LinearTAE(3, 2, spread="own", random_state=0).fit(GAPPED)
-    predictor = model._predictor(model._check_rows(GAPPED, reset=False))
-    assert type(predictor) is MissingValuesPredictor
-    x = torch.as_tensor(IRIS)
-    assert torch.equal(predictor.costs(x), LinearPredictor.costs(predictor, x))
 
 
 # Likelihood ---------------------------------------------------------------------------------------

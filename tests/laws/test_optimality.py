@@ -7,9 +7,7 @@ import pytest
 import torch
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
-from sklearn.datasets import make_blobs
 from sklearn.exceptions import ConvergenceWarning
-from sklearn.metrics import adjusted_rand_score
 
 from tensorae import LinearTAE
 from tensorae.core import search
@@ -379,32 +377,3 @@ def test_more_iterations_never_end_higher(grouped):
             losses.append(model.fit(sample.X).loss_)
         assert model.n_iter_ <= max_iter
     assert (np.diff(losses) <= 1e-9).all()
-
-
-@pytest.mark.parametrize(
-    "settings",
-    [
-        {},
-        {"spread": "own"},
-        {"latent_dim": 1, "spread": "own", "assignment": "lloyd"},
-        {"latent_dim": 1, "spread": "shared"},
-        {"latent_dim": 1, "spread": "shared", "assignment": "lloyd"},
-        {"latent_dim": 1, "latent_penalty": 0.5},
-        {"latent_dim": 1, "latent_penalty": 0.5, "assignment": "em"},
-    ],
-    ids=str,
-)
-def test_no_two_of_many_separated_groups_are_merged_while_another_is_split(settings):
-    """Centres twelve standard deviations apart: what KMeans(n_init=10) may miss, too."""
-    rng = np.random.RandomState(2)
-    k, d = 30, 30
-    y = np.resize(np.arange(k), 1500)
-    X = 12 / np.sqrt(2 * d) * rng.randn(k, d)[y] + rng.randn(len(y), d)
-    model = LinearTAE(k, random_state=2, tol=1e-3, **settings).fit(X)
-    assert adjusted_rand_score(y, model.labels_) == pytest.approx(1)
-
-
-def test_no_cluster_is_left_without_members():
-    X = make_blobs(400, 1, centers=4, cluster_std=0.1, random_state=0)[0]
-    model = LinearTAE(12, 0, spread="own", random_state=0).fit(X)
-    assert np.bincount(model.labels_, minlength=12).min() > 0

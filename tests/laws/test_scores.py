@@ -148,14 +148,6 @@ def test_a_saved_model_and_batches_answer_the_same(fitted, tmp_path):
         np.testing.assert_allclose(streamed, expected, rtol=1e-5, atol=1e-5)
 
 
-@pytest.mark.parametrize("seed", [1, 2])
-def test_the_default_names_the_most_probable_of_six_blobs(seed):
-    X = make_blobs(300, 2, centers=6, random_state=seed)[0]
-    model = LinearTAE(6, random_state=0).fit(X)
-    np.testing.assert_array_equal(model.predict(X), model.predict_proba(X).argmax(1))
-    np.testing.assert_array_equal(model.predict(X), model.labels_)
-
-
 def test_parameters_set_after_the_fit_change_no_answer():
     X = uneven("whole")
     model = LinearTAE(4, spread="shared", random_state=0).fit(X)

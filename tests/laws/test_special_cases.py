@@ -144,27 +144,6 @@ def test_em_on_data_without_noise_equals_lloyd(seed):
     np.testing.assert_allclose(soft.predict_proba(X), np.eye(3)[labels], atol=1e-12)
 
 
-def cost_with_best_decoder(degrees):
-    """Return Eq. 3's expected cost for Σ = diag(4, .1), h = 1, λ = .1 and a free decoder.
-
-    The encoder u is a unit vector; the decoder that fits it best is Σu / (uᵀΣu).
-    """
-    covariance, penalty = np.diag([4.0, 0.1]), 0.1
-    encoder = np.array([np.cos(np.radians(degrees)), np.sin(np.radians(degrees))])
-    image = covariance @ encoder
-    latent = encoder @ image
-    return np.trace(covariance) - image @ image / latent + penalty * latent
-
-
-def test_a_free_decoder_beats_the_claimed_optimum_so_the_decoder_is_tied():
-    """Theorem 2.2 claims u = e_1, v = u; an encoder turned away from it pays a smaller penalty."""
-    angles = np.arange(0, 90, 0.1)
-    costs = np.array([cost_with_best_decoder(angle) for angle in angles])
-    assert costs[0] == pytest.approx(0.500, abs=5e-4)
-    assert costs.min() == pytest.approx(0.400, abs=5e-4)
-    assert angles[costs.argmin()] == pytest.approx(45.7, abs=0.2)
-
-
 def test_with_a_tied_decoder_the_top_eigenvector_is_the_optimum():
     """The tied cost is tr Σ - (1-λ) uᵀΣu; the solver finds its minimum, 0.500 a sample."""
     covariance, penalty = np.diag([4.0, 0.1]), 0.1

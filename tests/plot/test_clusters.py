@@ -52,20 +52,6 @@ def test_the_overall_axis_is_the_first_principal_direction_of_all(linear, pengui
     assert "overall axis" not in by_label(plot_clusters(linear, X, overall=False))
 
 
-def test_penguins_show_the_paradox():
-    from tensorae.datasets import load_penguins
-
-    penguins = load_penguins(2)
-    model = LinearTAE(3, latent_dim=1, random_state=0).fit(penguins.data)
-    ax = plot_clusters(model, penguins.data)
-
-    def slope(line):
-        return np.divide(*np.diff(line.get_xydata(), axis=0)[0][::-1])
-
-    assert slope(by_label(ax)["overall axis"]) < 0
-    assert all(slope(line) > 0 for line in own_lines(ax))
-
-
 def test_a_decoder_draws_its_curve(curved, penguins):
     X = penguins[0]
     lines = own_lines(plot_clusters(curved, X, (1, 3)))
@@ -117,12 +103,6 @@ def test_of_very_many_points_a_part_is_drawn(linear, penguins):
     assert drawn == 20_000
     faint, full = ax.collections[0], plot_clusters(linear, penguins[0]).collections[0]
     assert faint.get_alpha() < full.get_alpha()
-
-
-def test_a_table_brings_its_names(linear, penguins, names):
-    pandas = pytest.importorskip("pandas")
-    ax = plot_clusters(linear, pandas.DataFrame(penguins[0].copy(), columns=names), names[2:])
-    assert (ax.get_xlabel(), ax.get_ylabel()) == names[2:]
 
 
 def test_pairs_fill_the_lower_triangle(linear, penguins, names):

@@ -78,12 +78,6 @@ def test_one_number_of_clusters_has_a_line_for_each_kind(lines):
     assert "3 clusters" in ax.get_xlabel()
 
 
-def test_choice_draws_the_same_on_the_caller_s_axes(choice):
-    figure, ax = plt.subplots()
-    assert choice.plot(ax=ax) is ax
-    figure.canvas.draw()
-
-
 def test_evidence_that_is_unknown_is_drawn_at_the_edge(choice):
     for chosen in (False, True):
         table = {name: list(column) for name, column in choice.table.items()}

@@ -291,11 +291,11 @@ def test_other_arguments_are_checked(planar, penguins, draw, change, parameter):
 # Around it --------------------------------------------------------------------------------------
 
 
-def test_matplotlib_loads_with_the_first_picture():
+def test_heavy_packages_load_on_first_use():
     program = (
         "import sys; from tensorae import plot, inspect, report; "
         "plot.cluster_colors(60); "
-        "print([m for m in ('matplotlib', 'plotly', 'jinja2') if m in sys.modules])"
+        "print([m for m in ('torch', 'matplotlib', 'plotly', 'jinja2') if m in sys.modules])"
     )
     done = subprocess.run(
         [sys.executable, "-c", program], capture_output=True, text=True, check=True

@@ -15,7 +15,6 @@ from tensorae.plot.style import (
     _rgb,
     cluster_markers,
     cluster_styles,
-    styled,
 )
 
 
@@ -66,11 +65,3 @@ def test_colours_are_seen_on_dark_ground():
 def test_a_number_of_clusters_is_asked_for(k):
     with pytest.raises(InvalidParameterError, match="n_clusters must be an integer"):
         cluster_colors(k)
-
-
-def test_style_ends_with_its_block():
-    import matplotlib
-
-    with styled():
-        assert not matplotlib.rcParams["axes.spines.top"]
-    assert matplotlib.rcParams["axes.spines.top"]

@@ -10,7 +10,7 @@ from collections.abc import Sequence
 import numpy as np
 from numpy.typing import NDArray
 
-from tensorae._text import counted, shown
+from tensorae._text import counted, percent, shown
 from tensorae.exploration.diagnostics import GRADES, MOST_TOUCHING, grade_of
 from tensorae.inspect import ClusterSummary, CrossTable, Description, TrendReversals
 from tensorae.inspect.clusters import MEDIUM_EFFECT
@@ -86,7 +86,7 @@ def about_groups(
 ) -> str:
     """How many groups, how large, and which columns tell them apart."""
     if samples.k == 1:
-        return f"The {_rows(n)} are one group."
+        return f"The {counted(n, 'row')} are one group."
     many = "" if len(sizes) > MOST_SIZES else f" of {_joined([f'{size:,}' for size in sizes])}"
     sentence = f"{n:,} rows fall into {samples.k} groups{many}"
     if samples.image_shape is not None or samples.d == 1:
@@ -135,7 +135,7 @@ def about_unusual_rows(n_unusual: int, n: int, chance: float, k: int, n_alone: i
     where = where if n_unusual > 1 else where.replace("their", "its")
     alone = f", including {n_alone:,} in tiny groups" if n_alone else ""
     return (
-        f"{_rows(n_unusual)} ({_percent(n_unusual / n)}) {verb} unusual{where}{alone}; "
+        f"{counted(n_unusual, 'row')} ({_percent(n_unusual / n)}) {verb} unusual{where}{alone}; "
         f"{100 * chance:g} % are expected by chance."
     )
 
@@ -152,7 +152,7 @@ def about_missing(n_missing: int, n_values: int) -> str:
 def group_lines(words: Sequence[str], sizes: NDArray[np.intp]) -> list[str]:
     """A line for each group: its size, and what distinguishes it."""
     lines = [
-        f"group {label}, {_rows(int(sizes[label]))}{f': {what}' * bool(what)}"
+        f"group {label}, {counted(int(sizes[label]), 'row')}{f': {what}' * bool(what)}"
         for label, what in enumerate(words[:MOST_GROUPS])
     ]
     rest = len(words) - MOST_GROUPS
@@ -204,12 +204,7 @@ def _marks(group: ClusterSummary, names: Sequence[str]) -> list[str]:
         missing = f" (missing in {_percent(share)})" if share >= WORTH_SAYING else ""
         level = "high" if one.value > 0 else "low"
         found.append((abs(one.value), f"{level} {shown(one.feature)}{missing}"))
-    for absent in group.missing:
-        text = (
-            f"{shown(absent.feature)} missing in {_percent(absent.share)} "
-            f"({_percent(absent.elsewhere)} elsewhere)"
-        )
-        found.append((abs(absent.effect), text))
+    found += [(abs(one.effect), str(one)) for one in group.missing]
     return [text for _, text in sorted(found, key=lambda one: -one[0])]
 
 
@@ -236,14 +231,8 @@ def _beside(group: ClusterSummary, other: ClusterSummary, description: Descripti
 
 
 def _percent(share: float) -> str:
-    """A share in percent; only 0 and 1 read as 0 and 100."""
-    text = f"{100 * share:.0f}" if share >= 0.1 else f"{100 * share:.1f}"
-    text = "< 0.1" if text == "0.0" and share > 0 else text
-    return f"{'> 99' if text == '100' and share < 1 else text} %"
-
-
-def _rows(count: int) -> str:
-    return f"{count:,} row{'s' * (count != 1)}"
+    """A share in percent, with a decimal below 10 %."""
+    return percent(share, 0 if share >= 0.1 else 1)
 
 
 def _joined(names: Sequence[str]) -> str:

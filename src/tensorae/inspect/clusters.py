@@ -6,7 +6,7 @@ Shapes: n samples, k clusters, d features, h latent, m members of a cluster.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -16,17 +16,17 @@ from numpy.typing import NDArray
 from tensorae import _notebook
 from tensorae._optional import import_optional
 from tensorae._parameters import check_integer
-from tensorae._text import counted, percent
+from tensorae._text import counted, percent, shown
 from tensorae.data.scaling import Scaling
 from tensorae.exceptions import InvalidInputError
 from tensorae.inspect.samples import (
     ClusteredSamples,
     DictMixin,
     in_units,
+    is_linear,
     model_names,
     unwrapped,
 )
-from tensorae.linear_tae import LinearTAE
 
 if TYPE_CHECKING:
     from tensorae.inspect.samples import FittedModel
@@ -164,7 +164,7 @@ class Missing(NamedTuple):
 
     def __str__(self) -> str:
         return (
-            f"{self.feature} missing in {percent(self.share, 0)} "
+            f"{shown(self.feature)} missing in {percent(self.share, 0)} "
             f"({percent(self.elsewhere, 0)} elsewhere)"
         )
 
@@ -275,7 +275,7 @@ class ClusterSummary(DictMixin):
 
 
 @dataclass(frozen=True, repr=False, eq=False)
-class Description(DictMixin):
+class Description(DictMixin, Sequence[ClusterSummary]):
     """What a fitted model found: a sequence of :class:`ClusterSummary`, indexed by label.
 
     Attributes
@@ -300,10 +300,7 @@ class Description(DictMixin):
     def __len__(self) -> int:
         return len(self.clusters)
 
-    def __iter__(self) -> Iterator[ClusterSummary]:
-        return iter(self.clusters)
-
-    def __getitem__(self, label: int) -> ClusterSummary:
+    def __getitem__(self, label: Any) -> Any:
         return self.clusters[label]
 
     def __repr__(self) -> str:
@@ -403,7 +400,6 @@ class _Statistics:
     """What a description is written from, on the scale of the model."""
 
     sizes: Array  # (k,)
-    shares: Array  # (k,)
     centers: Array  # (k, d)
     means: Array  # (k, d): of the members, or the centres without samples
     others: Array  # (k, d): mean of the samples of all other clusters
@@ -421,7 +417,7 @@ def _description(
     n_features: int,
     n_members: int,
 ) -> Description:
-    clusters = []
+    clusters, n = [], int(statistics.sizes.sum())
     for label, own in enumerate(statistics.directions):
         # Standard deviations over all samples are not zero where the centres differ.
         apart = in_units(statistics.means[label] - statistics.others[label], statistics.spread)
@@ -433,7 +429,7 @@ def _description(
             ClusterSummary(
                 label=label,
                 size=int(statistics.sizes[label]),
-                share=float(statistics.shares[label]),
+                share=float(statistics.sizes[label] / max(n, 1)),
                 center=scaling.undo(statistics.centers[label]),
                 explained=own.explained,
                 components=tuple(
@@ -455,7 +451,6 @@ def _description(
             )
         )
     spread = statistics.spread * scaling.unit
-    n = int(statistics.sizes.sum())
     return Description(type(model).__name__, n, names, tuple(clusters), spread)
 
 
@@ -474,7 +469,7 @@ def _largest(values: Array, names: tuple[str, ...], count: int) -> tuple[Loading
 
 def _model_statistics(model: Any) -> _Statistics:
     """From the parameters of a model."""
-    if not isinstance(model, LinearTAE):
+    if not is_linear(model):
         raise InvalidInputError(
             f"X must be given to describe a {type(model).__name__}, which has no components of its "
             "own; pass the samples of the fit."
@@ -488,7 +483,6 @@ def _model_statistics(model: Any) -> _Statistics:
     variance = weights @ (np.clip(inside, 0, None) + (centers - weights @ centers) ** 2)
     return _Statistics(
         sizes=sizes,
-        shares=sizes / max(int(sizes.sum()), 1),
         centers=centers,
         means=centers,
         others=means_of_others(weights, centers, centers),
@@ -505,7 +499,7 @@ def _sample_statistics(samples: ClusteredSamples) -> _Statistics:
     members = np.split(order, np.cumsum(samples.sizes)[:-1])
     observed = Observed.of(samples)
     means = np.where(samples.sizes[:, None] > 0, observed.means, centers)
-    if isinstance(samples.model, LinearTAE):
+    if is_linear(samples.model):
         directions = _model_directions(samples.model)
     else:
         directions = [
@@ -516,7 +510,6 @@ def _sample_statistics(samples: ClusteredSamples) -> _Statistics:
         ]
     return _Statistics(
         sizes=samples.sizes,
-        shares=samples.sizes / samples.n,
         centers=centers,
         means=means,
         others=means_of_others(observed.counts, means, means),
@@ -600,7 +593,7 @@ def means_of_others(sizes: Array, means: Array, centers: Array) -> Array:
     return np.where(rest > 0, sums / np.where(rest > 0, rest, 1), centers)
 
 
-def _model_directions(model: LinearTAE) -> list[_Directions]:
+def _model_directions(model: Any) -> list[_Directions]:
     ratios = _float64(model.explained_variance_ratio_)
     explained = np.clip(ratios.sum(1), 0, 1).tolist()
     columns = (_float64(model.components_), _float64(model.explained_variance_), ratios)

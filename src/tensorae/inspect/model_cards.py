@@ -17,11 +17,11 @@ from tensorae.inspect.comparison import ComparisonView
 from tensorae.inspect.samples import (
     estimator_of,
     has_own_spreads,
+    is_linear,
     is_variational,
     latent_dim,
     model_names,
 )
-from tensorae.linear_tae import LinearTAE
 
 if TYPE_CHECKING:
     from tensorae.imputer import ImputerTAE
@@ -36,7 +36,7 @@ NOTE = "Unlike the rest: distance of the cluster's centre from the mean of the o
 def model_card(model: Any) -> str:
     """A ``LinearTAE`` or a ``TAE``, or a ``TableModel`` of one, in the units of the table."""
     table_model, model = model, estimator_of(model)
-    linear = isinstance(model, LinearTAE)
+    linear = is_linear(model)
     # Single pixels mean nothing, so nothing is said of the centres of images.
     several = len(model.cluster_centers_) > 1 and (linear or len(model.input_shape_) != 3)
     if linear:
@@ -114,7 +114,7 @@ def choice_card(reason: str, table: Mapping[str, list[Any]]) -> str:
 
 
 def _rows(model: Any, n: int) -> str:
-    return f", fitted on {n:,} row{'s' * (n != 1)} of {model.n_features_in_:,} features"
+    return f", fitted on {counted(n, 'row')} of {model.n_features_in_:,} features"
 
 
 def _cluster_table(clusters: Any) -> str:
@@ -123,7 +123,7 @@ def _cluster_table(clusters: Any) -> str:
 
 def _settings(model: Any) -> list[tuple[str, str]]:
     """Names and values of k, h, λ, spread, loss and steps."""
-    k, linear = len(model.cluster_centers_), isinstance(model, LinearTAE)
+    k, linear = len(model.cluster_centers_), is_linear(model)
     dims = [int(h) for h in model.latent_dims_] if linear else [latent_dim(model)]
     low, high = min(dims), max(dims)
     found = [("clusters", str(k)), ("components", str(high) if low == high else f"{low} to {high}")]

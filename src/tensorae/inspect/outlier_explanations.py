@@ -15,12 +15,11 @@ from numpy.typing import NDArray
 from tensorae import _notebook
 from tensorae._parameters import Interval, check_integer
 from tensorae._text import counted
-from tensorae.anomaly.residuals import conditional_residuals
-from tensorae.inspect.samples import as_floats, model_names, unwrapped
-from tensorae.table_model import TableModel
+from tensorae.inspect.samples import as_floats, is_table_model, model_names, unwrapped
 
 if TYPE_CHECKING:
     from tensorae.outliers import OutlierTAE
+    from tensorae.table_model import TableModel
 
 __all__ = ["ExplainedRow", "FeatureDeviation", "Outliers", "largest_deviations", "outliers"]
 
@@ -83,9 +82,6 @@ class Outliers(Sequence[ExplainedRow]):
 
     def __getitem__(self, place: Any) -> Any:
         return self.rows[place]
-
-    def __iter__(self) -> Iterator[ExplainedRow]:
-        return iter(self.rows)
 
     def __str__(self) -> str:
         lines = [f"{'row':>7} {'score':>7} {'probability':>11} {'cluster':>7}  because"]
@@ -152,10 +148,12 @@ def outliers(
     >>> found[0].row, found[0].features[0].name
     (7, 'x1')
     """
+    from tensorae.anomaly.residuals import conditional_residuals
+
     Interval(int, 1, none=True).check("n_rows", n_rows)
     check_integer("n_features", n_features, low=1)
     detector, feature_names, scaling = unwrapped(model, feature_names)
-    if isinstance(model, TableModel):
+    if is_table_model(model):
         X = model.prepare(X).X
     if feature_names is None and hasattr(X, "columns"):
         feature_names = [str(name) for name in X.columns]

@@ -20,8 +20,7 @@ from tensorae.inspect.clusters import (
     describe_samples,
     principal_directions,
 )
-from tensorae.inspect.samples import ClusteredSamples, evenly_spaced, in_units
-from tensorae.linear_tae import LinearTAE
+from tensorae.inspect.samples import ClusteredSamples, evenly_spaced, in_units, is_linear
 
 __all__ = [
     "AxisLine",
@@ -61,7 +60,7 @@ def cluster_axes(
     samples: ClusteredSamples, description: Description | None = None
 ) -> list[AxisLine]:
     """What the autoencoders keep: components, or the decoded curve if a code is one number."""
-    if not isinstance(samples.model, LinearTAE) and samples.h == 1:
+    if not is_linear(samples.model) and samples.h == 1:
         return _decoded_curves(samples)
     return [
         AxisLine(

@@ -15,14 +15,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tensorae._text import nearest, quoted
-from tensorae._validation import check_fitted
 from tensorae.data.scaling import Scaling
 from tensorae.exceptions import InvalidInputError, InvalidParameterError
-from tensorae.linear_tae import LinearTAE
-from tensorae.table_model import TableModel
 
 if TYPE_CHECKING:
     from tensorae.deep_tae import TAE
+    from tensorae.linear_tae import LinearTAE
+    from tensorae.table_model import TableModel
 
     FittedModel: TypeAlias = LinearTAE | TAE | TableModel
 
@@ -40,6 +39,8 @@ __all__ = [
     "has_own_spreads",
     "in_chunks",
     "in_units",
+    "is_linear",
+    "is_table_model",
     "is_variational",
     "latent_dim",
     "losses_of",
@@ -57,17 +58,36 @@ CHUNK_ROWS = 8192
 # Models -------------------------------------------------------------------------------------------
 
 
+# Imported on use: groups and columns can be compared without loading torch.
+
+
+def is_linear(model: Any) -> bool:
+    """Whether a model is a ``LinearTAE``."""
+    from tensorae.linear_tae import LinearTAE
+
+    return isinstance(model, LinearTAE)
+
+
+def is_table_model(model: Any) -> bool:
+    """Whether a model is a ``TableModel``."""
+    from tensorae.table_model import TableModel
+
+    return isinstance(model, TableModel)
+
+
 def estimator_of(model: Any) -> Any:
     """The estimator of a ``TableModel``, or the model itself."""
-    return model.estimator if isinstance(model, TableModel) else model
+    return model.estimator if is_table_model(model) else model
 
 
 def unwrapped(
     model: Any, feature_names: Sequence[str] | None = None, scaler: Any = None
 ) -> tuple[Any, Sequence[str] | None, Any]:
     """A fitted estimator with the names and the scale of its features."""
+    from tensorae._validation import check_fitted
+
     check_fitted(estimator_of(model))
-    if not isinstance(model, TableModel):
+    if not is_table_model(model):
         return model, feature_names, scaler
     if scaler is not None:
         raise InvalidParameterError(
@@ -81,12 +101,12 @@ def unwrapped(
 
 def has_own_spreads(model: Any) -> bool:
     """Whether each cluster has its own variances, so that misfits come from a density."""
-    return isinstance(model, LinearTAE) and model.spread_ == "own"
+    return is_linear(model) and model.spread_ == "own"
 
 
 def is_variational(model: Any) -> bool:
     """Whether codes are distributions, as those of ``TAE(architecture="vae")``."""
-    return not isinstance(model, LinearTAE) and hasattr(model, "noise_variance_")
+    return not is_linear(model) and hasattr(model, "noise_variance_")
 
 
 def latent_dim(model: Any) -> int:
@@ -96,8 +116,7 @@ def latent_dim(model: Any) -> int:
 
 def losses_of(model: Any) -> Array:
     """Loss by iteration or epoch."""
-    linear = isinstance(model, LinearTAE)
-    return np.asarray(model.loss_path_ if linear else model.history_["loss"], np.float64)
+    return np.asarray(model.loss_path_ if is_linear(model) else model.history_["loss"], np.float64)
 
 
 # Samples ------------------------------------------------------------------------------------------
@@ -156,7 +175,7 @@ class ClusteredSamples:
         estimator, names, scaler = unwrapped(model, feature_names, scaler)
         scaling = Scaling.like(scaler, int(estimator.n_features_in_))
         shape = None
-        if isinstance(model, TableModel):
+        if is_table_model(model):
             rows, shape = model.prepare(X), model.preparation.shape
             given, values = rows.X, rows.values
         else:

@@ -286,7 +286,7 @@ class Trend(DictMixin):
 
 
 @dataclass(frozen=True, repr=False)
-class TrendReversals(DictMixin):
+class TrendReversals(DictMixin, Sequence[Trend]):
     """Trends of pairs of features, reversals first; a sequence of :class:`Trend`.
 
     Attributes
@@ -332,10 +332,7 @@ class TrendReversals(DictMixin):
     def __len__(self) -> int:
         return len(self.trends)
 
-    def __iter__(self) -> Iterator[Trend]:
-        return iter(self.trends)
-
-    def __getitem__(self, number: int) -> Trend:
+    def __getitem__(self, number: Any) -> Any:
         return self.trends[number]
 
     @property
@@ -405,16 +402,16 @@ class TrendReversals(DictMixin):
         -------
         pandas.DataFrame
         """
-        pandas = import_optional("pandas")
-        return pandas.DataFrame([self._row(trend) for trend in self.trends])
-
-    def _row(self, trend: Trend) -> dict[str, Any]:
-        row: dict[str, Any] = {"x": trend.x, "y": trend.y}
-        for name, slope in (("overall", trend.overall), ("within", trend.within)):
-            row |= {name: slope.slope, f"{name}_low": slope.low, f"{name}_high": slope.high}
-        for label, slope in zip(self.labels, trend.clusters, strict=True):
-            row[f"cluster_{label}"] = slope.slope
-        return row | {name: getattr(trend, name) for name in ("p_value", "reversed", "complete")}
+        rows = []
+        for trend in self.trends:
+            row: dict[str, Any] = {"x": trend.x, "y": trend.y}
+            for name, slope in (("overall", trend.overall), ("within", trend.within)):
+                row |= {name: slope.slope, f"{name}_low": slope.low, f"{name}_high": slope.high}
+            for label, slope in zip(self.labels, trend.clusters, strict=True):
+                row[f"cluster_{label}"] = slope.slope
+            row |= {name: getattr(trend, name) for name in ("p_value", "reversed", "complete")}
+            rows.append(row)
+        return import_optional("pandas").DataFrame(rows)
 
 
 # Computation --------------------------------------------------------------------------------------

@@ -15,8 +15,7 @@ from numpy.typing import NDArray
 
 from tensorae._parameters import check_integer
 from tensorae.exceptions import InvalidParameterError
-from tensorae.inspect.samples import ClusteredSamples, as_array, as_rows
-from tensorae.linear_tae import LinearTAE
+from tensorae.inspect.samples import ClusteredSamples, as_array, as_rows, is_linear
 from tensorae.plot.style import axes_grid, hide_frame
 
 if TYPE_CHECKING:
@@ -153,7 +152,7 @@ def _from_each_cluster(labels: NDArray[Any], count: int) -> NDArray[np.intp]:
 
 
 def _denoised(model: Any, given: Any, denoise: float | str | bool) -> NDArray[Any]:
-    if isinstance(model, LinearTAE):
+    if is_linear(model):
         return as_rows(model.denoise(given, noise="auto" if denoise is True else denoise))
     if denoise is not True:
         raise InvalidParameterError(

@@ -15,12 +15,12 @@ from tensorae.inspect.projections import separating_pair
 from tensorae.inspect.samples import (
     ClusteredSamples,
     has_own_spreads,
+    is_linear,
     latent_dim,
     losses_of,
     unwrapped,
 )
 from tensorae.inspect.trends import numbered_reversals
-from tensorae.linear_tae import LinearTAE
 from tensorae.plot.clusters import (
     Feature,
     plot_clusters,
@@ -117,7 +117,7 @@ def plot_overview(
     'LinearTAE: 3 clusters, latent dimension 1'
     """
     estimator: Any = unwrapped(model)[0]
-    linear, k = isinstance(estimator, LinearTAE), len(estimator.cluster_centers_)
+    linear, k = is_linear(estimator), len(estimator.cluster_centers_)
     panels: dict[str, Callable[[Any], Any]] = {}
     samples = None if X is None else ClusteredSamples.of(model, X, feature_names)
     images = shape is not None or (samples is not None and samples.image_shape is not None)
@@ -202,7 +202,7 @@ def plot_history(model: FittedModel, *, ax: Axes | None = None) -> Axes:
     """
     estimator: Any = unwrapped(model)[0]
     ax = one_ax(ax, (6.4, 3.6))
-    if not isinstance(estimator, LinearTAE):
+    if not is_linear(estimator):
         _draw_epochs(ax, estimator.history_)
     else:
         losses = losses_of(estimator)

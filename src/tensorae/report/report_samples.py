@@ -18,8 +18,7 @@ from tensorae.exceptions import InvalidInputError, InvalidParameterError
 from tensorae.inspect import ClusterSummary, Component, Description
 from tensorae.inspect.clusters import describe_samples
 from tensorae.inspect.projections import rank_features
-from tensorae.inspect.samples import ClusteredSamples, as_rows
-from tensorae.linear_tae import LinearTAE
+from tensorae.inspect.samples import ClusteredSamples, as_rows, is_linear
 from tensorae.plot.images import check_shape
 
 __all__ = ["MAX_COMPONENTS", "Array", "Identifiers", "ReportSamples", "root_mean_square"]
@@ -203,7 +202,7 @@ def root_mean_square(values: Array) -> Array:
 def _denoised(samples: ClusteredSamples, noise: float | str | None) -> Array | None:
     """De-noised rows, where the noise level was given or the model has learned it."""
     model, undo = samples.model, samples.scaling.undo
-    if isinstance(model, LinearTAE):
+    if is_linear(model):
         return None if noise is None else undo(as_rows(model.denoise(samples.given, noise=noise)))
     if noise is not None:
         raise InvalidParameterError(

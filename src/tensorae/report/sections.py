@@ -26,11 +26,11 @@ from tensorae.inspect.samples import (
     evenly_spaced,
     has_own_spreads,
     in_units,
+    is_linear,
     is_variational,
     losses_of,
 )
 from tensorae.inspect.trends import numbered_reversals, observed_enough
-from tensorae.linear_tae import LinearTAE
 from tensorae.report.map import Painter
 from tensorae.report.report_samples import Array, ReportSamples, root_mean_square
 
@@ -75,8 +75,10 @@ def summary(samples: ReportSamples) -> Context:
     """The head and the foot of the page: facts, warnings, parameters, code."""
     model: Any = samples.model
     scaler = "" if samples.scaling.name == "none" else samples.scaling.call
-    module, call = _split_call(scaler)
-    linear = isinstance(model, LinearTAE)
+    path, bracket, arguments = scaler.partition("(")  # module.Class(…)
+    module, _, name = path.rpartition(".")
+    call = name + bracket + arguments
+    linear = is_linear(model)
     return {
         "model": type(model).__name__,
         "facts": _facts(samples),
@@ -98,7 +100,7 @@ def summary(samples: ReportSamples) -> Context:
 
 def _facts(samples: ReportSamples) -> list[Fact]:
     model: Any = samples.model
-    linear, own = isinstance(model, LinearTAE), has_own_spreads(model)
+    linear, own = is_linear(model), has_own_spreads(model)
     facts = []
     if samples.k > 1:
         share = Observed.of(samples.scaled).explained
@@ -132,7 +134,7 @@ def _facts(samples: ReportSamples) -> list[Fact]:
     return [*facts, Fact("Epochs", int(model.n_iter_), f"epoch {model.best_epoch_} was kept")]
 
 
-def _spread_facts(model: LinearTAE) -> list[Fact]:
+def _spread_facts(model: Any) -> list[Fact]:
     """Which model it is: one spread or own ones, and how many components count."""
     notes = {
         "own": "each cluster has its own variances",
@@ -153,7 +155,7 @@ def _spread_facts(model: LinearTAE) -> list[Fact]:
 def _warnings(samples: ReportSamples) -> list[str]:
     model: Any = samples.model
     found = []
-    if isinstance(model, LinearTAE) and not model.converged_:
+    if is_linear(model) and not model.converged_:
         found.append(
             f"The fit did not converge within max_iter={model.max_iter} iterations; "
             "increase max_iter or tol."
@@ -227,13 +229,6 @@ def _code(name: str, value: Any) -> str:
     return text if len(text) <= MAX_VALUE else name
 
 
-def _split_call(call: str) -> tuple[str, str]:
-    """Module and call of ``module.Class(…)``."""
-    path, bracket, rest = call.partition("(")
-    module, _, name = path.rpartition(".")
-    return module, name + bracket + rest
-
-
 def _fit_code(model: Any, module: str, scaler: str) -> str:
     """Python that runs as it stands, given rows X in their own units."""
     name = type(model).__name__
@@ -292,14 +287,16 @@ MAX_TICKS = 5
 
 def settings(model: Any) -> Context | None:
     """The fits that were compared, as a chart and a table; None where all settings were given."""
-    if not isinstance(model, LinearTAE) or not model.comparison_:
+    if not is_linear(model) or not model.comparison_:
         return None
     compared = ComparisonView.of(model.comparison_)
-    chart = _by_number(compared) if len(compared.numbers) > 1 else _by_kind(compared)
-    return {**chart, "several": len(compared.numbers) > 1, "best": compared.shown}
+    several = len(compared.numbers) > 1
+    chart = _by_number(compared) if several else _by_kind(compared)
+    return {"width": WIDTH, **chart, "several": several, "best": compared.shown}
 
 
 def _by_number(compared: ComparisonView) -> Context:
+    """A line for each kind of cluster against the number of clusters."""
     top = compared.top * (1 + BEYOND)
     bottom = HEIGHT - BOTTOM
     first, last = compared.numbers[0], compared.numbers[-1]
@@ -310,24 +307,22 @@ def _by_number(compared: ComparisonView) -> Context:
     def y(behind: float) -> float:
         return bottom - 10 - (bottom - 10 - TOP) * min(behind, top) / top
 
+    curves = []
+    for kind in compared.families:
+        places = [(x(fit.n_clusters), y(fit.behind), fit.behind > top) for fit in kind.fits]
+        curves.append(_curve_of(kind, places))
     return {
-        "width": WIDTH,
         "height": HEIGHT,
         "left": LEFT,
         "bottom": bottom,
         "x_ticks": [(x(k), str(k)) for k in compared.numbers],
         "y_ticks": [(y(value), number(value, 3)) for value in _round_numbers(compared.top)],
-        "curves": [
-            _curve_of(
-                kind,
-                [(x(fit.n_clusters), y(fit.behind), fit.behind > top) for fit in kind.fits],
-            )
-            for kind in compared.families
-        ],
+        "curves": curves,
     }
 
 
 def _by_kind(compared: ComparisonView) -> Context:
+    """A line from zero for each kind of cluster."""
     behind = [fit.behind for fit in compared.shown]
     top = max(filter(math.isfinite, behind), default=0.0) or 1.0
     bottom = TOP + LINE * len(compared.families)
@@ -335,17 +330,17 @@ def _by_kind(compared: ComparisonView) -> Context:
     def x(value: float) -> float:
         return NAMES + 12 + (WIDTH - NAMES - RIGHT - 12) * min(value, top) / (top * (1 + ROOM))
 
+    curves = []
+    for row, (kind, value) in enumerate(zip(compared.families, behind, strict=True)):
+        place = (x(value), TOP + LINE * (row + 0.5), not math.isfinite(value))
+        curves.append(_curve_of(kind, [place], x(0)))
     return {
-        "width": WIDTH,
         "height": bottom + BOTTOM,
         "left": NAMES,
         "bottom": bottom,
         "x_ticks": [(x(value), number(value, 3)) for value in _round_numbers(top)],
         "y_ticks": [],
-        "curves": [
-            _curve_of(kind, [(x(value), TOP + LINE * (row + 0.5), not math.isfinite(value))], x(0))
-            for row, (kind, value) in enumerate(zip(compared.families, behind, strict=True))
-        ],
+        "curves": curves,
     }
 
 

@@ -76,25 +76,6 @@ def test_planes_through_copies_equal_planes_by_weights():
 # What is kept -----------------------------------------------------------------------------------
 
 
-def test_racing_keeps_the_best_and_one_of_each_kind():
-    x = crossing_lines(3)
-    quadratics = quadratics_of(x)
-    evolution = GeneticSearch(quadratics, 3, np.random.RandomState(0))
-    starts = subspace_plus_plus(quadratics, 3, 12, 0.1, np.random.RandomState(1))
-    found = quadratics.run(Population.unknown(starts), 30)
-    order = torch.tensor([2, 0, 1])
-    twice = found.joined(Population(found.model.reordered(order), found.objectives))
-    for kept in (evolution._different(twice), evolution._promising(twice)):
-        assert kept.objectives[0] == found.objectives.min()
-        assert (kept.objectives.diff() > 0).all()
-        assert len(kept) <= len(found)
-    finalists = evolution.finalists(evolution._different(twice))
-    best = found.model[found.objectives.argmin()]
-    assert quadratics.costs(finalists)[0].amin(0).sum() == pytest.approx(
-        best.costs(x).amin(-1).sum().item()
-    )
-
-
 def test_the_search_ends_no_higher_than_its_starts():
     for seed in range(3):
         quadratics = quadratics_of(crossing_lines(seed, k=5))
@@ -116,24 +97,3 @@ def test_every_seed_finds_the_same_loss(X, k, penalty):
         LinearTAE(k, 1, latent_penalty=penalty, random_state=s).fit(X).loss_ for s in range(8)
     ]
     assert max(losses) <= min(losses) * 1.001
-
-
-def test_the_order_of_rows_does_not_matter():
-    X = chain(1)
-    mixed = np.random.RandomState(0).permutation(len(X))
-    for seed in range(3):
-        straight = LinearTAE(3, 1, latent_penalty=0.1, random_state=seed).fit(X)
-        shuffled = LinearTAE(3, 1, latent_penalty=0.1, random_state=seed).fit(X[mixed])
-        np.testing.assert_array_equal(straight.labels_[mixed], shuffled.labels_)
-
-
-def test_a_weight_of_two_is_a_row_written_twice():
-    X = chain(2, n=200)
-    twice = np.arange(200) % 3 == 0
-    for seed in range(3):
-        weighted = LinearTAE(3, 1, latent_penalty=0.1, random_state=seed)
-        weighted.fit(X, sample_weight=1.0 + twice)
-        repeated = LinearTAE(3, 1, latent_penalty=0.1, random_state=seed)
-        repeated.fit(np.concatenate([X, X[twice]]))
-        assert weighted.loss_ == pytest.approx(repeated.loss_, rel=1e-9)
-        np.testing.assert_array_equal(weighted.labels_, repeated.labels_[:200])

@@ -1,7 +1,6 @@
 """Centres and components -> costs, codes and points, against Eq. 3 written out."""
 
 import numpy as np
-import pytest
 import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -78,29 +77,8 @@ def test_codes_and_points_are_those_of_the_named_autoencoder():
     torch.testing.assert_close(model.decode(model.encode(points, labels), labels), points)
 
 
-def test_an_autoencoder_that_nobody_names_is_left_out():
-    model = random_model(np.random.RandomState(2), 1, 4, 1, 3)[0]
-    x, labels = torch.ones(5, 3, dtype=torch.float64), torch.full((5,), 2)
-    assert torch.isfinite(model.encode(x, labels)).all()
-    assert model.encode(x[:0], labels[:0]).shape == (0, 1)
-
-
 def test_shifted_is_the_model_of_shifted_data():
     rng = np.random.RandomState(3)
     model, x = random_model(rng, 2, 3, 2, 4), torch.tensor(rng.randn(10, 4))
     offset = torch.tensor(rng.randn(4))
     torch.testing.assert_close(model.shifted(offset).costs(x + offset), model.costs(x))
-
-
-@pytest.mark.parametrize("starts", [1, torch.tensor([2, 0])])
-def test_starts_are_picked_from_all_parts(starts):
-    rng = np.random.RandomState(4)
-    model, x = random_model(rng, 3, 2, 1, 3), torch.tensor(rng.randn(7, 3))
-    torch.testing.assert_close(model[starts].costs(x), model.costs(x)[starts])
-
-
-def test_to_changes_the_precision_of_all_parts():
-    model = random_model(np.random.RandomState(5), 1, 2, 1, 3).to(torch.float32)
-    parts = (model.centers, model.components, model.latent_penalty)
-    assert {part.dtype for part in parts} == {torch.float32}
-    assert model.costs(torch.ones(2, 3)).dtype == torch.float32

@@ -1,4 +1,4 @@
-"""Rows with gaps under Gaussian clusters equal conditioning written out, whatever the shortcut."""
+"""Missing values under Gaussian clusters equal conditioning written out, in every form."""
 
 import numpy as np
 import pytest

@@ -1,4 +1,4 @@
-"""Rows with gaps and a guess: what likely clusters say is what all clusters would."""
+"""Missing values with a first guess: likely clusters give what all clusters would give."""
 
 import pytest
 import torch

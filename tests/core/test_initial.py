@@ -57,14 +57,6 @@ def test_copies_equal_weights(draw, seed, k):
 
 
 @both_draws
-def test_starts_differ_from_each_other(draw):
-    x, _ = rows_of(0)
-    ones = torch.ones(60, dtype=torch.float64)
-    rows = drawn_rows(x, draw(x, ones, 3, 10, np.random.RandomState(0)))
-    assert len({tuple(sorted(start.tolist())) for start in rows}) > 3
-
-
-@both_draws
 def test_more_clusters_than_different_rows_still_give_centers(draw):
     x = torch.tensor([[0.0, 0], [0, 0], [1, 1]], dtype=torch.float64)
     ones = torch.ones(3, dtype=torch.float64)

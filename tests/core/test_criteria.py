@@ -1,4 +1,4 @@
-"""What settings are compared by: likelihoods, neighbours, valleys, halves, doubts."""
+"""What settings are compared by: likelihoods, neighbours, separation, diagnostics."""
 
 import math
 
@@ -104,7 +104,7 @@ def test_agreement_is_the_adjusted_rand_index(seed):
     assert agreement(torch.tensor(first), torch.tensor(first), torch.ones(60)) == 1
 
 
-# Valleys -------------------------------------------------------------------------------------
+# Separation -------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("d", [1, 2, 20])
@@ -145,7 +145,7 @@ def test_pieces_of_one_heap_are_put_together():
     assert sorted(len(part) for part in found) == [300, 300]
 
 
-# Doubts --------------------------------------------------------------------------------------
+# Diagnostics --------------------------------------------------------------------------------------
 
 
 def test_a_ring_is_not_gaussian_and_a_heap_is():
