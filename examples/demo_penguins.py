@@ -1,9 +1,9 @@
 """Penguins: find the species without being told, and see Simpson's paradox.
 
-A first look at the penguins as they come (``tensorae explore``), a noisy photograph made clean, and
-figures 1 and 3 of the paper with the penguin rows of figure 4: LinearTAE and TAE beside k-means, a
-Gaussian mixture and plain autoencoders. Prints summary and table, and leaves pages, pictures and
-numbers in ``demo/``. Run it with ``make demo``.
+A first look at the unprocessed penguins (``tensorae explore``), a denoised photograph, and figures
+1 and 3 of the paper with the penguin rows of figure 4: LinearTAE and TAE compared with k-means, a
+Gaussian mixture and plain autoencoders. Prints a summary and a table, and writes pages, figures and
+numbers to ``demo/``. Run it with ``make demo``.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ DATASETS = ("penguins 2", "penguins 4, max")
 
 
 def main(output: Path, runs: int, *, jobs: int | None = None) -> Reproduction:
-    """Explore, de-noise, run the experiments, print what they found, and return these."""
+    """Explore, denoise, run the experiments, print and return their results."""
     began = time.perf_counter()
     output.mkdir(parents=True, exist_ok=True)
     first_look(output)
@@ -45,14 +45,14 @@ def main(output: Path, runs: int, *, jobs: int | None = None) -> Reproduction:
             progress=progress,
         )
     console = Console(width=120)
-    console.print("\nBeside other methods", style="bold")
+    console.print("\nCompared with other methods", style="bold")
     for table in [*done.tables(4), *done.tables(1)]:
         console.print(transposed(table) if table.columns[0] == "data" else as_text(table))
     for number in (1, 3):
         for finding in done.findings(number):
             console.print(f"\n{finding.seen}")
     console.print(
-        f"\nWrote {done.page}, {done.numbers} and the pictures in {output / 'figures'} "
+        f"\nWrote {done.page}, {done.numbers} and the figures in {output / 'figures'} "
         f"({time.perf_counter() - began:.0f} s)",
         highlight=False,
     )
@@ -60,7 +60,7 @@ def main(output: Path, runs: int, *, jobs: int | None = None) -> Reproduction:
 
 
 def first_look(output: Path) -> Exploration:
-    """What ``tensorae explore penguins.csv`` does, to the penguins with their gaps and texts."""
+    """Run ``tensorae explore penguins.csv`` on the penguins, missing values and text included."""
     from palmerpenguins import load_penguins
 
     load_penguins().to_csv(output / "penguins.csv", index=False)

@@ -3,9 +3,9 @@
 Samples that fit no cluster
 ===========================
 
-``score_samples`` is the log-density under all clusters: low means that none of them can describe
-the sample. To try it, one digit at a time is kept from the model and slipped in among
-the test images.
+``score_samples`` is the log-density under all clusters: a low value means that no cluster describes
+the sample. Here, one digit at a time is left out of the training images and added to the test
+images.
 """
 
 import matplotlib.pyplot as plt
@@ -24,28 +24,29 @@ X, y = digits.data / 16, digits.target
 
 
 def split(unseen):
-    """Images without the digit, and a test set with it; who is odd there."""
+    """Images without the digit, a test set with it, and which test images show it."""
     train, usual = train_test_split(X[y != unseen], test_size=0.3, random_state=0)
-    odd = X[y == unseen]
-    return train, np.vstack([usual, odd]), np.repeat([False, True], [len(usual), len(odd)])
+    others = X[y == unseen]
+    return train, np.vstack([usual, others]), np.repeat([False, True], [len(usual), len(others)])
 
 
-train, test, odd = split(unseen=8)
+train, test, is_unseen = split(unseen=8)
 model = LinearTAE(9, latent_dim=5, latent_penalty=0.1, n_init=5, random_state=0).fit(train)
-oddness = -model.score_samples(test)
+anomaly_score = -model.score_samples(test)
 
 figure, ax = plt.subplots(figsize=(7, 3.4), layout="constrained")
-bins = np.linspace(oddness.min(), oddness.max(), 50)
-ax.hist(oddness[~odd], bins, alpha=0.7, label="digits like those of the fit")
-ax.hist(oddness[odd], bins, alpha=0.7, label="eights, never seen")
+bins = np.linspace(anomaly_score.min(), anomaly_score.max(), 50)
+ax.hist(anomaly_score[~is_unseen], bins, alpha=0.7, label="digits of the training data")
+ax.hist(anomaly_score[is_unseen], bins, alpha=0.7, label="eights, not in the training data")
 ax.set(xlabel="minus the log-density", ylabel="images")
 ax.legend()
 plt.show()
 
 # %%
-# The oddest images, and what the best autoencoder makes of them: it has no eight to offer.
+# The most unusual images, and their reconstructions by the best autoencoder. No autoencoder has
+# learned an eight.
 
-worst = oddness.argsort()[::-1][:12]
+worst = anomaly_score.argsort()[::-1][:12]
 figure, axes = plt.subplots(2, 12, figsize=(11, 2.2), layout="constrained")
 for column, row in zip(axes.T, worst, strict=True):
     for ax, image in zip(column, (test[row], model.reconstruct(test[[row]])[0]), strict=True):
@@ -55,8 +56,8 @@ figure.suptitle("Images of the lowest density (above), reconstructed (below)")
 plt.show()
 
 # %%
-# The same for every digit in turn, beside others who give such a score. Area under the ROC curve:
-# 1 is perfect, 0.5 a guess.
+# The same for every digit in turn, compared with other methods that give such a score. The area
+# under the ROC curve is 1 if the ranking is perfect, and 0.5 if it is random.
 
 
 def distances(train, test):
@@ -86,6 +87,6 @@ for name, method in {
 }.items():
     areas = []
     for digit in range(10):
-        train, test, odd = split(digit)
-        areas.append(roc_auc_score(odd, method(train, test)))
+        train, test, is_unseen = split(digit)
+        areas.append(roc_auc_score(is_unseen, method(train, test)))
     print(f"{name:24}", *(f"{area:5.2f}" for area in areas), f" {np.mean(areas):.3f}")

@@ -3,10 +3,10 @@
 How many clusters? Elbows and agreement
 =======================================
 
-No label says how many clusters there are. Two things can be asked of the data itself. How much
-better are samples described that the model has *not* seen, with one cluster more? And do models
-that were fitted on different halves of the data find the *same* clusters? ``tensorae.choose`` asks
-a third: how likely is the data. Here is the look by eye.
+Without labels, two questions can be asked of the data. How much better does one cluster more
+describe samples that the model has *not* seen? And do models fitted to different halves of the data
+find the *same* clusters? ``tensorae.choose`` also uses the likelihood. This example looks at the
+first two by eye.
 """
 
 from itertools import combinations
@@ -24,7 +24,7 @@ X = load_penguins(scale="max").data
 
 
 def agreement(model, X, n_halves=4):
-    """Fit on random halves, label all rows, and compare: 1 where all find the same clusters."""
+    """Fit random halves, label all rows, and compare: 1 if all find the same clusters."""
     found = []
     for seed in range(n_halves):
         half = np.random.RandomState(seed).permutation(len(X))[: len(X) // 2]
@@ -54,13 +54,13 @@ plt.show()
 
 # %%
 # The held-out cost falls steeply up to three clusters and slowly after that: an elbow. It never
-# turns round, because smaller pieces always describe a sample somewhat better; so the lowest cost
-# is no criterion, the elbow is. ``score``, the log-density, which ``cross_val_score`` asks for by
-# itself, does turn round: here it is highest for four clusters, and three are hardly below.
+# rises, because smaller clusters always describe samples a little better, so its minimum is not a
+# criterion; the elbow is. ``score``, the log-density, which ``cross_val_score`` uses by default,
+# does have a maximum: here at four clusters, hardly above three.
 #
-# Agreement is complete at two clusters, nearly so at three, lower at four and lost at five: there
-# the data no longer says where to cut. Look for the *largest* number before agreement breaks
-# down. There are three species here, though neither picture has been told.
+# Agreement is complete for two clusters, nearly so for three, lower for four, and gone for five:
+# beyond that, the data does not determine the clusters. Take the *largest* number before agreement
+# breaks down. There are three species, which neither curve has used.
 #
-# One cluster agrees with itself whatever the data, so agreement alone cannot tell whether there
-# are clusters at all. The first steps of the elbow do.
+# A single cluster always agrees with itself, so agreement cannot tell whether there are clusters at
+# all. The first steps of the elbow can.

@@ -3,9 +3,9 @@
 Choosing λ, and a case where estimating it fails
 ================================================
 
-``latent_penalty`` (λ) says how cheap it is to lie far out along a cluster's main directions: near
-0 clusters may be long lines, at 1 they are round. ``"auto"`` estimates it by likelihood. This
-example shows when that works, when it does not, and how to notice without labels.
+``latent_penalty`` (λ) is the cost of a large distance along the main directions of a cluster: near
+0, clusters may be long lines; at 1, they are round. ``"auto"`` estimates it by maximum likelihood.
+This example shows when that works, when it does not, and how to notice without labels.
 """
 
 from itertools import combinations
@@ -22,7 +22,7 @@ from tensorae.datasets import load_penguins
 
 
 def agreement(model, X, n_halves=4):
-    """Fit on random halves, label all rows, and compare: 1 where all find the same clusters."""
+    """Fit random halves, label all rows, and compare: 1 if all find the same clusters."""
     found = []
     for seed in range(n_halves):
         half = np.random.RandomState(seed).permutation(len(X))[: len(X) // 2]
@@ -44,8 +44,8 @@ problems = {
 values = [0.03, 0.05, 0.1, 0.2, 0.5, 1.0]
 
 # %%
-# For each λ: the agreement of models fitted on different halves, which needs no labels, and for
-# comparison the agreement with the classes, which one does not have in earnest.
+# For each λ: the agreement of models fitted to different halves, which needs no labels, and for
+# comparison the agreement with the classes, which are unknown in practice.
 
 figure, axes = plt.subplots(1, 2, figsize=(11, 4), layout="constrained", sharey=True)
 for ax, (name, (X, y, model)) in zip(axes, problems.items(), strict=True):
@@ -64,20 +64,20 @@ axes[0].legend(loc="lower left")
 plt.show()
 
 # %%
-# On the penguins the estimate is right: 0.09, where agreement is high and the species come out.
-# (Round clusters, λ = 1, agree with each other as well, but on cuts that are not the species.
-# Steady is not the same as true; look at the picture of the clusters, too.)
+# For the penguins, the estimate is right: 0.09, where agreement is high and the clusters are the
+# species. (Round clusters, λ = 1, agree with each other as well, but are not the species. Stability
+# alone does not make clusters right; look at a plot of them, too.)
 #
-# On the breast-cancer set it is wrong. The model behind "auto" has the *same* variances along and
-# off the main directions in all clusters. Here the classes differ in just that, malignant tumours
-# vary far more:
+# For the breast-cancer data, it is wrong. The model behind "auto" has the *same* variances along
+# and off the main directions in all clusters. Here, the classes differ in exactly that: malignant
+# tumours vary far more.
 
 X, y, _ = problems["breast cancer"]
 for number, name in enumerate(cancer.target_names):
     print(f"{name:10} variance of a feature, on average: {X[y == number].var(axis=0).mean():.2f}")
 
 # %%
-# Very long clusters, of small λ, then gain likelihood by cutting across the classes. Agreement
-# notices: at the estimate, halves of the data find clusters that have little in common, and the
-# more the larger λ is. So distrust an estimate at which halves disagree, and go up from it to the
-# smallest λ at which they agree well.
+# Very long clusters (small λ) then gain likelihood by cutting across the classes. Agreement reveals
+# it: at the estimate, halves of the data find clusters that have little in common, and they agree
+# more as λ grows. So do not rely on an estimate at which halves disagree; increase λ to the
+# smallest value at which they agree well.

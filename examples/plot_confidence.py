@@ -1,12 +1,12 @@
 # ruff: noqa: D205, D400
 """
-Lines that cross: hard and soft assignments
-===========================================
+Crossing lines: hard and soft assignments
+=========================================
 
-By default every sample belongs to one cluster (``assignment="lloyd"``). Where clusters overlap
-that says too much. ``predict_proba`` gives the probability of each cluster, and
-``assignment="em"`` uses those probabilities already while the clusters are fitted. Two lines that
-cross show what that is worth: three quarters of the samples lie along 10°, one quarter along 60°.
+With hard assignments (``assignment="lloyd"``), every sample belongs to one cluster, even if
+clusters overlap. ``predict_proba`` gives the probability of each cluster, and ``assignment="em"``
+uses these probabilities during the fit, too. Two crossing lines show the difference: three quarters
+of the samples lie along 10°, one quarter along 60°.
 """
 
 import matplotlib.pyplot as plt
@@ -42,9 +42,9 @@ figure.colorbar(dots, ax=axes, label="probability of cluster 1", shrink=0.8)
 plt.show()
 
 # %%
-# Where the lines cross, a label is a matter of luck. Hard labels share the crossing evenly
-# between the clusters, so that the small one looks larger than it is. Soft ones know that most
-# samples there belong to the large one:
+# Where the lines cross, labels are arbitrary. Hard assignments divide the crossing evenly between
+# the clusters, so the small one looks larger than it is. Soft assignments account for the fact that
+# most samples there belong to the large one:
 
 
 def tell(name, model):
@@ -59,9 +59,9 @@ tell("lloyd", hard)
 tell("em", soft)
 
 # %%
-# The truth is 10° and 60°, 0.75 and 0.25, and λ = 0.6² / 3² = 0.04. Estimating λ, too, comes
-# close to all of it. With hard labels the same estimate can go astray on data like this: shorter,
-# rounder pieces explain it nearly as well.
+# The true values are 10° and 60°, 0.75 and 0.25, and λ = 0.6² / 3² = 0.04. Soft assignments recover
+# all of them, also if λ is estimated. With hard labels, the estimate can fail on such data:
+# shorter, rounder clusters explain it nearly as well.
 
 both = LinearTAE(2, latent_dim=1, spread="shared", assignment="em", random_state=0).fit(X)
 tell("em, estimated λ", both)
@@ -69,9 +69,10 @@ cut = LinearTAE(2, latent_dim=1, spread="shared", assignment="lloyd", random_sta
 tell("lloyd, estimated λ", cut)
 
 # %%
-# How sure is the model of each sample? Those to the left of the line had better be left alone.
-# ``predict`` names the most probable cluster, so that nobody is below one half. With soft
-# assignments that includes how common each cluster is: at the crossing the large one has them all.
+# How certain is the cluster of each sample? Samples to the left of the line are uncertain.
+# ``predict`` returns the most probable cluster, so no value is below one half. With soft
+# assignments, the frequency of each cluster counts, too: at the crossing, the large one gets all
+# samples.
 
 ax = plot_confidence(both, X)
 ax.set_title("Probability of the own cluster")

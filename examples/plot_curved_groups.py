@@ -3,11 +3,11 @@
 Rings and moons: start from neighbours
 ======================================
 
-Curved groups have no plane of their own, so that a linear start cuts them into straight pieces.
-``init="manifold"`` starts from who is near whom (UMAP; the extra ``manifold``), and assignments
-rest until each network has learned its curve. Here its two steps are taken one by one, to see what
-is in between: an embedding, in which a linear model finds the groups, and a fit from these labels.
-``TAE(2, 1, init="manifold").fit(X)`` does it at once, by several embeddings in five dimensions.
+Curved groups lie in no plane of their own, so a linear start cuts them into straight pieces.
+``init="manifold"`` starts from a neighbour graph (UMAP; the extra ``manifold``) and keeps the
+assignments until each network has learned its curve. This example takes the two steps separately:
+an embedding, in which a linear model finds the groups, and a fit that starts from these labels.
+``TAE(2, 1, init="manifold").fit(X)`` does both, with several embeddings in five dimensions.
 """
 
 import matplotlib.pyplot as plt
@@ -29,18 +29,18 @@ for (name, X), row in zip(sets.items(), axes, strict=True):
     row[0].scatter(*X.T, c=linear.labels_, s=6, cmap="coolwarm")
     row[0].set(title=f"{name}: LinearTAE", aspect="equal")
     row[1].scatter(*places.T, c=first_labels, s=6, cmap="coolwarm")
-    row[1].set(title="neighbours lie together", xticks=[], yticks=[])
+    row[1].set(title="embedding", xticks=[], yticks=[])
     row[2].scatter(*X.T, c=deep.labels_, s=6, cmap="coolwarm", alpha=0.4)
     row[2].scatter(*deep.reconstruct(X).T, s=3, c="black")
     row[2].set(title="TAE, and its curves (black)", aspect="equal")
 plt.show()
 
 # %%
-# The code has one number, so that a ring has to be cut open somewhere: the two ends of the code lie
-# side by side in the data. A continuous code would have to run back through all of the ring between
-# them. These networks propose two codes for a sample and take the one that decodes better, so that
-# the code jumps at the cut and no sample is lost there. The curves lie a little inside the rings:
-# ``latent_penalty`` shrinks what a code decodes to.
+# The code is a single number, so a ring must be cut open somewhere, and the two ends of the code
+# are neighbours in the data. A continuous code would have to run back along the ring between them.
+# These networks propose two codes for each sample and use the one that decodes better, so the code
+# can jump at the cut and no sample is lost there. The curves lie slightly inside the rings, because
+# ``latent_penalty`` shrinks the decoded samples.
 
 figure, axes = plt.subplots(1, 2, figsize=(8, 3.6), layout="constrained")
 for j, ax in enumerate(axes):

@@ -1,11 +1,11 @@
 # ruff: noqa: D205, D400
 """
-Rings: an autoencoder that knows its data
-=========================================
+Rings: a custom autoencoder
+===========================
 
-Three rings hang in each other like the links of a chain. Neither straight lines nor a general
-network get far with them. But ``architecture`` takes *any* autoencoder, and one that knows what a
-ring is needs three numbers: a middle and a radius. Its code is an angle.
+Three rings are linked like a chain. Neither straight lines nor general networks separate them well.
+But ``architecture`` accepts *any* autoencoder, and one for rings needs only a center and a radius:
+three numbers. Its code is an angle.
 """
 
 import matplotlib.pyplot as plt
@@ -43,8 +43,8 @@ class Ring(nn.Module):
 
 
 # %%
-# An angle is no length, so it should cost nothing: ``latent_penalty=0``. The start is a linear
-# model, as always; the rings form while labels and networks are learned in turn.
+# The size of an angle has no meaning, so it should cost nothing: ``latent_penalty=0``. The start is
+# a linear model, as always; the rings emerge while labels and networks are trained in turn.
 
 models = {
     "LinearTAE": LinearTAE(n_clusters=3, latent_dim=1, latent_penalty=0.1, random_state=0),
@@ -60,9 +60,9 @@ for ax, (name, model) in zip(axes, models.items(), strict=True):
 plt.show()
 
 # %%
-# What is left are the crossings, where a point belongs to either ring. What was learned can be
-# read off the modules; they see the data about the centre of their cluster and in units of
-# ``scale``.
+# The remaining errors are at the crossings, where a point belongs to either ring. The learned
+# values can be read from the modules, which see the data relative to the center of their cluster
+# and in units of ``scale``.
 
 module = models["TAE, rings"].module_
 for ring, center in zip(module.autoencoders, module.centers, strict=True):
@@ -70,5 +70,5 @@ for ring, center in zip(module.autoencoders, module.centers, strict=True):
     print(f"middle ({middle[0]:.2f}, {middle[1]:.2f}), radius {module.scale * ring.radius:.2f}")
 
 # %%
-# So any knowledge of the groups can go into the network: the paper's meta-algorithm asks only for
-# something that encodes and decodes.
+# In this way, any knowledge about the groups can be built into the network: the method only
+# requires something that encodes and decodes.

@@ -1,10 +1,10 @@
 # ruff: noqa: D205, D400
 """
-Noise out of images, without clean ones to learn from
-=====================================================
+Denoising images without clean examples
+=======================================
 
-A short code removes noise, and most of the picture with it. ``LinearTAE.denoise`` does not cut,
-it shrinks: each direction of a cluster by the share of its variance that is noise.
+A short code removes noise, and much of the image with it. ``LinearTAE.denoise`` shrinks instead:
+each direction of a cluster by the share of its variance that is noise.
 """
 
 import matplotlib.pyplot as plt
@@ -23,15 +23,15 @@ noisy_train, noisy_test, _, clean_test = train_test_split(
 )
 
 # %%
-# The model sees noisy images only, and is tried on others.
+# The model is fitted to noisy images only, and applied to others.
 
 model = LinearTAE(10, latent_dim=5, latent_penalty=0.1, n_init=5, random_state=0).fit(noisy_train)
 grid = plot_reconstructions(model, noisy_test, n=10, denoise=0.3, clean=clean_test)
 plt.show()
 
 # %%
-# In figures: mean squared error against the clean test images, for a little noise and a lot. The
-# noise is given, or found in the data by ``noise="auto"``.
+# Mean squared error against the clean test images, for a little noise and a lot. The noise is
+# given, or estimated by ``noise="auto"``.
 
 rows = {"do nothing": [], "reconstruct": [], "denoise": [], 'denoise, noise="auto"': []}
 scales = [0.05, 0.1, 0.2, 0.3]
@@ -51,9 +51,9 @@ ax.legend()
 plt.show()
 
 # %%
-# Reconstructing from five numbers is worse than doing nothing as long as there is little noise:
-# what it throws away is mostly picture. Shrinking is better than both everywhere, and knows by
-# itself when there is nothing to do.
+# With little noise, a reconstruction from five numbers is worse than doing nothing: most of what it
+# discards belongs to the image. Shrinking is better than both everywhere, and does nothing if there
+# is nothing to do.
 
 print("error relative to doing nothing")
 for name, errors in rows.items():

@@ -1,12 +1,11 @@
 # ruff: noqa: D205, D400
 """
-An embedding of its own for each digit
-======================================
+An embedding for each digit
+===========================
 
-``TAE`` puts a convolutional autoencoder behind each cluster of images. A code of two numbers then
-does not have to tell the clusters apart, as it would have to in one embedding for all: it is free
-to say how a digit is *written*. Four digits that come apart well are enough to see it; among 0 to
-3 some ones end with the twos.
+``TAE`` trains a convolutional autoencoder for each cluster of images. A code of two numbers then
+need not separate the clusters, as in a common embedding: it can describe how a digit is *written*.
+The example uses four digits that separate well; among 0 to 3, some ones end up with the twos.
 """
 
 # sphinx_gallery_thumbnail_number = 3
@@ -28,21 +27,21 @@ model.fit(images)
 print(f"adjusted Rand index: {adjusted_rand_score(classes, model.labels_):.3f}")
 
 # %%
-# How the training went: labels change only while the networks are young. In the shaded half they
-# are fixed, and the networks learn their own images to the end.
+# The course of the training: labels change at first. In the shaded half they are fixed, and the
+# networks train on their own images.
 
 ax = plot_history(model)
 plt.show()
 
 # %%
-# Codes of different clusters live in different coordinates, so each cluster has a map of its own.
+# Codes of different clusters have different coordinates, so each cluster has its own map.
 
 axes = plot_embedding(model, images)
 plt.show()
 
 # %%
-# What do the two numbers mean? Decode a walk through each map, from the 5 % to the 95 % quantile
-# of the first number, the second held at its middle:
+# What do the two numbers mean? Decode a path through each map, from the 5 % to the 95 % quantile of
+# the first number, with the second at its median:
 
 codes = model.transform(images)
 steps = 9
@@ -55,11 +54,11 @@ for label, row in enumerate(axes):
     for ax, picture in zip(row, pictures, strict=True):
         ax.imshow(picture, cmap="gray_r", vmin=0, vmax=1)
         ax.set_axis_off()
-figure.suptitle("A walk along the first number of the code, in each cluster")
+figure.suptitle("A path along the first number of the code, for each cluster")
 plt.show()
 
 # %%
-# And what two numbers keep of an image:
+# And how much of an image two numbers preserve:
 
 grid = plot_reconstructions(model, images, n=12)
 plt.show()

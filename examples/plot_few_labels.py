@@ -1,10 +1,11 @@
 # ruff: noqa: D205, D400
 """
-A few labels go a long way
-==========================
+A few known labels
+==================
 
-Labels are dear, images are not. ``fit(X, labels=…)`` takes the few that are known, -1 elsewhere.
-They seed the clusters, and cluster j keeps the label j, so that ``predict`` names classes.
+Labels are expensive, images are not. ``fit(X, labels=…)`` takes the labels that are known, with -1
+elsewhere. They initialise the clusters, and cluster j keeps the label j, so ``predict`` returns
+classes.
 """
 
 import matplotlib.pyplot as plt
@@ -20,7 +21,7 @@ X, y = PCA(30, random_state=0).fit_transform(digits.data), digits.target
 
 
 def some_labels(per_class, seed):
-    """So many labels of each class, -1 for the rest."""
+    """Keep this many labels of each class; -1 for the others."""
     rng = np.random.RandomState(seed)
     labels = np.full(len(y), -1)
     for digit in range(10):
@@ -51,8 +52,8 @@ ax.legend(loc="lower right")
 plt.show()
 
 # %%
-# The labels are a start, not a command: a labelled image goes where it fits best. Those that
-# ended elsewhere are worth a look; they are odd images, or wrong labels.
+# Labels are an initialisation, not a constraint: a labelled image is assigned to the cluster that
+# it fits best. Those that changed are worth checking; they are unusual images or wrong labels.
 
 labels = some_labels(20, seed=0)
 wrong = np.flatnonzero(labels >= 0)[:5]
@@ -60,7 +61,7 @@ labels[wrong] = (labels[wrong] + 1) % 10  # five slips of the pen
 model = LinearTAE(n_clusters=10, latent_dim=5, latent_penalty=0.1).fit(X, labels=labels)
 known = labels >= 0
 moved = np.flatnonzero(known & (model.labels_ != labels))
-print(f"{len(moved)} of {known.sum()} labelled images went elsewhere,")
+print(f"{len(moved)} of {known.sum()} labelled images changed their cluster,")
 print(f"among them {np.isin(wrong, moved).sum()} of the {len(wrong)} with a wrong label")
 
 figure, axes = plt.subplots(1, len(moved[:10]), figsize=(11, 1.7), layout="constrained")

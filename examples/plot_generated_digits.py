@@ -3,9 +3,9 @@
 New digits from every cluster: a variational TAE
 ================================================
 
-``architecture="vae"`` gives every cluster a variational autoencoder: codes are spread like a normal
-distribution, so a code that is *drawn* decodes to a new image. Nobody told the model the classes.
-It finds the groups, learns how each is written, and can then write more of each.
+``architecture="vae"`` gives every cluster a variational autoencoder: codes follow a normal
+distribution, so a code that is *drawn* decodes to a new image. The model is not given the classes.
+It finds the groups, learns how each is written, and can generate more of each.
 """
 
 import matplotlib.pyplot as plt
@@ -25,9 +25,8 @@ model.fit(train)
 print(f"adjusted Rand index: {adjusted_rand_score(classes[::2], model.labels_):.2f}")
 
 # %%
-# Each row is a cluster: some of its members on the left, and on the right samples that nobody has
-# written. ``sample`` takes the cluster as ``labels``; without ``noise`` it shows what the drawn
-# codes decode to.
+# Each row is a cluster: some of its members on the left, generated samples on the right. ``sample``
+# takes the cluster as ``labels``; without ``noise``, it shows what the drawn codes decode to.
 
 n = 9
 order = np.argsort([classes[::2][model.labels_ == j].mean() for j in range(7)])
@@ -46,9 +45,9 @@ axes[0, n + 1 + n // 2].set_title("new samples from it")
 plt.show()
 
 # %%
-# The model is a density, and ``score_samples`` a lower bound on its logarithm. Images that were not
-# trained on, draws from the model, and digits that it has never seen. (Draws are more alike than
-# real images: the model has one level of noise, and the real ones are clean or smudged.)
+# The model is a density, and ``score_samples`` a lower bound on its logarithm: for held-out images,
+# for draws from the model, and for digits that it has never seen. (Draws are more alike than real
+# images: the model has a single noise level, and real images are clean or blurred.)
 
 other = digits.data[~chosen].reshape(-1, 8, 8) / 16
 groups = {
@@ -67,7 +66,7 @@ ax.legend(frameon=False, loc="upper left")
 plt.show()
 
 # %%
-# The code of an image has a meaning: between two members of a cluster lie others that could be.
+# Codes are meaningful: between two members of a cluster lie other plausible ones.
 
 label = order[2]
 codes = model.transform(train[model.labels_ == label])

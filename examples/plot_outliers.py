@@ -1,11 +1,11 @@
 # ruff: noqa: D205, D400
 """
-Odd birds, and why
-==================
+Unusual birds, and why
+======================
 
-``OutlierTAE`` finds rows that fit nowhere, and says which measurements make them odd and what was
-to be expected of them, given all the others. Here the Palmer penguins: 333 birds, as they were
-measured, and no species told.
+``OutlierTAE`` finds unusual rows, and says which of their features are unexpected given all others,
+and which value was expected. Here, the Palmer penguins: 333 birds, as they were measured, without
+their species.
 """
 
 import matplotlib.pyplot as plt
@@ -20,30 +20,33 @@ names = ["bill length, mm", "bill depth, mm", "flipper length, mm", "body mass, 
 X = penguins.data
 
 model = OutlierTAE(random_state=0).fit(X)
-print(f"{(model.predict(X) < 0).sum()} of {len(X)} birds are odder than 99 % of ordinary ones")
+print(
+    f"{(model.predict(X) < 0).sum()} of {len(X)} birds are more unusual than 99 % of ordinary ones"
+)
 found = outliers(model, X, n_rows=6, feature_names=names)
 print(found)
 
 # %%
-# Two birds lead. One has the longest bill of all. The other's bill is nearly as long, but there its
-# flippers are short: usual for some birds, not for those with such a bill.
+# Two birds have the highest scores. One has the longest bill of all. The bill of the other is
+# nearly as long, but its flippers are short: common for some birds, but not for those with such a
+# bill.
 
 figure, axes = plt.subplots(1, 2, figsize=(9, 3.4), layout="constrained")
-oddness = -model.score_samples(X)
+anomaly_score = -model.score_samples(X)
 for ax, (across, up) in zip(axes, ((0, 1), (0, 2)), strict=True):
-    points = ax.scatter(X[:, across], X[:, up], c=oddness, s=12, cmap="viridis")
+    points = ax.scatter(X[:, across], X[:, up], c=anomaly_score, s=12, cmap="viridis")
     for bird in found[:2]:
         place = X[bird.row, [across, up]]
         ax.plot(*place, "o", ms=12, mfc="none", mec="C3")
         ax.annotate(str(bird.row), place, xytext=(-8, -16), textcoords="offset points", ha="right")
     ax.set(xlabel=names[across], ylabel=names[up])
-figure.colorbar(points, label="oddness")
+figure.colorbar(points, label="anomaly score")
 plt.show()
 
 # %%
-# What the section on outliers of ``model.report(X, "odd.html")`` shows: for each odd bird the
-# measurements that do not go with the others, in standard deviations of what these leave open, and
-# the value that was expected beside the real one.
+# The section on outliers of ``model.report(X, "outliers.html")`` shows this: for each bird, the
+# features that do not go with the others, in conditional standard deviations, with the expected
+# value next to the observed one.
 
 figure, ax = plt.subplots(figsize=(9, 4.4), layout="constrained")
 lines = [(bird, feature) for bird in found for feature in bird.features]
@@ -58,11 +61,11 @@ for place, (_, feature) in zip(places, lines, strict=True):
     side = "left" if feature.deviations > 0 else "right"
     ax.text(feature.deviations, place, text, va="center", ha=side, fontsize=8)
 ax.set_xlim(1.9 * min(*sizes, -1), 1.9 * max(*sizes, 1))
-ax.set_xlabel("standard deviations from what the other measurements let expect")
+ax.set_xlabel("deviation from the expected value, in conditional standard deviations")
 plt.show()
 
 # %%
-# Who are they? Only now the species, which no fit has seen.
+# The species, which no fit has used:
 
 for bird in found[:2]:
     print(bird.row, penguins.target_names[penguins.target[bird.row]], bird.because, sep=": ")

@@ -1,11 +1,11 @@
 # ruff: noqa: D205, D400
 """
-Photographs: taking noise out
-=============================
+Photographs: removing noise
+===========================
 
 Patches of a photograph lie near many low-dimensional subspaces: sky, roof tiles, edges in every
-direction. ``tensorae.photos.denoise`` fits a mixture of them to the noisy picture itself, no other
-pictures needed, and shrinks every patch towards the subspaces that it may belong to.
+direction. ``tensorae.photos.denoise`` fits a mixture of them to the noisy picture itself, without
+other pictures, and shrinks every patch towards the subspaces that it may belong to.
 """
 
 import io
@@ -39,8 +39,8 @@ def psnr(picture):
 
 
 # %%
-# The noise has a standard deviation of 25 where white is 255. Nobody has to know: it is estimated
-# from the flattest patches. The result has the type and the range of the picture that came in.
+# The noise has a standard deviation of 25 on a scale of 255. It need not be known: it is estimated
+# from the flattest patches. The result has the type and the range of the input.
 
 print(f"noise of 25, estimated {estimate_noise(noisy).sigma:.1f}")
 clean = denoise(noisy)
@@ -51,8 +51,8 @@ show(
 )
 
 # %%
-# With more noise less is left to see; what cannot be told from noise is taken for noise, and
-# nothing is made up. ``quality="fast"`` takes about a third of the time.
+# With more noise, less detail remains: what cannot be distinguished from noise is removed, and
+# nothing is invented. ``quality="fast"`` takes about a third of the time.
 
 noisy = photo + 2.0 * noise
 best, fast = denoise(noisy, noise=50), denoise(noisy, noise=50, quality="fast")

@@ -3,9 +3,9 @@
 Photographs: twice the size
 ===========================
 
-To enlarge a photograph is to fill in missing pixels: of the finer grid, every second pixel in
-every second row is known. What a picture is made of looks alike at all sizes, so the picture itself
-tells what its edges look like. ``tensorae.photos.enlarge`` fits its mixture of subspaces to both.
+Enlarging a photograph means filling in missing pixels: of the finer grid, every second pixel in
+every second row is known. Pictures look alike at different sizes, so the picture itself shows what
+its edges look like. ``tensorae.photos.enlarge`` fits a mixture of subspaces to both sizes.
 """
 
 import matplotlib.pyplot as plt
@@ -42,7 +42,8 @@ def spline(small):
 
 
 # %%
-# Every second pixel of a photograph, enlarged again, can be compared with what it was.
+# If every second pixel of a photograph is removed, the enlarged result can be compared with the
+# original.
 
 small = photo[::2, ::2]
 larger, splined = enlarge(small, 2), spline(small)
@@ -50,7 +51,7 @@ print(f"spline {psnr(splined):.2f} dB, enlarge {psnr(larger):.2f} dB")
 show(("small", small), ("spline", splined), ("enlarge", larger), ("the truth", photo))
 
 # %%
-# Programs that make pictures smaller blur them first. Told how much, ``enlarge`` takes that back:
+# Programs that reduce pictures blur them first. If the blur is given, ``enlarge`` inverts it:
 # blurred again, its result is the small picture.
 
 blur = 1.0

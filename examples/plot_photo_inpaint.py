@@ -1,11 +1,11 @@
 # ruff: noqa: D205, D400
 """
-Photographs: taking text and scratches off, filling lost pixels
-===============================================================
+Photographs: removing text and scratches, filling missing pixels
+================================================================
 
 Patches of a photograph lie near many low-dimensional subspaces: sky, roof tiles, edges in every
-direction. ``tensorae.photos.inpaint`` fits a mixture of them to what is left of this one picture,
-no other pictures needed, and asks it what to expect where pixels are missing.
+direction. ``tensorae.photos.inpaint`` fits a mixture of them to the known pixels of a single
+picture, without other pictures, and fills the missing pixels by their expected values.
 """
 
 import matplotlib.pyplot as plt
@@ -34,12 +34,12 @@ def psnr(picture):
 
 
 # %%
-# Scratches and writing cover some pixels wholly. A mask says which ones; matplotlib draws it here,
-# on your pictures it may come from a paint program. Pixels that are there stay as they are.
+# Scratches and text hide some pixels completely. A mask marks them; here matplotlib draws it, for
+# your pictures a paint program can. Other pixels do not change.
 
 figure = plt.figure(figsize=(width / 100, height / 100), dpi=100, facecolor="black")
 for row in range(6):
-    figure.text(0.02, 0.88 - 0.16 * row, "tensorae fills the gaps", color="white", size=6.5)
+    figure.text(0.02, 0.88 - 0.16 * row, "missing pixels are filled", color="white", size=6.5)
 line = plt.Line2D([0.1, 0.5, 0.95], [0.05, 0.8, 0.3], color="white", linewidth=2)
 figure.add_artist(line)
 figure.canvas.draw()
@@ -53,7 +53,7 @@ print(f"damaged {psnr(damaged):.1f} dB, restored {psnr(restored):.1f} dB")
 show(("damaged", damaged), ("restored", restored), ("the truth", photo))
 
 # %%
-# Three of four pixels may be gone at random, as from a sensor with a bad connection.
+# Three of four pixels may be missing at random, for example because of a broken sensor.
 
 lost = np.random.RandomState(0).uniform(size=(height, width)) < 0.75
 damaged = np.where(lost[..., None], 0, photo).astype(np.uint8)

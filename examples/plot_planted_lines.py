@@ -1,11 +1,11 @@
 # ruff: noqa: D205, D400
 """
-Lines that k-means cannot see
-=============================
+Lines that k-means cannot find
+==============================
 
-Two long clusters lie side by side: the first of the paper's planted sets. K-means cuts both in
-two, because it asks for the nearest centre. A plain autoencoder has one direction for all. A
-tensorized one asks which *line* describes a sample best.
+Two long clusters lie side by side: the first of the paper's planted data sets. K-means cuts both in
+two, because it looks for the nearest center. A plain autoencoder has one direction for all samples.
+A tensorized one finds the *line* that describes each sample best.
 """
 
 import matplotlib.pyplot as plt
@@ -21,8 +21,8 @@ from tensorae.plot import cluster_colors
 X, y = parallel_lines(random_state=0)  # 150 samples, 2 planted features and 3 of noise
 
 # %%
-# One autoencoder for everything is ``TAE`` with one cluster. To get clusters out of it, k-means
-# has to look at its codes.
+# One autoencoder for all samples is ``TAE`` with one cluster. To get clusters from it, k-means is
+# applied to its codes.
 
 plain = TAE(n_clusters=1, latent_dim=1, max_epochs=100, random_state=0).fit(X)
 found = {
@@ -44,9 +44,9 @@ axes[0].set_ylabel("feature 1")
 plt.show()
 
 # %%
-# A Gaussian mixture with full covariances sees the lines, too, as it should: these clusters *are*
-# Gaussian. But it has a whole covariance for each cluster to find, where a line needs one
-# direction, and it depends more on its starts. Here are ten fresh draws of the same set:
+# A Gaussian mixture with full covariances finds the lines, too, because these clusters *are*
+# Gaussian. But it has to estimate a whole covariance for each cluster where a line needs one
+# direction, and it depends more on its starts. Ten new draws of the same data:
 
 models = {
     "KMeans": KMeans(2, n_init=10, random_state=0),
@@ -61,8 +61,8 @@ for name, model in models.items():
     print(f"{name:16} mean {np.mean(scores):.3f}, lowest {np.min(scores):.3f}")
 
 # %%
-# With ``latent_penalty=1`` moving along the line costs as much as moving away from it, and the
-# linear model is k-means: the same centres from the same start.
+# With ``latent_penalty=1``, a distance along the line costs as much as one off it, and the linear
+# model is k-means: the same centers from the same start.
 
 start = X[:2]
 means = KMeans(2, init=start, n_init=1, tol=0).fit(X).cluster_centers_

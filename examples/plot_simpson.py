@@ -3,9 +3,9 @@
 Simpson's paradox among penguins
 ================================
 
-Longer bills are *shallower* bills, if you look at all penguins of the Palmer Archipelago at once.
-Inside every species it is the other way round. One representation of the data can only show the
-first; tensorae finds the second without being told the species.
+Among all penguins of the Palmer Archipelago, longer bills are *shallower*. Within every species,
+they are deeper. A single representation of the data can only show the overall trend; tensorae finds
+the trend within the species without knowing them.
 """
 
 import matplotlib.pyplot as plt
@@ -26,10 +26,10 @@ ax.set_title("Down overall, up inside every cluster")
 plt.show()
 
 # %%
-# The dashed line is the first principal direction of all birds: what one linear autoencoder, or
-# PCA, would keep of them. The coloured lines are the main directions of the three clusters.
+# The dashed line is the first principal direction of all birds, which a single linear autoencoder,
+# or PCA, would keep. The coloured lines are the main directions of the three clusters.
 #
-# The species were not used. They agree with what was found:
+# The species were not used. They agree with the clusters:
 
 print("rows: species, columns: clusters")
 table = contingency_matrix(penguins.target, model.labels_)
@@ -38,16 +38,16 @@ for species, row in zip(penguins.target_names, table, strict=True):
 print(f"\nadjusted Rand index: {adjusted_rand_score(penguins.target, model.labels_):.3f}")
 
 # %%
-# Is the reversal more than chance? ``trend_reversals`` tests every pair of features, here only
-# one, with confidence intervals for the slope overall, inside the clusters in common, and in each
-# of them.
+# Is the reversal significant? ``trend_reversals`` tests every pair of features, here only one, with
+# confidence intervals for the overall slope, the common slope within the clusters, and the slope in
+# each of them.
 
 print(trend_reversals(X, model.labels_, feature_names=names))
 
 # %%
-# Each bird now has two numbers: its cluster, and its place along the main direction of that
+# Each bird now has two numbers: its cluster, and its position along the main direction of that
 # cluster.
 
 ax = plot_embedding(model, X)
-ax.set_title("Place of each bird on the axis of its own cluster (mm from the centre)")
+ax.set_title("Position of each bird on the axis of its cluster (mm from the center)")
 plt.show()

@@ -1,12 +1,11 @@
 # ruff: noqa: D205, D400
 """
-Why these clusters, and which trends turn round
-===============================================
+Explaining clusters, and reversed trends
+========================================
 
-A cluster is worth as much as what one can say about it. ``describe`` lists what sets each cluster
-apart and along which features it varies; ``trend_reversals`` looks for pairs of features whose
-trend inside the clusters contradicts the overall one, and corrects for the number of pairs it
-looked at.
+``describe`` lists what distinguishes each cluster and along which features it varies.
+``trend_reversals`` looks for pairs of features whose trend within the clusters contradicts the
+overall one, and corrects for the number of pairs.
 """
 
 import matplotlib.pyplot as plt
@@ -24,31 +23,30 @@ for cluster in describe(model, X, feature_names=names, n_features=2, n_members=3
     print(cluster)
 
 # %%
-# The same as a picture: along which features each cluster varies. Clusters 0 and 2 grow in the
-# length of petal and sepal together; cluster 1, whose petals hardly vary, in length and width of
-# the sepals.
+# The features along which each cluster varies, as a figure. Clusters 0 and 2 vary in the length of
+# petals and sepals together; cluster 1, whose petals hardly vary, in length and width of the
+# sepals.
 
 ax = plot_loadings(model, feature_names=names)
 plt.show()
 
 # %%
-# Six pairs of features are looked at. A pair counts as reversed where the slope over all flowers
-# and the common slope inside the clusters have opposite signs, both beyond chance.
+# Six pairs of features are tested. A pair is reversed if the overall slope and the common slope
+# within the clusters have opposite signs, and both are significant.
 
 found = trend_reversals(X, model.labels_, feature_names=names)
 print(found)
 
 # %%
-# As a table, for further work:
+# As a table:
 
 columns = ["x", "y", "overall", "within", "p_value", "reversed", "complete"]
 print(found.to_frame()[columns].round(3).to_string(index=False))
 
 # %%
-# Over all flowers, wider sepals come with *narrower* petals. Inside each cluster wider sepals
-# come with wider petals: the larger flower has more of both. The pair that textbooks show, sepal
-# length and width, has opposite signs, too, but its overall slope is not beyond chance, so it is
-# not counted.
+# Over all flowers, wider sepals go with *narrower* petals. Within each cluster, wider sepals go
+# with wider petals, because larger flowers have more of both. The textbook pair, sepal length and
+# width, has opposite signs, too, but its overall slope is not significant, so it is not counted.
 
 strongest = found[0]
 ax = plot_clusters(model, X, [strongest.x, strongest.y], feature_names=names)
