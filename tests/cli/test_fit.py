@@ -74,19 +74,6 @@ def test_a_name_that_no_column_has_is_an_error_with_a_guess(failed, birds_csv, t
     assert "did you mean 'body_mass_g'?" in said
 
 
-def test_text_among_numbers_is_an_error_with_the_flag_that_helps(failed, ran, birds, tmp_path):
-    path, model = tmp_path / "table.csv", tmp_path / "m.tae"
-    frame = birds[COLUMNS].astype(object)
-    frame.iloc[[3, 5], 0] = "?"
-    frame.to_csv(path, index=False)
-    said = failed("fit", path, "-k", 3, "-o", model)
-    assert "bill_length_mm (2 of 333)" in said
-    assert "--na '?'" in said
-    said = ran("fit", path, "-k", 3, "-o", model, "--na", "?", "--drop-missing")
-    assert "2 rows" in said.err
-    assert read_header(model)["training"]["n_samples"] == 331
-
-
 def test_infinite_values_are_an_error_with_counts_until_the_rows_may_go(
     failed, ran, birds, tmp_path
 ):

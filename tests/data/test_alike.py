@@ -107,24 +107,3 @@ def test_a_stream_of_arrow_is_read_as_a_file_of_it_is(X, tmp_path):
     shards = [Batches(tmp_path / "a.arrow", columns=["mass"]).shard(rank, 3) for rank in range(3)]
     read = np.concatenate([batch for shard in shards for batch in shard])
     np.testing.assert_array_equal(read[:, 0], X[:, 2])
-
-
-@pytest.mark.parametrize(
-    ("content", "words"),
-    [
-        (b"a,b\n1,2\n1,2,3\n1\n", r"t\.csv: line 3 has 3 values, .* 1 more line"),
-        ("a,b\n1,2\n".encode("utf-16"), r"t\.csv: it is UTF-16 text"),
-        (b"a,caf\xe9\n1,2\n", r"t\.csv: it is not UTF-8 text"),
-        (b"a,b\n1,caf\xe9\n", r"t\.csv: it is not UTF-8 text"),
-        (b"a,b,a\n1,2,3\n", r"t\.csv: .*'a' 2 times"),
-        (b"a,b\n", r"no rows in .*t\.csv"),
-        (b"\n \n", r"t\.csv: the file is empty"),
-        (bytes(range(256)), r"t\.csv: it is not text but binary data"),
-    ],
-)
-def test_what_is_wrong_is_said_in_the_same_words(content, words, tmp_path):
-    (tmp_path / "t.csv").write_bytes(content)
-    with pytest.raises(InvalidInputError, match=words):
-        Batches(tmp_path / "t.csv").check()
-    with pytest.raises(InvalidInputError, match=words):
-        read_table([tmp_path / "t.csv"])

@@ -2,7 +2,6 @@
 
 import gzip
 import io
-import sys
 
 import numpy as np
 import pandas as pd
@@ -51,22 +50,6 @@ def test_every_format_gives_the_same_rows_bit_for_bit(tmp_path, name):
     assert data.n_rows == 3
     for column in FRAME:
         assert data.frame[column].to_pylist() == FRAME[column].tolist()
-
-
-def test_a_name_may_lie_where_the_format_is_told(tmp_path):
-    write(FRAME, tmp_path / "t.parquet")
-    (tmp_path / "t.parquet").rename(tmp_path / "t.csv")
-    assert read(tmp_path / "t.csv", format="parquet").columns == list(FRAME.columns)
-
-
-def test_text_can_have_another_encoding_decimal_mark_and_mark_for_gaps(tmp_path):
-    path = tmp_path / "t.csv"
-    path.write_bytes("größe;b\n1,5;?\n-;2\n".encode("latin-1"))
-    data = read(path, encoding="latin-1", decimal=",", missing=("?", "-"))
-    assert data.frame["größe"].to_pylist() == [1.5, None]
-    assert data.frame["b"].to_pylist() == [None, 2]
-    path.write_bytes("\ufeffa,b\n1,2\n".encode())
-    assert read(path).columns == ["a", "b"]
 
 
 def test_a_kind_that_shows_late_in_a_file_is_seen(tmp_path, monkeypatch):
@@ -193,13 +176,6 @@ def test_images_of_different_sizes_are_named(tmp_path, image):
         read(tmp_path)
 
 
-def test_images_and_tables_do_not_mix(tmp_path, image):
-    image.fromarray(np.zeros((2, 2), np.uint8)).save(tmp_path / "a.png")
-    (tmp_path / "b.csv").write_text("a\n1\n")
-    with pytest.raises(InvalidInputError, match="files must be of one kind, got csv, image"):
-        read_table([str(tmp_path / "a.png"), str(tmp_path / "b.csv")])
-
-
 # Options --------------------------------------------------------------------------------------
 
 
@@ -213,15 +189,6 @@ def test_images_and_tables_do_not_mix(tmp_path, image):
 def test_options_out_of_range_are_refused(name, value):
     with pytest.raises(InvalidParameterError, match=name):
         ReadOptions(**{name: value})
-
-
-def test_without_pyarrow_the_message_says_what_to_install(tmp_path, monkeypatch):
-    from tensorae.exceptions import MissingDependencyError
-
-    (tmp_path / "t.csv").write_text("a\n1\n")
-    monkeypatch.setitem(sys.modules, "pyarrow", None)
-    with pytest.raises(MissingDependencyError, match=r'pip install "tensorae\[tables\]"'):
-        read(tmp_path / "t.csv")
 
 
 def test_damaged_bytes_are_an_input_error_whatever_they_are(tmp_path, rng):
