@@ -235,7 +235,8 @@ ALIKE, CLOSE = 0.9, 100.0
 # Trials of a moved cluster that are left after so many passes among leading directions.
 HALVING_ROUNDS = ((2, 4), (4, 2), (8, 1))
 # How much more of the neighbours clusters with components may cut apart than round ones.
-ROUND_TOLERANCE = 1.35
+# How much less they have to cut apart than clusters with own spreads.
+ROUND_TOLERANCE, OWN_TOLERANCE = 1.35, 0.8
 # Numbers of clusters in a row, rising, that may bring no better ICL and no better BIC.
 PATIENCE = 3
 # Ranges that reach this far should hold the number of clusters, where data is made of such.
@@ -606,7 +607,9 @@ def _best_of_wide(hard: list[Candidate], other: Candidate) -> Candidate:
     clusters cut them least where there are no clusters at all, hence the tolerance.
     """
     best = min(hard, key=lambda fitted: fitted.cuts[0])
-    tolerance = ROUND_TOLERANCE if _is_hard(other) else 1.0
+    tolerance = ROUND_TOLERANCE
+    if not _is_hard(other):
+        tolerance = 1.0 if other.options.common else OWN_TOLERANCE
     return best if best.cuts[0] <= tolerance * other.cuts[0] else other
 
 

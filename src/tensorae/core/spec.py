@@ -118,7 +118,7 @@ POOLED_ROWS = 40
 # Features above which likelihoods stop telling good clusters from bad ones: hard assignments with
 # one spread and these numbers of components are compared, too (benchmarks/wide.py).
 WIDE = 15
-WIDE_COMPONENTS = (3, 5, 10)
+WIDE_COMPONENTS = (1, 3, 5, 10)
 # Features above which spreads are own only if the user says so.
 OWN_WIDTH = 40
 
