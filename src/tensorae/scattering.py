@@ -335,10 +335,10 @@ class Scattering(TransformerMixin, EstimatorWithCard):
         What the channels were divided by.
     mean_ : ndarray of shape (p,)
         Mean of the scaled features; zeros without PCA.
-    components_ : ndarray of shape (n_components_, p) or None
-    explained_variance_ : ndarray of shape (n_components_,) or None
+    components_ : ndarray of shape (q, p) or None
+    explained_variance_ : ndarray of shape (q,) or None
     n_components_ : int
-        Columns of ``transform``.
+        Number q of columns of ``transform``.
     n_samples_ : int
     n_features_in_ : int
     feature_names_in_ : ndarray of shape (d,)
@@ -426,7 +426,7 @@ class Scattering(TransformerMixin, EstimatorWithCard):
 
         Returns
         -------
-        ndarray or Tensor of shape (n, n_components_)
+        ndarray or Tensor of shape (n, q)
         """
         rows, features = self._fit(X)
         if features is None:
@@ -448,7 +448,7 @@ class Scattering(TransformerMixin, EstimatorWithCard):
 
         Returns
         -------
-        ndarray or Tensor of shape (n, n_components_)
+        ndarray or Tensor of shape (n, q)
         """
         check_fitted(self)
         return self._transformed(self._check_rows(X, reset=False))
