@@ -297,8 +297,8 @@ NOTE = """\
 {n} sets of ADBench, columns standardised by the rows of the fit; labels grade, and are not seen by
 any fit. Default settings of all methods (GaussianMixture: reg_covar=1e-4). Of sets with more than
 {most:,} rows a part of {most:,}, with at least {few} outliers; sets with more than {wide} columns
-are left out. Seeds {seeds}. AUC and average precision (AP): mean over seeds, then over sets; rank: by
-AUC, mean over sets."""
+are left out. Seeds {seeds}. AUC and average precision (AP): mean over seeds, then over sets;
+rank: by AUC, mean over sets."""
 CHOSEN = """\
 The anomaly score averages views of the rows. For each fold of sets the views with the highest mean
 of AUC and AP on the other folds are taken, and the figures above are those of the left-out folds.
