@@ -47,7 +47,7 @@ def test_asking_all_clusters_gives_the_conditional_means_and_variances(model, ro
     torch.testing.assert_close(variances[some], expected[1][some])
 
 
-def test_sums_are_those_of_a_pass_over_gaps(model, rows):
+def test_sums_are_those_of_a_pass_with_missing_values(model, rows):
     whole, has_missing = rows
     labels = guess_costs(model, whole).argmin(1)
     sums, said = expected_moments(model, has_missing, labels)

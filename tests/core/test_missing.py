@@ -23,7 +23,7 @@ def clusters(d, h):
     return Marginals(*map(torch.as_tensor, parts))
 
 
-def rows_with_gaps(n, d, *, alike):
+def rows_with_missing(n, d, *, alike):
     rng = np.random.RandomState(1)
     x = rng.randn(n, d)
     holes = np.resize(rng.rand(2, d) < 0.5, (n, d)) if alike else rng.rand(n, d) < 0.5
@@ -33,7 +33,7 @@ def rows_with_gaps(n, d, *, alike):
 
 
 def conditional(mean, covariance, x):
-    """Distance, log determinant, filled row and covariance of the gaps, one row at a time."""
+    """Distance, log determinant, filled row and conditional covariance, row by row."""
     m = np.isnan(x)
     o = ~m
     inverse = np.linalg.inv(covariance[np.ix_(o, o)])
@@ -46,11 +46,11 @@ def conditional(mean, covariance, x):
 
 
 @forms
-@pytest.mark.parametrize("alike", [False, True], ids=["own gaps", "same gaps"])
+@pytest.mark.parametrize("alike", [False, True], ids=["own patterns", "one pattern"])
 @pytest.mark.parametrize("h", [1, 4, 6])
 def test_every_form_equals_conditioning(monkeypatch, form, alike, h):
     d, n = 7, 30
-    asked, x = clusters(d, h), rows_with_gaps(n, d, alike=alike)
+    asked, x = clusters(d, h), rows_with_missing(n, d, alike=alike)
     monkeypatch.setattr(Marginals, "_form", lambda _self, _gaps: form)
     monkeypatch.setattr(missing, "SHARED_PAIRS", 1)
     if not alike:
@@ -81,9 +81,9 @@ def test_every_form_equals_conditioning(monkeypatch, form, alike, h):
 
 
 def test_the_cheapest_form_is_taken_and_changes_nothing():
-    """Wide rows with short codes go by codes, rows with few gaps or few values by those."""
+    """Wide rows with short codes go by codes, rows with few missing or observed values by those."""
     asked = clusters(40, 2)
-    x = rows_with_gaps(30, 40, alike=False)
+    x = rows_with_missing(30, 40, alike=False)
     x[2, 1:], x[3, 1:], x[3, 0] = np.nan, 0.5, np.nan
     kinds = set()
     for _, solved in asked.solved(torch.as_tensor(x)):

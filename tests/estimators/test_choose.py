@@ -153,7 +153,7 @@ def test_auto_is_one_to_ten():
     assert adjusted_rand_score(y, model.labels_) > 0.99
 
 
-def test_one_number_is_enough_and_gaps_are_fine():
+def test_one_number_or_numbers_apart_are_fine():
     X, _ = blobs(4)
     for four in (4, np.int64(4), "auto"):
         assert choose(X, four, random_state=0).n_clusters == 4

@@ -14,24 +14,24 @@ from tensorae import TAE, Batches, ImputerTAE, LinearTAE, load
 from tensorae.exceptions import InvalidInputError
 
 IRIS = load_iris().data
-GAPPED = IRIS.copy()
-GAPPED[::5, 0] = GAPPED[1::4, 2] = GAPPED[2::6, 3] = np.nan
+PARTIAL = IRIS.copy()
+PARTIAL[::5, 0] = PARTIAL[1::4, 2] = PARTIAL[2::6, 3] = np.nan
 NAMES = list("abcd")
 
 
 @pytest.fixture(scope="module")
 def model():
-    return LinearTAE(3, 1, random_state=0).fit(GAPPED)
+    return LinearTAE(3, 1, random_state=0).fit(PARTIAL)
 
 
-# Where gaps come from -----------------------------------------------------------------------------
+# Where missing values come from -------------------------------------------------------------------
 
 
 def frames():
     pd, pl = pytest.importorskip("pandas"), pytest.importorskip("polars")
     pa = pytest.importorskip("pyarrow")
-    columns = [[None if np.isnan(v) else float(v) for v in column] for column in GAPPED.T]
-    frame = pd.DataFrame(GAPPED, columns=NAMES)
+    columns = [[None if np.isnan(v) else float(v) for v in column] for column in PARTIAL.T]
+    frame = pd.DataFrame(PARTIAL, columns=NAMES)
     named = dict(zip(NAMES, columns, strict=True))
     return {
         "pandas": frame,
@@ -42,15 +42,15 @@ def frames():
 
 
 @pytest.mark.parametrize("kind", ["pandas", "pandas NA", "polars", "arrow"])
-def test_gaps_of_frames_are_gaps(model, kind):
+def test_missing_values_of_frames(model, kind):
     data = frames()[kind]
     found = LinearTAE(3, 1, random_state=0).fit(data)
     np.testing.assert_array_equal(found.labels_, model.labels_)
-    np.testing.assert_allclose(found.impute(data), model.impute(GAPPED), atol=1e-12)
+    np.testing.assert_allclose(found.impute(data), model.impute(PARTIAL), atol=1e-12)
 
 
-def test_gaps_of_tensors_are_gaps(model):
-    data = torch.as_tensor(GAPPED)
+def test_missing_values_of_tensors(model):
+    data = torch.as_tensor(PARTIAL)
     found = LinearTAE(3, 1, random_state=0).fit(data)
     np.testing.assert_array_equal(found.labels_, model.labels_)
     for result in (found.impute(data), found.impute_std(data), found.impute(data, n_draws=2)):
@@ -59,7 +59,7 @@ def test_gaps_of_tensors_are_gaps(model):
 
 
 def test_single_precision_is_close_to_double(model):
-    found = LinearTAE(3, 1, random_state=0).fit(GAPPED.astype(np.float32))
+    found = LinearTAE(3, 1, random_state=0).fit(PARTIAL.astype(np.float32))
     np.testing.assert_allclose(found.cluster_centers_, model.cluster_centers_, atol=1e-2)
 
 
@@ -69,9 +69,9 @@ def test_single_precision_is_close_to_double(model):
 @pytest.mark.parametrize("spread", ["own", "shared"])
 @pytest.mark.parametrize("assignment", ["em", "lloyd"])
 def test_every_answer_is_finite(spread, assignment):
-    model = LinearTAE(3, 1, spread=spread, assignment=assignment, random_state=0).fit(GAPPED)
+    model = LinearTAE(3, 1, spread=spread, assignment=assignment, random_state=0).fit(PARTIAL)
     nothing = np.full((1, 4), np.nan)
-    for rows in (GAPPED, nothing, IRIS):
+    for rows in (PARTIAL, nothing, IRIS):
         for name in ("predict_proba", "transform", "costs", "score_samples", "log_density",
                      "reconstruct", "impute", "impute_std"):  # fmt: skip
             assert np.isfinite(getattr(model, name)(rows)).all(), name
@@ -85,18 +85,18 @@ def test_every_answer_is_finite(spread, assignment):
 
 
 def test_draws_follow_the_seed(model):
-    first, again, other = (model.impute(GAPPED, n_draws=2, random_state=s) for s in (1, 1, 2))
+    first, again, other = (model.impute(PARTIAL, n_draws=2, random_state=s) for s in (1, 1, 2))
     np.testing.assert_array_equal(first, again)
     assert (first != other).any()
     assert (first[0] != first[1]).any()
-    assert first.shape == (2, *GAPPED.shape)
+    assert first.shape == (2, *PARTIAL.shape)
 
 
 def test_a_saved_model_fills_alike(model, tmp_path):
     model.save(tmp_path / "model.tae")
     kept = load(tmp_path / "model.tae")
-    np.testing.assert_array_equal(kept.impute(GAPPED), model.impute(GAPPED))
-    np.testing.assert_array_equal(kept.denoise(GAPPED, 0.1), model.denoise(GAPPED, 0.1))
+    np.testing.assert_array_equal(kept.impute(PARTIAL), model.impute(PARTIAL))
+    np.testing.assert_array_equal(kept.denoise(PARTIAL, 0.1), model.denoise(PARTIAL, 0.1))
 
 
 @pytest.mark.parametrize("spread", ["own", "shared"])
@@ -105,37 +105,37 @@ def test_batch_after_batch_comes_near_to_a_fit(spread):
     rng = np.random.RandomState(0)
     model = LinearTAE(3, 1, spread=spread, random_state=0)
     for _ in range(5):
-        model.partial_fit(GAPPED[rng.permutation(150)])
-    whole = LinearTAE(3, 1, spread=spread, random_state=0).fit(GAPPED)
-    fitted, reached = (one.log_density(GAPPED).mean() for one in (whole, model))
+        model.partial_fit(PARTIAL[rng.permutation(150)])
+    whole = LinearTAE(3, 1, spread=spread, random_state=0).fit(PARTIAL)
+    fitted, reached = (one.log_density(PARTIAL).mean() for one in (whole, model))
     assert reached > fitted - 0.3
-    assert np.isfinite(model.impute(GAPPED)).all()
+    assert np.isfinite(model.impute(PARTIAL)).all()
 
 
-def test_a_batch_without_gaps_comes_after_one_with_and_before():
-    for first, second in ((GAPPED, IRIS), (IRIS, GAPPED)):
+def test_a_batch_without_missing_values_comes_before_or_after_one_with():
+    for first, second in ((PARTIAL, IRIS), (IRIS, PARTIAL)):
         model = LinearTAE(3, 1, random_state=0).partial_fit(first).partial_fit(second)
         assert np.isfinite(model.cluster_centers_).all()
-        assert np.isfinite(model.impute(GAPPED)).all()
+        assert np.isfinite(model.impute(PARTIAL)).all()
 
 
 def test_known_labels_are_a_start(model):
     labels = np.full(150, -1)
     labels[[1, 2, 60, 61, 120, 121]] = [2, 2, 0, 0, 1, 1]
-    found = LinearTAE(3, 1, random_state=0).fit(GAPPED, labels=labels)
+    found = LinearTAE(3, 1, random_state=0).fit(PARTIAL, labels=labels)
     assert (found.labels_[:50] == 2).mean() > 0.9
 
 
-def test_settings_are_chosen_over_gaps():
-    found = LinearTAE("auto", random_state=0).fit(GAPPED)
+def test_settings_are_chosen_with_missing_values():
+    found = LinearTAE("auto", random_state=0).fit(PARTIAL)
     assert 2 <= len(found.cluster_centers_) <= 4
     assert np.isfinite(found.comparison_["bic"]).all()
     assert found.reason_
 
 
-def test_a_pipeline_passes_gaps_on():
-    pipeline = make_pipeline(StandardScaler(), LinearTAE(3, 1, random_state=0)).fit(GAPPED)
-    assert pipeline.predict(GAPPED).shape == (150,)
+def test_a_pipeline_passes_missing_values_on():
+    pipeline = make_pipeline(StandardScaler(), LinearTAE(3, 1, random_state=0)).fit(PARTIAL)
+    assert pipeline.predict(PARTIAL).shape == (150,)
     assert get_tags(pipeline[-1]).input_tags.allow_nan
     assert not get_tags(TAE()).input_tags.allow_nan
 
@@ -146,7 +146,7 @@ def test_a_pipeline_passes_gaps_on():
 @pytest.mark.parametrize("method", ["fit", "predict", "impute", "impute_std", "denoise"])
 @pytest.mark.parametrize("kind", ["array", "batches"])
 def test_infinity_stays_an_error(model, method, kind):
-    X = GAPPED.copy()
+    X = PARTIAL.copy()
     X[7, 1] = np.inf
     data = Batches(X) if kind == "batches" else X
     asked = LinearTAE(3, 1) if method == "fit" else model
@@ -159,7 +159,7 @@ def test_infinity_stays_an_error(model, method, kind):
 @pytest.mark.parametrize("kind", ["frame", "array", "batches"])
 def test_a_column_without_values_is_named(kind):
     pd = pytest.importorskip("pandas")
-    X = GAPPED.copy()
+    X = PARTIAL.copy()
     X[:, 2] = np.nan
     data = {"frame": pd.DataFrame(X, columns=NAMES), "array": X, "batches": Batches(X)}[kind]
     column = "'c'" if kind == "frame" else "2"
@@ -168,7 +168,7 @@ def test_a_column_without_values_is_named(kind):
 
 
 def test_a_column_whose_values_have_no_weight_is_named():
-    X, weights = GAPPED.copy(), np.ones(150)
+    X, weights = PARTIAL.copy(), np.ones(150)
     X[10:, 2], weights[:10] = np.nan, 0
     with pytest.raises(InvalidInputError, match=r"X must .*in column 2"):
         LinearTAE(3, 1).fit(X, sample_weight=weights)
@@ -182,10 +182,10 @@ def test_a_column_without_values_is_fine_once_the_model_is_fitted(model):
 
 
 def test_rows_without_values_say_nothing():
-    X = np.vstack([GAPPED, np.full((3, 4), np.nan)])
+    X = np.vstack([PARTIAL, np.full((3, 4), np.nan)])
     with pytest.warns(RuntimeWarning, match="3 of the 153 rows of X have no value at all"):
         found = LinearTAE(3, 1, init=IRIS[[0, 60, 120]]).fit(X)
-    without = LinearTAE(3, 1, init=IRIS[[0, 60, 120]]).fit(GAPPED)
+    without = LinearTAE(3, 1, init=IRIS[[0, 60, 120]]).fit(PARTIAL)
     np.testing.assert_allclose(found.cluster_centers_, without.cluster_centers_, atol=1e-6)
     np.testing.assert_array_equal(found.labels_[:150], without.labels_)
     assert len(set(found.labels_[150:])) == 1
@@ -200,16 +200,16 @@ def test_too_few_rows_with_values_are_refused():
             LinearTAE(3, 1).fit(X)
 
 
-def test_networks_refuse_gaps_and_name_what_takes_them():
+def test_networks_refuse_missing_values_and_name_what_takes_them():
     with pytest.raises(InvalidInputError, match="contains NaN in column 0") as caught:
-        TAE(3, 1, max_epochs=1).fit(GAPPED)
+        TAE(3, 1, max_epochs=1).fit(PARTIAL)
     assert "LinearTAE" in str(caught.value)
 
 
 # ImputerTAE ---------------------------------------------------------------------------------------
 
 
-def test_gaps_made_by_the_seed_of_the_imputer_are_as_good_as_others():
+def test_values_hidden_by_the_seed_of_the_imputer_are_as_good_as_others():
     """What is hidden to choose by is drawn from what is there, not from all with the same luck."""
     errors = []
     for seed in (0, 1):

@@ -153,7 +153,7 @@ def test_mixtures_of_an_imputer_are_listed(fitted, read_card):
 # Models of all kinds ----------------------------------------------------------------------------
 
 
-def gappy(X):
+def partial(X):
     return np.where(np.random.RandomState(0).rand(*X.shape) < 0.1, np.nan, X)
 
 
@@ -163,7 +163,7 @@ def gappy(X):
         (lambda X: LinearTAE(1, 1, random_state=0).fit(X), "clusters 1"),
         (lambda X: LinearTAE(2, spread="own", random_state=0).fit(X), "spread own"),
         (lambda X: LinearTAE(2, 0, spread="own", random_state=0).fit(X), "round"),
-        (lambda X: LinearTAE(2, 1, random_state=0).fit(gappy(X)), "fitted on 100 rows"),
+        (lambda X: LinearTAE(2, 1, random_state=0).fit(partial(X)), "fitted on 100 rows"),
         (lambda X: LinearTAE(2, 1, random_state=0).fit(X.astype("f4")), "fitted on 100 rows"),
         (lambda X: LinearTAE(2, 1, random_state=0).partial_fit(X).partial_fit(X), "iterations 2"),
         (lambda X: LinearTAE(2, 1, random_state=0).fit(Batches([X[:50], X[50:]])), "on 100 rows"),
@@ -177,7 +177,7 @@ def gappy(X):
             lambda X: TAE(2, 1, max_epochs=1, input_shape=(1, 2, 2), random_state=0).fit(X),
             "cluster members share",
         ),
-        (lambda X: ImputerTAE(2, max_iter=2, random_state=0).fit(gappy(X)), "1 mixture,"),
+        (lambda X: ImputerTAE(2, max_iter=2, random_state=0).fit(partial(X)), "1 mixture,"),
     ],
 )
 @pytest.mark.filterwarnings("ignore")

@@ -45,7 +45,7 @@ def scaled(birds, model):
 
 
 @pytest.fixture(scope="module")
-def gappy(birds):
+def partial(birds):
     frame = birds.copy()
     frame.loc[:9, "bill_length_mm"] = np.nan
     return frame
@@ -105,7 +105,7 @@ def test_a_stream_is_brought_to_the_scale_of_the_fit(birds, model):
         model.predict(Batches(birds, columns=MEASURED[::-1]))
 
 
-def test_a_table_that_does_not_fit_is_refused(birds, model, network, gappy):
+def test_a_table_that_does_not_fit_is_refused(birds, model, network, partial):
     with pytest.raises(InvalidInputError, match="'body_mass_g'"):
         model.predict(birds.drop(columns="body_mass_g"))
     with pytest.raises(InvalidInputError, match="did you mean 'mass_g'"):
@@ -115,7 +115,7 @@ def test_a_table_that_does_not_fit_is_refused(birds, model, network, gappy):
     with pytest.raises(InvalidInputError, match="bill_depth_mm"):
         model.predict(birds.assign(bill_depth_mm="deep"))
     with pytest.raises(InvalidInputError, match=r"bill_length_mm \(10\)"):
-        network.predict(gappy)  # networks take no missing values
+        network.predict(partial)  # networks take no missing values
 
 
 def test_numbers_are_read_as_in_the_fit(birds, tmp_path):
@@ -150,7 +150,7 @@ def test_infinite_values_count_as_missing_as_they_did_for_explore(birds):
 # Units ------------------------------------------------------------------------------------------
 
 
-def test_answers_that_are_rows_have_the_units_of_the_table(birds, model, scaled, gappy):
+def test_answers_that_are_rows_have_the_units_of_the_table(birds, model, scaled, partial):
     X = birds[MEASURED].to_numpy()
     for rows in (model.reconstruct(birds), model.denoise(birds, 0.1), model.sample(50)[0]):
         assert (rows > 0.5 * X.min(0)).all()
@@ -163,20 +163,20 @@ def test_answers_that_are_rows_have_the_units_of_the_table(birds, model, scaled,
     codes = model.transform(birds)
     decoded = model.inverse_transform(codes, model.labels_)
     np.testing.assert_allclose(decoded, model.reconstruct(birds), rtol=1e-9)
-    std = model.impute_std(gappy)
+    std = model.impute_std(partial)
     assert (std[:10, 0] > 0.5).all()
     assert (std[:10, 0] < 10).all()
     assert not std[10:].any()
 
 
-def test_imputed_bills_are_bills_and_all_else_stays_to_the_bit(birds, model, gappy):
-    filled = model.impute(gappy)
+def test_imputed_bills_are_bills_and_all_else_stays_to_the_bit(birds, model, partial):
+    filled = model.impute(partial)
     bills = birds["bill_length_mm"]
     assert (filled[:10, 0] > bills.min()).all()
     assert (filled[:10, 0] < bills.max()).all()
-    there = gappy[MEASURED].notna().to_numpy()
+    there = partial[MEASURED].notna().to_numpy()
     np.testing.assert_array_equal(filled[there], birds[MEASURED].to_numpy()[there])
-    draws = model.impute(gappy, n_draws=3, random_state=0)
+    draws = model.impute(partial, n_draws=3, random_state=0)
     assert draws.shape == (3, len(birds), 4)
     assert np.abs(draws.mean(0)[:10, 0] - filled[:10, 0]).max() < 20
     np.testing.assert_array_equal(draws[1][there], birds[MEASURED].to_numpy()[there])
@@ -216,7 +216,7 @@ def test_images_keep_their_shape(rng):
 # Files ------------------------------------------------------------------------------------------
 
 
-def test_a_loaded_model_is_the_same(birds, model, network, gappy, tmp_path):
+def test_a_loaded_model_is_the_same(birds, model, network, partial, tmp_path):
     for one in (model, network):
         one.save(tmp_path / "model.tae")
         again = load(tmp_path / "model.tae")
@@ -239,13 +239,13 @@ def test_an_entry_on_formats_that_does_not_fit_is_refused(model, tmp_path):
         load(tmp_path / "model.tae")
 
 
-def test_the_command_line_and_python_agree(birds, gappy, tmp_path):
+def test_the_command_line_and_python_agree(birds, partial, tmp_path):
     data, path, out = tmp_path / "birds.csv", tmp_path / "birds.tae", tmp_path / "out.csv"
-    gappy.to_csv(data, index=False)
+    partial.to_csv(data, index=False)
     command("fit", data, "-k", 3, "--ignore", "year", "-o", path, "-q")
     model = load(path)
     assert model.preparation.scaling.name == "standard"
-    for table in (gappy, data):
+    for table in (partial, data):
         command("predict", path, data, "-o", out, "-q")
         np.testing.assert_array_equal(pd.read_csv(out)["cluster"], model.predict(table))
         command("impute", path, data, "-o", out, "-q")

@@ -109,15 +109,15 @@ def test_weights_are_repeated_rows(seed):
 
 def test_missing_values_are_a_row_of_their_own_and_have_no_part_in_the_strength(rng):
     labels, column = related(rng)
-    gaps = np.array([None, float("nan"), "", "  "], dtype=object)
-    longer = cross_table([*labels, 0, 0, 1, 1], [*column, *gaps])
+    absent = np.array([None, float("nan"), "", "  "], dtype=object)
+    longer = cross_table([*labels, 0, 0, 1, 1], [*column, *absent])
     assert longer.missing.tolist() == [2, 2, 0]
     assert measures(longer) == measures(cross_table(labels, column))
     assert [name for name, _ in longer.rows][-1] == "missing"
     assert cross_table([0, 0, 1], [None, None, float("nan")]).finding == "column has no values"
 
 
-def test_gaps_of_every_kind_are_gaps():
+def test_missing_values_of_every_kind_are_counted():
     pandas = pytest.importorskip("pandas")
     polars = pytest.importorskip("polars")
     columns = [

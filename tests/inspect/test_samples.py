@@ -334,7 +334,7 @@ def test_an_overview_is_drawn(imputing, incomplete):
     plt.close(figure)
 
 
-def test_images_with_gaps_are_drawn_whole(imputing, incomplete):
+def test_images_with_missing_values_are_drawn_whole(imputing, incomplete):
     plt = pytest.importorskip("matplotlib.pyplot")
     from tensorae.plot import plot_reconstructions
 

@@ -19,7 +19,7 @@ every_kind = pytest.mark.parametrize("kind", KINDS.values(), ids=KINDS)
 soft_and_hard = pytest.mark.parametrize("assignment", ["em", "lloyd"])
 
 
-def with_gaps(X, share=0.25, seed=0):
+def with_missing(X, share=0.25, seed=0):
     """The same with a share of the values gone at random, and no row without any."""
     rng = np.random.RandomState(seed)
     holes = rng.rand(*X.shape) < share
@@ -27,7 +27,7 @@ def with_gaps(X, share=0.25, seed=0):
     return np.where(holes, np.nan, X)
 
 
-GAPPED = with_gaps(IRIS)
+PARTIAL = with_missing(IRIS)
 START = IRIS[[0, 60, 120]]
 
 
@@ -46,9 +46,9 @@ def drawn(n, seed=0):
 
 
 @every_kind
-def test_costs_of_whole_rows_are_the_same_beside_rows_with_gaps(kind):
+def test_costs_of_whole_rows_are_the_same_beside_rows_with_missing_values(kind):
     model = LinearTAE(3, 1, init=START, **kind).fit(IRIS)
-    both = np.vstack([IRIS, GAPPED])
+    both = np.vstack([IRIS, PARTIAL])
     for name in ("costs", "predict_proba", "log_density", "transform", "reconstruct", "predict"):
         alone, beside = getattr(model, name)(IRIS), getattr(model, name)(both)[: len(IRIS)]
         np.testing.assert_allclose(beside, alone, rtol=1e-7, atol=1e-9, err_msg=name)
@@ -64,7 +64,7 @@ def test_costs_of_whole_rows_are_the_same_beside_rows_with_gaps(kind):
 def test_what_is_minimised_never_rises(kind, assignment):
     for seed in range(2):
         model = LinearTAE(3, 1, assignment=assignment, init=IRIS[seed : seed + 3], **kind)
-        path = model.fit(with_gaps(IRIS, 0.3, seed)).objective_path_
+        path = model.fit(with_missing(IRIS, 0.3, seed)).objective_path_
         assert len(path) > 3
         assert (np.diff(path) <= 1e-9 * np.abs(path[:-1])).all()
 
@@ -72,9 +72,9 @@ def test_what_is_minimised_never_rises(kind, assignment):
 @pytest.mark.parametrize("penalty", [0.1, "auto"])
 def test_what_is_minimised_is_minus_the_likelihood_of_what_is_observed(penalty):
     model = LinearTAE(3, 1, spread="shared", assignment="em", latent_penalty=penalty, tol=1e-8)
-    model.set_params(init=START, max_iter=3000).fit(GAPPED)
+    model.set_params(init=START, max_iter=3000).fit(PARTIAL)
     assert model.converged_
-    assert model.objective_path_[-1] == pytest.approx(-model.log_density(GAPPED).sum(), rel=1e-5)
+    assert model.objective_path_[-1] == pytest.approx(-model.log_density(PARTIAL).sum(), rel=1e-5)
 
 
 def em_of_one_gaussian(X, n_steps=60):
@@ -95,7 +95,7 @@ def em_of_one_gaussian(X, n_steps=60):
 
 def test_one_cluster_equals_em_for_one_gaussian():
     """But for a tenth of a row that keeps variances above zero."""
-    X = with_gaps(drawn(300)[0], 0.3)
+    X = with_missing(drawn(300)[0], 0.3)
     model = LinearTAE(1, 3, spread="own", tol=1e-12, max_iter=3000).fit(X)
     mean, covariance, filled = em_of_one_gaussian(X)
     scale = np.sqrt(np.diag(covariance))
@@ -108,17 +108,17 @@ def test_one_cluster_equals_em_for_one_gaussian():
 
 
 def test_penalty_one_with_one_cluster_is_the_mean_of_what_is_there():
-    model = LinearTAE(1, 1, latent_penalty=1, tol=1e-12, max_iter=3000).fit(GAPPED)
-    np.testing.assert_allclose(model.cluster_centers_[0], np.nanmean(GAPPED, axis=0), atol=1e-4)
+    model = LinearTAE(1, 1, latent_penalty=1, tol=1e-12, max_iter=3000).fit(PARTIAL)
+    np.testing.assert_allclose(model.cluster_centers_[0], np.nanmean(PARTIAL, axis=0), atol=1e-4)
     np.testing.assert_allclose(
-        model.impute(GAPPED), np.where(np.isnan(GAPPED), model.cluster_centers_[0], GAPPED)
+        model.impute(PARTIAL), np.where(np.isnan(PARTIAL), model.cluster_centers_[0], PARTIAL)
     )
 
 
 def test_penalty_one_is_kmeans_by_what_is_there(blobs):
-    """Clusters far apart: labels of k-means without gaps, centres the means of what is there."""
+    """Clusters far apart: labels of k-means on whole rows, centres the means of what is there."""
     X, _ = blobs
-    G = with_gaps(X, 0.15)
+    G = with_missing(X, 0.15)
     model = LinearTAE(3, 1, latent_penalty=1, random_state=0, tol=1e-12, max_iter=3000).fit(G)
     seen = ~np.isnan(G[:, :2]).any(axis=1)  # the columns that tell clusters apart
     kmeans = KMeans(3, n_init=5, random_state=0).fit(X)
@@ -132,17 +132,17 @@ def test_penalty_one_is_kmeans_by_what_is_there(blobs):
 
 @pytest.mark.parametrize("kind", [*KINDS.values(), {"latent_dim": "auto"}], ids=[*KINDS, "auto"])
 def test_permuting_rows_permutes_the_answer(kind):
-    order = np.random.RandomState(1).permutation(len(GAPPED))
+    order = np.random.RandomState(1).permutation(len(PARTIAL))
     options = {"latent_dim": 1, "random_state": 0, "n_init": 2} | kind
-    model, other = LinearTAE(3, **options).fit(GAPPED), LinearTAE(3, **options).fit(GAPPED[order])
+    model, other = LinearTAE(3, **options).fit(PARTIAL), LinearTAE(3, **options).fit(PARTIAL[order])
     np.testing.assert_array_equal(other.labels_, model.labels_[order])
-    np.testing.assert_allclose(other.impute(GAPPED), model.impute(GAPPED), atol=1e-7)
+    np.testing.assert_allclose(other.impute(PARTIAL), model.impute(PARTIAL), atol=1e-7)
 
 
 @every_kind
 @soft_and_hard
 def test_permuting_columns_permutes_the_answer(blobs, kind, assignment):
-    G, start, order = with_gaps(blobs[0]), blobs[0][:3], np.array([2, 0, 3, 1])
+    G, start, order = with_missing(blobs[0]), blobs[0][:3], np.array([2, 0, 3, 1])
     options = {"assignment": assignment, "tol": 1e-8} | kind
     model = LinearTAE(3, 1, init=start, **options).fit(G)
     other = LinearTAE(3, 1, init=start[:, order], **options).fit(G[:, order])
@@ -153,10 +153,10 @@ def test_permuting_columns_permutes_the_answer(blobs, kind, assignment):
 @every_kind
 @soft_and_hard
 def test_weights_equal_repeated_rows(kind, assignment):
-    copies = np.random.RandomState(0).randint(1, 4, len(GAPPED))
+    copies = np.random.RandomState(0).randint(1, 4, len(PARTIAL))
     options = {"init": START, "assignment": assignment, "random_state": 0} | kind
-    once = LinearTAE(3, 1, **options).fit(GAPPED, sample_weight=copies)
-    often = LinearTAE(3, 1, **options).fit(np.repeat(GAPPED, copies, axis=0))
+    once = LinearTAE(3, 1, **options).fit(PARTIAL, sample_weight=copies)
+    often = LinearTAE(3, 1, **options).fit(np.repeat(PARTIAL, copies, axis=0))
     np.testing.assert_array_equal(np.repeat(once.labels_, copies), often.labels_)
     np.testing.assert_allclose(once.cluster_centers_, often.cluster_centers_, atol=1e-8)
     np.testing.assert_allclose(once.objective_path_, often.objective_path_, rtol=1e-9)
@@ -165,9 +165,9 @@ def test_weights_equal_repeated_rows(kind, assignment):
 @every_kind
 @soft_and_hard
 def test_streamed_rows_give_the_answer_of_rows_in_memory(blobs, kind, assignment):
-    """They begin with other values in the gaps, and so may end in another optimum of hard labels;
+    """They begin with other imputed values, and so may end in another optimum of hard labels;
     where clusters lie apart there is none."""
-    G = with_gaps(blobs[0], 0.15)
+    G = with_missing(blobs[0], 0.15)
     batches = Batches(G, batch_rows=40)
     options = {"init": blobs[0][:3], "assignment": assignment, "tol": 1e-8} | kind
     here, streamed = (LinearTAE(3, 1, **options).fit(data) for data in (G, batches))
@@ -179,9 +179,9 @@ def test_streamed_rows_give_the_answer_of_rows_in_memory(blobs, kind, assignment
 @every_kind
 @soft_and_hard
 def test_fit_then_predict_agrees(kind, assignment):
-    model = LinearTAE(3, 1, assignment=assignment, init=START, **kind).fit(GAPPED)
-    np.testing.assert_array_equal(model.predict(GAPPED), model.labels_)
-    own = model.costs(GAPPED)[np.arange(len(GAPPED)), model.labels_]
+    model = LinearTAE(3, 1, assignment=assignment, init=START, **kind).fit(PARTIAL)
+    np.testing.assert_array_equal(model.predict(PARTIAL), model.labels_)
+    own = model.costs(PARTIAL)[np.arange(len(PARTIAL)), model.labels_]
     assert model.loss_ == pytest.approx(own.sum(), rel=1e-9)
 
 
@@ -191,7 +191,7 @@ def test_fit_then_predict_agrees(kind, assignment):
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
 @every_kind
 def test_values_stay_and_filling_twice_changes_nothing(kind, dtype):
-    X = GAPPED.astype(dtype)
+    X = PARTIAL.astype(dtype)
     model = LinearTAE(3, 1, init=START, **kind).fit(X)
     there, filled = ~np.isnan(X), model.impute(X)
     draws, deviations = model.impute(X, n_draws=2), model.impute_std(X)
@@ -208,7 +208,7 @@ def test_values_stay_and_filling_twice_changes_nothing(kind, dtype):
 @pytest.fixture(scope="module")
 def planted():
     X, means, _ = drawn(1500)
-    G = with_gaps(X, 0.3)
+    G = with_missing(X, 0.3)
     return X, G, LinearTAE(2, 3, init=means, spread="own").fit(G)
 
 
@@ -229,7 +229,7 @@ def test_ninety_percent_intervals_hold_ninety_percent(planted):
     low, high = np.quantile(model.impute(G, n_draws=60, random_state=0), [0.05, 0.95], axis=0)
     inside = (np.clip(X, low, high) == X)[holes].mean()
     assert 0.85 < inside < 0.95
-    # What may be in a gap is a Gaussian only where the cluster is known.
+    # A missing value is Gaussian only where the cluster is known.
     holes &= model.predict_proba(G).max(axis=1, keepdims=True) > 0.99
     reach = norm.ppf(0.95) * model.impute_std(G)[holes]
     assert 0.85 < (np.abs(model.impute(G) - X)[holes] <= reach).mean() < 0.95
@@ -250,7 +250,7 @@ def test_more_rows_bring_planted_clusters_nearer():
         worst = []
         for seed in range(2):
             X, means, covariances = drawn(n, seed)
-            model = LinearTAE(2, 3, init=means, spread="own").fit(with_gaps(X, 0.5, seed))
+            model = LinearTAE(2, 3, init=means, spread="own").fit(with_missing(X, 0.5, seed))
             worst.append(np.abs(model.cluster_centers_ - means).max())
             excess = model.explained_variance_ - model.noise_variance_[:, None]
             axes = model.components_
@@ -266,9 +266,9 @@ def test_more_rows_bring_planted_clusters_nearer():
 
 
 @pytest.mark.parametrize("noise", [0.05, 0.3, 1.0])
-def test_denoising_rows_with_gaps_is_no_worse_than_doing_nothing(noise):
+def test_denoising_rows_with_missing_values_is_no_worse_than_doing_nothing(noise):
     X, *_ = drawn(400)
-    noisy = with_gaps(X + noise * np.random.RandomState(3).randn(*X.shape), 0.25)
+    noisy = with_missing(X + noise * np.random.RandomState(3).randn(*X.shape), 0.25)
     model = LinearTAE(2, 1, random_state=0).fit(noisy)
     clean, there = model.denoise(noisy, noise), ~np.isnan(noisy)
     assert np.isfinite(clean).all()
