@@ -113,7 +113,7 @@ def gaps(_page: Page, found: Result) -> str:
 
 @told(
     "## Outliers",
-    "Known anomalies should get the highest scores. Compared with nine other detectors.",
+    "Known anomalies should get the highest scores. Compared with ten other detectors.",
     "outliers",
 )
 def odd(_page: Page, found: Result) -> str:
