@@ -90,7 +90,7 @@ def measured(found: ImageSet, seeds: list[int]) -> dict[str, Any]:
     features, seconds = timed(lambda: scattering.fit_transform(found.images))
     reduced, pca_seconds = timed(
         lambda: PCA(min(PIXEL_COMPONENTS, *found.pixels.shape), random_state=0).fit_transform(
-            found.pixels
+            found.pixels.astype(np.float64)  # mixtures of few images fail in single precision
         )
     )
     records: list[dict[str, Any]] = []

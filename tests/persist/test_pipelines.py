@@ -11,6 +11,7 @@ from sklearn.preprocessing import StandardScaler
 
 import tensorae
 from tensorae import TAE, LinearTAE, OutlierTAE, Scattering
+from tensorae.cli import main
 from tensorae.exceptions import InvalidParameterError, ModelFileError, NotFittedError
 from tensorae.persist import read_header
 from tensorae.persist.models import KIND, Container, read_container, write_container
@@ -136,3 +137,13 @@ def test_steps_that_a_file_cannot_hold_are_refused(tmp_path):
     with pytest.raises(NotFittedError):
         tensorae.save(make_pipeline(Scattering(), LinearTAE(2)), tmp_path / "other.tae")
     assert not list(tmp_path.iterdir())
+
+
+def test_the_command_line_says_what_to_do_with_a_pipeline(file, tmp_path, capsys):
+    np.save(tmp_path / "images.npy", IMAGES)
+    with pytest.raises(SystemExit) as end:
+        main(["predict", str(file), str(tmp_path / "images.npy")])
+    error = capsys.readouterr().err
+    assert end.value.code == 1
+    assert "Pipeline" in error
+    assert "internal" not in error

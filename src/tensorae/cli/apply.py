@@ -35,7 +35,7 @@ from tensorae.cli.options import (
     parsed,
     with_options,
 )
-from tensorae.exceptions import InvalidParameterError
+from tensorae.exceptions import InvalidInputError, InvalidParameterError
 
 if TYPE_CHECKING:
     import numpy as np
@@ -70,6 +70,12 @@ class ModelAndData:
         from tensorae.data.table import read_table
         from tensorae.persist import read_header
 
+        kind = read_header(self.model_file)["class"]
+        if kind in ("Pipeline", "Scattering"):
+            raise InvalidInputError(
+                f"{str(self.model_file)!r} must hold a model of tables or images, got a {kind}; "
+                "apply it in Python: tensorae.load."
+            )
         model = load(self.model_file)
         if not isinstance(model, TableModel):  # saved from Python: columns keep their scale
             name = str(self.model_file)

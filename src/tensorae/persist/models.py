@@ -220,8 +220,8 @@ def _content(
 
 # Pipelines ------------------------------------------------------------------------------------
 
-# The header is that of the last step, but for its class; the headers of all steps are in details,
-# and tensors have the number of their step before their names.
+# The header is that of the last step, but for its class and its features; the headers of all steps
+# are in details, and tensors have the number of their step before their names.
 
 
 def _pipeline_content(
@@ -236,6 +236,10 @@ def _pipeline_content(
         "class": "Pipeline",
         "parameters": {},
         "feature_names": parts[0].header["feature_names"],
+        "training": {
+            **parts[-1].header["training"],
+            "n_features": parts[0].header["training"]["n_features"],
+        },
         "details": {
             "steps": [
                 [name, part.header] for (name, _), part in zip(pipeline.steps, parts, strict=True)
