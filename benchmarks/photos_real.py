@@ -37,7 +37,7 @@ Array = np.ndarray
 Records = dict[str, dict[str, dict[str, list[float]]]]  # task -> picture -> method -> figures
 
 if not hasattr(np, "trapz"):  # numpy 2.4 has dropped what bm3d 4.0 calls for a spectrum
-    np.trapz = np.trapezoid
+    np.trapz = np.trapezoid  # noqa: NPY201
 RECORDS = RESULTS / "photos_real_records.json"
 REAL, NOISY, OURS = "camera", "noisy", "tensorae, blind"
 PEERS = True
