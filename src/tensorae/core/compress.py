@@ -22,6 +22,7 @@ __all__ = ["RowSpace", "compressed_width"]
 # are at least, and beside one for each cluster (benchmarks/wide.py).
 COMPRESSED_FROM = 128
 LEAST_WIDTH, BESIDE_CLUSTERS, PER_COMPONENT = 64, 32, 4
+MOST_FOR_CLUSTERS = 128
 # Rows that the directions are worked out from; features or rows up to which they are exact, and
 # steps of subspace iteration where there are more.
 ROWS_FOR_DIRECTIONS = 8192
@@ -31,7 +32,8 @@ POWER_STEPS = 6
 
 def compressed_width(rows: Rows, n_clusters: int, latent_dim: int) -> int:
     """Leading directions in which to search; 0 where the search needs all features."""
-    width = max(LEAST_WIDTH, n_clusters + BESIDE_CLUSTERS, PER_COMPONENT * latent_dim)
+    for_clusters = min(n_clusters + BESIDE_CLUSTERS, MOST_FOR_CLUSTERS)
+    width = max(LEAST_WIDTH, for_clusters, PER_COMPONENT * latent_dim)
     small = rows.d < max(COMPRESSED_FROM, 2 * width) or rows.count < 2 * width
     return 0 if small or rows.has_missing or rows.count < rows.d / 2 else width
 

@@ -234,6 +234,8 @@ EASY, SAME = 0.015, 0.99
 ALIKE, CLOSE = 0.9, 100.0
 # Trials of a moved cluster that are left after so many passes among leading directions.
 HALVING_ROUNDS = ((2, 4), (4, 2), (8, 1))
+# Clusters up to which new starts are tried with the chosen settings: their cost grows as k².
+SEARCHED_CLUSTERS = 100
 # How much more of the neighbours clusters with components may cut apart than round ones.
 # How much less they have to cut apart than clusters with own spreads.
 ROUND_TOLERANCE, OWN_TOLERANCE = 1.35, 0.8
@@ -445,7 +447,8 @@ class ModelSelection:
         final = self.search.with_options(without_needless_floor(self.chosen.options))
         final.n_starts = self.n_starts
         run = final.refined(self.rows, self.chosen.run)
-        if _is_hard(self.chosen) and self.search_space.any_rule and not self.lie_apart:
+        few = self.chosen.n_clusters <= SEARCHED_CLUSTERS
+        if few and _is_hard(self.chosen) and self.search_space.any_rule and not self.lie_apart:
             run = final.searched_on(run)
         run = final.over_all(run, observe, resume)
         solution = final.solution(run, reorder=True)
