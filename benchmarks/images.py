@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import argparse
 import functools
-import subprocess
 import time
 import warnings
 from collections.abc import Callable, Iterator
@@ -170,19 +169,11 @@ NOTE = """\
 ARI (mean ± standard deviation over seeds) and median processor time, features included. Seeds
 {seeds}; of sets with {large:,} images or more, the first. The number of classes is given, labels
 are not. `Scattering()` has its default settings, `LinearTAE(k)` decides the rest by itself; KMeans
-has n_init=10, GaussianMixture full covariances. Commit {commit}."""
-
-
-def commit() -> str:
-    """Return the commit that is measured."""
-    command = ["git", "describe", "--always", "--dirty"]
-    folder = Path(__file__).parent
-    return subprocess.run(command, capture_output=True, text=True, cwd=folder).stdout.strip()
+has n_init=10, GaussianMixture full covariances."""
 
 
 def main(arguments: argparse.Namespace) -> None:
     found: dict[str, dict[str, Any]] = {}
-    measured_commit = commit()
     for one in sets(arguments.images):
         if arguments.sets and one.name not in arguments.sets:
             continue
@@ -194,12 +185,12 @@ def main(arguments: argparse.Namespace) -> None:
     publish(
         "images",
         "Clustering of images",
-        NOTE.format(seeds=seeds, large=LARGE, commit=measured_commit),
+        NOTE.format(seeds=seeds, large=LARGE),
         table(["method", *found], rows(found)),
         "What `LinearTAE(k)` chose:",
         table(["set", "images", "classes", "channels", "scattering", "chosen"], choices(found)),
         quick=arguments.quick,
-        data={"commit": measured_commit, "sets": found},
+        data={"sets": found},
     )
 
 
