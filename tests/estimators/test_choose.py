@@ -240,3 +240,10 @@ def test_no_component_works_on_many_features(spread):
     model = LinearTAE(2, 0, spread=spread, random_state=0).fit(X)
     assert adjusted_rand_score(np.repeat([0, 1], 30), model.labels_) == 1
     assert model.transform(X).shape == (60, 0)
+
+
+@pytest.mark.parametrize("k", [1, "auto"])
+def test_equal_rows_are_one_cluster(k):
+    model = LinearTAE(k, random_state=0).fit(np.full((20, 3), 2.5))
+    assert model.labels_.tolist() == [0] * 20
+    assert np.isfinite(model.cluster_centers_).all()
