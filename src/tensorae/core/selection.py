@@ -236,6 +236,8 @@ ALIKE, CLOSE = 0.9, 100.0
 HALVING_ROUNDS = ((2, 4), (4, 2), (8, 1))
 # Clusters up to which new starts are tried with the chosen settings: their cost grows as k².
 SEARCHED_CLUSTERS = 100
+# Shares of neighbours that are cut apart are level up to this factor; then more components win.
+LEVEL = 1.05
 # How much more of the neighbours clusters with components may cut apart than round ones.
 # How much less they have to cut apart than clusters with own spreads.
 ROUND_TOLERANCE, OWN_TOLERANCE = 1.35, 0.8
@@ -341,7 +343,7 @@ class ModelSelection:
         rng: np.random.RandomState,
         span: RowSpace | None = None,
     ) -> None:
-        self.search_space, self.span = search_space, span
+        self.search_space, self.span, self.given, self.rng = search_space, span, rows, rng
         self.ks = search_space.n_clusters
         options = replace(search_space.options, n_clusters=self.ks[-1], latent_dim=min(1, rows.d))
         if not isinstance(options.init, str):
@@ -444,13 +446,20 @@ class ModelSelection:
 
     def solution(self, observe: Observer | None, resume: Resume | None) -> Solution:
         """What was chosen, fitted to all rows."""
-        final = self.search.with_options(without_needless_floor(self.chosen.options))
+        options = without_needless_floor(self.chosen.options)
+        few = self.chosen.n_clusters <= SEARCHED_CLUSTERS and not self.lie_apart
+        final = self.search.with_options(options)
         final.n_starts = self.n_starts
-        run = final.refined(self.rows, self.chosen.run)
-        few = self.chosen.n_clusters <= SEARCHED_CLUSTERS
-        if few and _is_hard(self.chosen) and self.search_space.any_rule and not self.lie_apart:
-            run = final.searched_on(run)
-        run = final.over_all(run, observe, resume)
+        refined = final.refined(self.rows, self.chosen.run)
+        search_on = few and _is_hard(self.chosen) and self.search_space.any_rule
+        if search_on and self.rows.n == self.given.n:
+            refined = final.searched_on(refined)
+        if search_on and self.rows.n < self.given.n:
+            # Hard clusters of wide data have many optima, which a small sample cannot rank.
+            final = Search(self.given, options, self.rng, self.span)
+            run = final.best_run(None, observe, resume)
+        else:
+            run = final.over_all(refined, observe, resume)
         solution = final.solution(run, reorder=True)
         self.latent_dims = solution.run.parameters.latent_dims[0].tolist()
         return solution if self.span is None else in_space(solution, self.span)
@@ -609,7 +618,9 @@ def _best_of_wide(hard: list[Candidate], other: Candidate) -> Candidate:
     There the likelihood prefers many components to good clusters; neighbours tell more. Round
     clusters cut them least where there are no clusters at all, hence the tolerance.
     """
-    best = min(hard, key=lambda fitted: fitted.cuts[0])
+    lowest = min(fitted.cuts[0] for fitted in hard)
+    level = [fitted for fitted in hard if fitted.cuts[0] <= LEVEL * lowest]
+    best = max(level, key=lambda fitted: fitted.options.latent_dim)
     tolerance = ROUND_TOLERANCE
     if not _is_hard(other):
         tolerance = 1.0 if other.options.common else OWN_TOLERANCE

@@ -119,6 +119,8 @@ POOLED_ROWS = 40
 # one spread and these numbers of components are compared, too (benchmarks/wide.py).
 WIDE = 15
 WIDE_COMPONENTS = (1, 3, 5, 10)
+# Rows of an average cluster for each of its components, at least.
+MEMBERS_PER_COMPONENT = 2
 # Features above which spreads are own only if the user says so.
 OWN_WIDTH = 40
 
@@ -157,12 +159,12 @@ class SearchSpace:
         """Settings to compare for k clusters in n rows of d features."""
         options = replace(self.options, n_clusters=k)
         if self.own_spread is not True:
-            yield from self._shared(options, d)
+            yield from self._shared(options, n, d)
         wanted = d <= OWN_WIDTH or not self.any_rule
         if self.own_spread or (self.own_spread is None and wanted):
             yield from self._own(options, n, d)
 
-    def _shared(self, options: FitSpec, d: int) -> Iterator[FitSpec]:
+    def _shared(self, options: FitSpec, n: float, d: int) -> Iterator[FitSpec]:
         shared = replace(options, own_spread=False)
         wide = d > WIDE and self.any_rule and options.latent_penalty is None
         if wide:
@@ -173,7 +175,7 @@ class SearchSpace:
         if options.latent_penalty is None:
             yield replace(shared, latent_dim=1, latent_penalty=1.0)
         for h in WIDE_COMPONENTS if wide else (1,):
-            if h < d:
+            if h < d and (h == 1 or MEMBERS_PER_COMPONENT * h * options.n_clusters <= n):
                 yield replace(shared, latent_dim=h)
 
     def _own(self, options: FitSpec, n: float, d: int) -> Iterator[FitSpec]:
