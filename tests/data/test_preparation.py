@@ -119,7 +119,7 @@ def test_a_column_that_is_empty_or_counts_late_is_judged_by_all_rows(tmp_path):
     assert len(stream.batches) == 1
     stream = prepare_stream([path], ignore=["late"])
     assert stream.preparation.columns == ("x", "almost")
-    assert f"counter ({n} row numbers)" in stream.notes[0]
+    assert f"counter ({n:,} row numbers)" in stream.notes[0]
 
 
 def test_a_file_without_rows_may_come_first(tmp_path):

@@ -205,7 +205,7 @@ def test_numbers_that_no_fit_gives_are_an_error_or_a_model_that_works(
         for name, tensor in content.tensors.items():
             if not tensor.is_floating_point() or not tensor.numel() or "member1" in name:
                 continue
-            edit = tensor.new_tensor(value).expand_as(tensor)
+            edit = torch.full_like(tensor, value)
             tensors = {**content.tensors, name: edit}
             write_container(path, MODEL, Container(content.header, tensors, content.version))
             again = loaded(path)

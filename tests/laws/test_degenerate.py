@@ -14,7 +14,7 @@ law = settings(max_examples=6, deadline=None, derandomize=True, database=None)
 seeds = st.integers(0, 2**31 - 1)
 ASSIGNMENTS = ["lloyd", "projected", "constrained", "em"]
 every_assignment = pytest.mark.parametrize("assignment", ASSIGNMENTS)
-both_sweeps = pytest.mark.usefixtures("sweep")
+both_passes = pytest.mark.usefixtures("data_pass")
 ARRAYS = [
     "cluster_centers_",
     "components_",
@@ -56,7 +56,7 @@ def fit_quietly(model, X, **fit_params):
 # Clusters that run empty -------------------------------------------------------------------------
 
 
-@both_sweeps
+@both_passes
 @law
 @given(seed=seeds, k=st.integers(2, 6), d=st.integers(1, 5), penalty=st.floats(0.01, 1))
 def test_no_cluster_dies_when_all_centers_but_one_are_far_away(grouped, seed, k, d, penalty):
@@ -88,7 +88,7 @@ def test_em_survives_centers_that_explain_nothing(grouped):
     assert_sound(model, X)
 
 
-@both_sweeps
+@both_passes
 def test_a_cluster_that_loses_its_last_member_is_given_the_worst_row():
     """The first start takes one row near the middle, which the second pass takes away again."""
     rng = np.random.RandomState(0)
@@ -101,7 +101,7 @@ def test_a_cluster_that_loses_its_last_member_is_given_the_worst_row():
     assert model.costs([[9.0, -9.0]]).min() < 1
 
 
-@both_sweeps
+@both_passes
 @every_assignment
 def test_reseeding_works_with_weights(grouped, assignment):
     sample = grouped(1, 50, 3, 3)
@@ -115,7 +115,7 @@ def test_reseeding_works_with_weights(grouped, assignment):
         assert len(np.unique(model.labels_[weights > 0])) == 3
 
 
-@both_sweeps
+@both_passes
 def test_where_clusters_start_empty_the_order_of_the_rows_still_does_not_matter(grouped):
     sample = grouped(0, 30, 3, 3)
     start = np.vstack([sample.X.mean(axis=0), [1e3, 1e3, 1e3], [-1e4, 1e4, 0]])
@@ -129,7 +129,7 @@ def test_where_clusters_start_empty_the_order_of_the_rows_still_does_not_matter(
         np.testing.assert_array_equal(shuffled.labels_, model.labels_[order])
 
 
-@both_sweeps
+@both_passes
 @pytest.mark.parametrize("seed", range(4))
 def test_a_reseeded_cluster_takes_all_copies_of_its_row(grouped, seed):
     """Otherwise a row that occurs three times would not count like one of weight three."""
@@ -147,7 +147,7 @@ def test_a_reseeded_cluster_takes_all_copies_of_its_row(grouped, seed):
 # Few different rows ------------------------------------------------------------------------------
 
 
-@both_sweeps
+@both_passes
 @every_assignment
 @law
 @given(seed=seeds, k=st.integers(1, 5), different=st.integers(1, 8), h=st.integers(1, 3))
@@ -181,7 +181,7 @@ def test_fewer_different_rows_than_clusters_warn():
     assert model.loss_ == pytest.approx(0, abs=1e-12)
 
 
-@both_sweeps
+@both_passes
 @every_assignment
 @pytest.mark.parametrize("value", [0.0, 1e6])
 def test_equal_rows_warn_and_give_finite_numbers(assignment, value):
@@ -250,7 +250,7 @@ def test_posterior_of_unseen_samples_is_finite_where_the_fit_leaves_no_noise(
 # Columns -----------------------------------------------------------------------------------------
 
 
-@both_sweeps
+@both_passes
 @every_assignment
 @law
 @given(seed=seeds, n_constant=st.integers(1, 4), h=st.integers(1, 4), value=st.floats(-9, 9))
@@ -313,7 +313,7 @@ def test_more_features_than_rows_work(grouped, assignment, n, d, h):
 
 # Soft clusters that lie on top of each other may leave one without rows of its own.
 @pytest.mark.filterwarnings("ignore:only .* clusters have members")
-@both_sweeps
+@both_passes
 @every_assignment
 @pytest.mark.parametrize("offset", [1e6, -1e8])
 def test_a_huge_offset_costs_no_accuracy(grouped, assignment, offset):
@@ -340,7 +340,7 @@ def test_a_large_offset_of_single_precision_data_costs_no_accuracy(grouped, assi
     np.testing.assert_allclose(single.explained_variance_, model.explained_variance_, rtol=1e-4)
 
 
-@both_sweeps
+@both_passes
 @every_assignment
 def test_tiny_and_huge_scales_work(grouped, assignment):
     sample = grouped(7)
@@ -353,7 +353,7 @@ def test_tiny_and_huge_scales_work(grouped, assignment):
         assert scaled.loss_ / scale**2 == pytest.approx(model.loss_, rel=1e-9)
 
 
-@both_sweeps
+@both_passes
 @pytest.mark.parametrize("distance", [1e3, 1e5])
 def test_a_cluster_far_away_leaves_the_others_their_variances(distance):
     rng = np.random.RandomState(0)

@@ -16,7 +16,7 @@ from tensorae.rows import Rows
 
 law = settings(max_examples=10, deadline=None, derandomize=True, database=None)
 seeds = st.integers(0, 2**31 - 1)
-both_sweeps = pytest.mark.parametrize("sweep_type", [TabulatedPass, ChunkedPass])
+both_passes = pytest.mark.parametrize("sweep_type", [TabulatedPass, ChunkedPass])
 
 
 def loss_by_hand(X, assignments, model):
@@ -44,7 +44,7 @@ def one_hot(labels, k):
     return np.eye(k)[labels[0].long().numpy()]
 
 
-@both_sweeps
+@both_passes
 @pytest.mark.parametrize("exact", [True, False], ids=["eigh", "krylov"])
 @law
 @given(
@@ -80,7 +80,7 @@ def test_loss_never_rises_after_any_half_step(
             assert float(parameters.loss) == pytest.approx(loss, rel=1e-8, abs=1e-9)
 
 
-@both_sweeps
+@both_passes
 @pytest.mark.parametrize("name", ["projected", "constrained"])
 @law
 @given(seed=seeds, d=st.integers(2, 6), k=st.integers(2, 4), penalty=st.floats(0.01, 1))

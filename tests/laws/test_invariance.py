@@ -295,7 +295,7 @@ def test_passes_in_chunks_equal_passes_over_a_table_with_restarts(grouped, in_ch
 
 
 @every_assignment
-@pytest.mark.usefixtures("sweep")
+@pytest.mark.usefixtures("data_pass")
 def test_batch_size_does_not_change_the_result(grouped, assignment):
     sample = grouped(8, n=90, d=4, k=3)
     whole = fit(sample.X, sample.start, assignment=assignment)

@@ -143,7 +143,7 @@ def outliers(
     >>> rng = np.random.RandomState(0)
     >>> size = rng.randn(500)
     >>> X = np.stack([size, 2 * size + 0.1 * rng.randn(500), rng.randn(500)], axis=1)
-    >>> X[7, 1] = -X[7, 1] + 1  # within the range of its column, but not beside the first
+    >>> X[7] = [2, -4, 0]  # each within the range of its column, but not together
     >>> found = outliers(OutlierTAE(random_state=0).fit(X), X, n_rows=1, n_features=2)
     >>> found[0].row, found[0].features[0].name
     (7, 'x1')

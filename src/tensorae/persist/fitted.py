@@ -139,6 +139,8 @@ DEEP_DETAILS = {
     "image_shape": OPTIONAL_SHAPE,
     "phases": Value((str,), many=True),
 }
+# Scores of members are added up; no fit comes near this.
+LARGEST_SCORE = 1e100
 DETECTOR = {
     "offset_": Field("", DOUBLE),
     "n_samples_": Field("", WHOLE, low=1),
@@ -147,7 +149,7 @@ DETECTOR = {
 }
 MEMBER = {
     "columns": Field("p", WHOLE, low=0),
-    "middle": Field("", DOUBLE),
+    "middle": Field("", DOUBLE, low=-LARGEST_SCORE, high=LARGEST_SCORE),
     "unit": Field("", DOUBLE, above=0),
 }
 MIXTURE = {
@@ -163,8 +165,8 @@ MARGINAL = {
     **MEMBER,
     "low": Field("p", DOUBLE),
     "step": Field("p", DOUBLE, above=0),
-    "surprise": Field("p g", DOUBLE),
-    "expected": Field("p", DOUBLE),
+    "surprise": Field("p g", DOUBLE, low=-LARGEST_SCORE, high=LARGEST_SCORE),
+    "expected": Field("p", DOUBLE, low=-LARGEST_SCORE, high=LARGEST_SCORE),
 }
 CALIBRATION = {
     "ordinary": Field("n", DOUBLE),
