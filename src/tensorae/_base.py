@@ -65,7 +65,8 @@ class Predictor(Protocol):
         """Probabilities (m, k) of the clusters, given the costs (m, k)."""
 
 
-Step = Callable[[Predictor, Tensor], Tensor]
+# A step may ask for what the predictors of its class alone know, such as a density.
+Step = Callable[[Any, Tensor], Tensor]
 
 
 class BaseTAE(

@@ -5,7 +5,8 @@ single number. Model files declare their tables in ``persist``; the states of a 
 below it resume from, are checked here.
 """
 
-# m rows of this process, k clusters, d features, h latent, r starts, q directions, c candidates
+# m rows of this process, k clusters, d features, h latent, l levels of categories, r starts,
+# q directions, c candidates
 
 from __future__ import annotations
 
@@ -179,6 +180,10 @@ PARAMETERS = {
     "centers": Field("r k d", DOUBLE),
     "components": Field("r k h d", DOUBLE, orthonormal=True),
     "latent_penalty": Field("r", DOUBLE, low=0, high=1),
+    "noise": Field("r k", DOUBLE, low=TINY),
+    "along": Field("r k h", DOUBLE, low=TINY),
+    "log_weights": Field("r k", DOUBLE, high=0),
+    "levels": Field("r k l", DOUBLE, high=0),
     "variances": Field("r k h", DOUBLE, low=0),
     "counts": Field("r k", DOUBLE, low=0),
     "traces": Field("r k", DOUBLE, low=0),
@@ -188,17 +193,13 @@ PARAMETERS = {
     "noise_variance": Field("r", DOUBLE, low=TINY),
     "latent_dims": Field("r k", WHOLE, low=0),
 }
-SPREADS = {
-    "noise": Field("r k", DOUBLE, low=TINY),
-    "along": Field("r k h", DOUBLE, low=TINY),
-    "offsets": Field("r k", DOUBLE),
-}
 MOMENTS = {
     "references": Field("r k d", DOUBLE),
     "counts": Field("r k", DOUBLE, low=0),
     "sums": Field("r k d", DOUBLE),
     "squares": Field("r k", DOUBLE, low=0),
     "seconds": Field("r k d d"),
+    "levels": Field("r k l", DOUBLE),
 }
 # What a pass may remember of the pass before, by the name that tells which.
 SWEEPS = {
@@ -218,19 +219,18 @@ def check_linear_state(
     *,
     dtype: torch.dtype,
     soft: bool,
-    own: bool,
     has_missing: bool,
     total: float,
 ) -> None:
     """Raise a SchemaError unless a ``state_dict`` of a single start belongs to this fit.
 
-    ``sizes`` are m, k, d and h. Rows have ``dtype`` and total weight ``total``; members are labels
-    (m,), or assignments (m, k) where they are ``soft``. Spreads are ``own`` or shared. Rows with
-    missing values (``gapped``) have no loss before the first step.
+    ``sizes`` are m, k, d, h and l. Rows have ``dtype`` and total weight ``total``; members are
+    labels (m,), or assignments (m, k) where they are ``soft``. Rows with missing values have no
+    loss before the first step.
     """
     known = {**sizes, "r": 1, "w": 2}
     parameters, moments, sweep = state["parameters"], state["moments"], state["sweep"]
-    check(parameters, PARAMETERS | SPREADS if own else PARAMETERS, known)
+    check(parameters, PARAMETERS, known)
     check(moments, MOMENTS, known)
     members = Field("r m", (torch.int32,), low=0, high=known["k"] - 1)
     if soft:

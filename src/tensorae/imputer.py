@@ -28,7 +28,7 @@ from tensorae._validation import (
 )
 from tensorae._warnings import warn
 from tensorae.core.imputation import Limits, Member, candidates_for, fit_members
-from tensorae.core.prediction import MissingValuesPredictor
+from tensorae.core.prediction import LinearPredictor
 from tensorae.exceptions import InvalidInputError, InvalidParameterError
 from tensorae.linear_tae import PASSES
 from tensorae.rows import Rows
@@ -356,9 +356,9 @@ class ImputerTAE(TransformerMixin, EstimatorWithCard):
         """Products for each number of X, about."""
         return int(self.n_clusters_.sum())
 
-    def _predictors(self, device: torch.device) -> list[tuple[float, MissingValuesPredictor]]:
+    def _predictors(self, device: torch.device) -> list[tuple[float, LinearPredictor]]:
         return [
-            (member.weight, MissingValuesPredictor.of_model(member.model.on(device)))
+            (member.weight, LinearPredictor.of_model(member.model.to(device)))
             for member in self._members
         ]
 

@@ -17,7 +17,7 @@ from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils import Tags
 from torch import Tensor
 
-from tensorae._base import BaseTAE, Predictor
+from tensorae._base import BaseTAE
 from tensorae._parameters import (
     Constraints,
     Interval,
@@ -44,11 +44,10 @@ from tensorae.assignment import RULES, rule_name
 from tensorae.core.compress import RowSpace
 from tensorae.core.denoise import Denoiser
 from tensorae.core.families import Parameters
-from tensorae.core.mixture import LinearModel
+from tensorae.core.mixture import Mixture
 from tensorae.core.partial_fit import absorb, in_order_of
 from tensorae.core.prediction import (
     LinearPredictor,
-    MissingValuesPredictor,
     draw,
     information_criterion,
     n_parameters,
@@ -453,7 +452,7 @@ class LinearTAE(BaseTAE):
         >>> bool(far[0] < model.log_density(X).min())
         True
         """
-        return self._map(X, _log_density)
+        return self._map(X, lambda predictor, x: predictor.log_density(x))
 
     def score_samples(self, X: Any) -> Any:
         """Log-density of each sample: a low score means that it fits no cluster.
@@ -567,12 +566,10 @@ class LinearTAE(BaseTAE):
         (False, (5, 150, 4))
         """
         if n_draws is None:
-            return self._map(X, _filled)
+            return self._map(X, lambda predictor, x: predictor.filled(x))
         draws = check_integer("n_draws", n_draws, low=1)
         rng = check_seed(self.random_state if random_state is None else random_state)
-        copies = [
-            self._map(X, lambda predictor, x: _drawn(predictor, x, rng)) for _ in range(draws)
-        ]
+        copies = [self._map(X, lambda predictor, x: predictor.draw(x, rng)) for _ in range(draws)]
         return torch.stack(copies) if isinstance(X, Tensor) else np.stack(copies)
 
     def impute_std(self, X: Any) -> Any:
@@ -596,7 +593,7 @@ class LinearTAE(BaseTAE):
         >>> model.impute_std([[np.nan, 3.5, 1.4, 0.2]]).round(1)
         array([[0.3, 0. , 0. , 0. ]])
         """
-        return self._map(X, _deviations)
+        return self._map(X, lambda predictor, x: predictor.deviations(x))
 
     @isolated_torch()
     def denoise(self, X: Any, noise: float | str, *, fitted_on: str = "noisy") -> Any:
@@ -646,11 +643,10 @@ class LinearTAE(BaseTAE):
         variance = denoiser.noise_variance() if deviation is None else min(deviation, 1e100) ** 2
         on_device = functools.cache(denoiser.to)
 
-        def shrink(predictor: Predictor, x: Tensor) -> Tensor:
+        def shrink(predictor: Any, x: Tensor) -> Tensor:
             points = on_device(x.device).denoise(x, variance, fitted_on_noisy=not clean)
-            if isinstance(predictor, MissingValuesPredictor) and bool(points.isnan().any()):
-                return predictor.filled(points)  # no noise was found: values are still missing
-            return points
+            # Where no noise was found, values are still missing.
+            return predictor.filled(points) if bool(points.isnan().any()) else points
 
         return self._map(X, shrink)
 
@@ -801,14 +797,13 @@ class LinearTAE(BaseTAE):
         self._keep_moments(solution, rows)
         self._assign_once_more(rows)
 
-    def _publish_parameters(self, parameters: Parameters, model: LinearModel, rows: Rows) -> None:
+    def _publish_parameters(self, parameters: Parameters, model: Mixture, rows: Rows) -> None:
         """Publish what was learned; ``model`` is in the coordinates of the data."""
         kind = np.float32 if rows.dtype == torch.float32 else np.float64
-        spreads = model.spreads
-        self.spread_ = "shared" if spreads is None else "own"
+        self.spread_ = "shared" if model.tied else "own"
         self.latent_dims_ = as_array(parameters.latent_dims)
         shown = model.components.shape[1]
-        if spreads is not None and self.latent_dim == "auto":
+        if not model.tied and self.latent_dim == "auto":
             # Codes as long as the longest; one component at least is there to look at.
             shown = min(shown, max(1, int(self.latent_dims_.max())))
         counts, traces = as_array(parameters.counts), as_array(parameters.traces)
@@ -818,8 +813,8 @@ class LinearTAE(BaseTAE):
         rest = np.clip(traces - scatter.sum(1), 0, None)
         whole = np.where(traces > 0, traces, 1)
         noise, along = rest / (members * max(rows.d - shown, 1)), scatter / members[:, None]
-        if spreads is not None:
-            noise, counted = as_array(spreads.noise), as_array(spreads.along)[:, :shown]
+        if not model.tied:
+            noise, counted = as_array(model.noise), as_array(model.along)[:, :shown]
             along = np.where(np.arange(shown) < self.latent_dims_[:, None], counted, along)
         self.cluster_centers_ = as_array(model.centers).astype(kind)
         self.components_ = as_array(model.components)[:, :shown].astype(kind)
@@ -837,8 +832,7 @@ class LinearTAE(BaseTAE):
         size = self.batch_size
         if size is not None:  # it may have been set after the fit
             size = check_integer("batch_size", size, low=1)
-        kind = MissingValuesPredictor if rows.has_missing else LinearPredictor
-        return kind.of_published(
+        return LinearPredictor.of_published(
             rows.device,
             centers=self.cluster_centers_,
             components=self.components_,
@@ -959,28 +953,6 @@ class LinearTAE(BaseTAE):
                 ConvergenceWarning,
                 stacklevel=4,
             )
-
-
-def _filled(predictor: Predictor, x: Tensor) -> Tensor:
-    return predictor.filled(x) if isinstance(predictor, MissingValuesPredictor) else x
-
-
-def _drawn(predictor: Predictor, x: Tensor, rng: np.random.RandomState) -> Tensor:
-    return predictor.draw(x, rng) if isinstance(predictor, MissingValuesPredictor) else x
-
-
-def _deviations(predictor: Predictor, x: Tensor) -> Tensor:
-    return (
-        predictor.deviations(x)
-        if isinstance(predictor, MissingValuesPredictor)
-        else torch.zeros_like(x)
-    )
-
-
-def _log_density(predictor: Any, x: Tensor) -> Tensor:
-    """Ask the predictor of a density; other models' predictors have none."""
-    densities: Tensor = predictor.log_density(x)
-    return densities
 
 
 def as_array(tensor: Tensor) -> np.ndarray:

@@ -168,9 +168,8 @@ def diagonal_moments(*spectra):
     seconds = torch.stack([torch.diag(torch.tensor(s, dtype=torch.float64)) for s in spectra])[None]
     _, k, d, _ = seconds.shape
     zeros = torch.zeros(1, k, d, dtype=torch.float64)
-    squares = seconds.diagonal(dim1=-2, dim2=-1).sum(-1)
     counts = torch.full((1, k), 10.0, dtype=torch.float64)
-    return Moments(references=zeros, counts=counts, sums=zeros, squares=squares, seconds=seconds)
+    return Moments.about_means(counts, zeros, seconds)
 
 
 def directions_along_axes(d):
@@ -328,7 +327,7 @@ def test_the_estimated_penalty_and_noise_maximise_the_likelihood(seed, wrong):
     noise = parameters.noise_variance[0].item()
     best = minus_log_likelihood(penalty, noise)
     assert parameters.objective[0].item() == pytest.approx(best, rel=1e-10)
-    constant = parameters.log_normalizer()[0].item() * 50
+    constant = parameters.model.log_normalizer()[0].item() * 50
     assert best == pytest.approx(constant + (residual + penalty * latent) / (2 * noise))
     assert minus_log_likelihood(min(penalty * wrong, 1), noise) >= best - 1e-9
     assert minus_log_likelihood(penalty, noise * wrong) >= best - 1e-9

@@ -9,9 +9,9 @@ from tensorae.core.fill import (
     likely_clusters,
     observations,
 )
-from tensorae.core.mixture import LinearModel, OwnVariances
+from tensorae.core.mixture import Mixture
 from tensorae.core.passes import MissingValuesPass
-from tensorae.core.prediction import MissingValuesPredictor
+from tensorae.core.prediction import LinearPredictor
 from tensorae.rows.rows import Rows
 
 
@@ -23,8 +23,17 @@ def model(rng):
     components = torch.linalg.qr(torch.as_tensor(rng.standard_normal((k, d, d))))[0][..., :h].mT
     along = torch.as_tensor(rng.uniform(0.6, 3, (k, h))).sort(-1, descending=True).values
     noise, weights = torch.full((k,), 0.5).double(), torch.tensor([0.5, 0.3, 0.2]).double()
-    spreads = OwnVariances.of_variances(noise, along, weights.log(), d)
-    return LinearModel(centers, components.contiguous(), torch.tensor(1.0).double(), spreads)
+    return Mixture(
+        centers,
+        components.contiguous(),
+        latent_penalty=torch.tensor(1.0).double(),
+        noise=noise,
+        along=along,
+        log_weights=weights.log(),
+        levels=centers.new_zeros(k, 0),
+        tied=False,
+        n_features=d,
+    )
 
 
 @pytest.fixture
@@ -41,7 +50,7 @@ def test_asking_all_clusters_gives_the_conditional_means_and_variances(model, ro
     likely = likely._replace(asked=torch.ones_like(likely.asked))
     said = observations(model, has_missing, likely)
     means, variances = said.joined(said.log_densities)
-    expected = MissingValuesPredictor.of_model(model).conditional(has_missing)
+    expected = LinearPredictor.of_model(model).conditional(has_missing)
     some = has_missing.isnan().any(1)
     torch.testing.assert_close(means[some], expected[0][some])
     torch.testing.assert_close(variances[some], expected[1][some])
@@ -72,9 +81,9 @@ def test_without_noise_means_are_those_of_a_linear_model(model, rows):
     likely = likely_clusters(guess_costs(model, rows[0][:1]), 1)
     said = observations(model, has_missing, likely, noise)
     j, seen = int(likely.clusters[0, 0]), ~has_missing[0].isnan()
-    excess = model.spreads.along[j] - model.spreads.noise[j]
+    excess = model.along[j] - model.noise[j]
     covariance = (model.components[j].mT * excess) @ model.components[j]
-    covariance = covariance + model.spreads.noise[j] * torch.eye(6)
+    covariance = covariance + model.noise[j] * torch.eye(6)
     clean = covariance - noise * torch.eye(6)
     gain = clean[:, seen] @ torch.linalg.inv(covariance[seen][:, seen])
     expected = model.centers[j] + gain @ (has_missing[0] - model.centers[j])[seen]

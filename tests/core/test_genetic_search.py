@@ -7,7 +7,7 @@ import torch
 from tensorae import LinearTAE
 from tensorae.core.families import Directions, Estimation
 from tensorae.core.genetic_search import GeneticSearch, Population, Quadratics, subspace_plus_plus
-from tensorae.core.mixture import LinearModel
+from tensorae.core.mixture import Mixture
 from tensorae.rows import Rows
 
 
@@ -45,7 +45,7 @@ def test_quadratic_costs_are_those_of_the_model(latent_dim):
     x, rng = crossing_lines(0), np.random.RandomState(0)
     basis = torch.linalg.qr(torch.tensor(rng.randn(4, 2, 3, 3))).Q[..., :latent_dim].mT
     penalties = torch.tensor([0.01, 0.1, 0.5, 1.0], dtype=torch.float64)
-    model = LinearModel(torch.tensor(rng.randn(4, 2, 3)), basis.contiguous(), penalties)
+    model = Mixture.tied_of(torch.tensor(rng.randn(4, 2, 3)), basis.contiguous(), penalties)
     found = quadratics_of(x, latent_dim=latent_dim).costs(model)
     torch.testing.assert_close(found.clamp(min=0).mT, model.costs(x), atol=1e-9, rtol=1e-9)
 

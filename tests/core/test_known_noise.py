@@ -29,7 +29,7 @@ def test_components_that_count_are_those_of_the_signal():
     noisy = clean + torch.randn(clean.shape, generator=generator)
     run = fitted(Rows(noisy), labels)
     assert run.parameters.latent_dims.tolist() == [[2, 2]]
-    along = run.parameters.model.spreads.along[0]
+    along = run.parameters.model.along[0]
     assert bool(((along > 30) & (along < 45)).all())  # 1 + 36
 
 

@@ -5,14 +5,14 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tensorae.core.mixture import LinearModel
+from tensorae.core.mixture import Mixture
 
 law = settings(max_examples=40, deadline=None, derandomize=True, database=None)
 
 
 def random_model(rng, r, k, h, d):
     frames = np.linalg.qr(rng.randn(r, k, d, max(h, 1)))[0][..., :h]
-    return LinearModel(
+    return Mixture.tied_of(
         torch.tensor(3 * rng.randn(r, k, d)),
         torch.tensor(frames).mT.contiguous(),
         torch.tensor(rng.uniform(size=r)),
@@ -55,7 +55,7 @@ def test_costs_equal_error_plus_penalty(seed, r, k, d, data):
 def test_costs_are_never_negative():
     rng = np.random.RandomState(0)
     model = random_model(rng, 1, 3, 2, 4)
-    model = LinearModel(model.centers + 1e3, model.components, model.latent_penalty * 0)
+    model = Mixture.tied_of(model.centers + 1e3, model.components, model.latent_penalty * 0)
     points = model[0].decode(torch.tensor(rng.randn(30, 2)), torch.arange(30) % 3)
     costs = model[0].costs(points)
     assert (costs >= 0).all()

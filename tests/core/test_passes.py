@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from tensorae import LinearTAE
 from tensorae.assignment import RULES, AssignmentContext, shares
 from tensorae.core import passes, statistics
-from tensorae.core.mixture import LinearModel, OwnVariances, winners
+from tensorae.core.mixture import Mixture, winners
 from tensorae.core.passes import ChunkedPass, PrunedPass, TabulatedPass, cheapest
 from tensorae.rows import Rows
 
@@ -29,7 +29,7 @@ def set_up(seed, *, n=50, d=4, r=2, k=3, h=2, weighted=False, chunk_rows=16):
         weights[0] = 1  # a fit without any weight is refused
     rows = Rows(torch.tensor(2 + 3 * rng.randn(n, d)), weights, chunk_rows=chunk_rows).centered()
     frames = np.linalg.qr(rng.randn(r, k, d, h))[0]
-    model = LinearModel(
+    model = Mixture.tied_of(
         torch.tensor(2 * rng.randn(r, k, d)),
         torch.tensor(frames).mT.contiguous(),
         torch.tensor(rng.uniform(size=r)),
@@ -216,11 +216,16 @@ def test_products_that_do_not_count_are_left_out_without_a_trace():
         along[0, j, j % 3 :] = 1  # components beyond these vary as the noise does
     noise, weights = torch.ones(1, k), torch.full((1, k), 1 / k).log()
     components = torch.linalg.qr(torch.randn(1, k, d, h, generator=generator))[0].mT
-    model = LinearModel(
+    model = Mixture(
         torch.randn(1, k, d, generator=generator),
         components.contiguous(),
-        torch.ones(1),
-        OwnVariances.of_variances(noise, along, weights, d),
+        latent_penalty=torch.ones(1),
+        noise=noise,
+        along=along,
+        log_weights=weights,
+        levels=torch.zeros(1, k, 0),
+        tied=False,
+        n_features=d,
     )
     x = torch.randn(40, d, generator=generator)
     packed = model.fold().packed()
@@ -252,7 +257,7 @@ def drifting_models(rng, *, starts=2, steps=12, penalties=None):
         centers = centers + size * rng.randn(*centers.shape) / 5
         spans = spans + size * rng.randn(*spans.shape) / 3
         penalty = 0.1 if penalties is None else penalties[step]
-        yield LinearModel(
+        yield Mixture.tied_of(
             torch.tensor(centers),
             torch.tensor(np.linalg.qr(spans)[0]).mT.contiguous(),
             torch.full((starts,), penalty, dtype=torch.float64),

@@ -10,7 +10,7 @@ from tensorae.assignment import RULES
 from tensorae.core import passes, search
 from tensorae.core.em import Alternation
 from tensorae.core.families import Directions, Estimation
-from tensorae.core.mixture import LinearModel
+from tensorae.core.mixture import Mixture
 from tensorae.core.passes import cheapest
 from tensorae.core.spec import FitSpec
 from tensorae.core.swap_search import relocate, rescue
@@ -116,7 +116,7 @@ def bad_run(alternation):
     """Return a run that ends in a poor optimum: all centres but one start in one corner."""
     corner = alternation.rows.select(torch.arange(200))
     corner = corner[corner[:, 0].argsort()[:5]]
-    model = LinearModel(
+    model = Mixture.tied_of(
         corner[None], corner.new_zeros(1, 5, 0, 3), torch.ones(1, dtype=torch.float64)
     )
     return alternation.run(alternation.init(cheapest(alternation.rows, model)[0]))[0]
@@ -145,7 +145,7 @@ def test_a_cluster_with_too_few_points_is_moved_only_if_that_pays(seed):
     """Twelve rows in four clusters of two directions: most clusters are too small for theirs."""
     x = lumps(seed, n=12, k=3)
     alternation = alternation_over(x, n_clusters=4, latent_dim=2)
-    start = LinearModel.nearest(alternation.rows.select(torch.arange(4))[None])
+    start = Mixture.nearest(alternation.rows.select(torch.arange(4))[None])
     run = alternation.run(alternation.init(cheapest(alternation.rows, start)[0]))[0]
     rescued = rescue(alternation, run)
     assert rescued.objective <= run.objective

@@ -9,7 +9,7 @@ from sklearn.metrics import adjusted_rand_score
 from tensorae import LinearTAE, load
 from tensorae.core import selection, statistics
 from tensorae.core.compress import RowSpace
-from tensorae.core.mixture import LinearModel
+from tensorae.core.mixture import Mixture
 from tensorae.core.passes import ChunkedPass, MembersPass
 from tensorae.core.statistics import MemberMoments
 from tensorae.data import Batches
@@ -124,7 +124,7 @@ def test_a_pass_by_members_is_a_pass(rng):
     rows = Rows(x).in_chunks(16)
     centers = torch.as_tensor(rng.randn(1, 4, 30))
     axes = torch.linalg.qr(torch.as_tensor(rng.randn(1, 4, 30, 2)))[0].mT
-    model = LinearModel(centers, axes, torch.full((1,), 0.2, dtype=torch.float64))
+    model = Mixture.tied_of(centers, axes, torch.full((1,), 0.2, dtype=torch.float64))
     found = []
     for kind in (ChunkedPass, MembersPass):
         labels = torch.zeros(1, 80, dtype=torch.int32)

@@ -19,8 +19,8 @@ from scipy.ndimage import gaussian_filter1d
 from scipy.sparse.csgraph import connected_components
 from torch import Tensor
 
-from tensorae.core.missing import LOG_2PI
-from tensorae.core.prediction import MissingValuesPredictor
+from tensorae.core.mixture import LOG_2PI
+from tensorae.core.prediction import LinearPredictor
 
 __all__ = [
     "GRID",
@@ -130,7 +130,7 @@ class MixtureMember(Member):
     explained_variance: Array
     noise_variance: Array
     latent_dims: Array
-    _predictors: dict[torch.device, MissingValuesPredictor] = field(
+    _predictors: dict[torch.device, LinearPredictor] = field(
         default_factory=dict, init=False, repr=False
     )
 
@@ -179,10 +179,10 @@ class MixtureMember(Member):
             latent_dims=np.array([p - 1]),
         )
 
-    def predictor(self, device: torch.device) -> MissingValuesPredictor:
+    def predictor(self, device: torch.device) -> LinearPredictor:
         """Its density on a device, set up once: that takes longer than a row."""
         if device not in self._predictors:
-            made = MissingValuesPredictor.of_published(
+            self._predictors[device] = LinearPredictor.of_published(
                 device,
                 centers=self.centers,
                 components=self.components,
@@ -193,8 +193,6 @@ class MixtureMember(Member):
                 latent_dims=self.latent_dims,
                 chunk_rows=None,
             )
-            assert isinstance(made, MissingValuesPredictor)  # of its own class
-            self._predictors[device] = made
         return self._predictors[device]
 
     def misfit(self, x: Tensor) -> Tensor:

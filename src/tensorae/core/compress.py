@@ -13,7 +13,7 @@ from dataclasses import dataclass, replace
 import torch
 from torch import Tensor
 
-from tensorae.core.mixture import LinearModel
+from tensorae.core.mixture import Mixture
 from tensorae.rows.rows import Rows
 
 __all__ = ["RowSpace", "compressed_width"]
@@ -91,7 +91,7 @@ class RowSpace:
         """Coordinates (p,) of a direction (d,)."""
         return self.axes @ vector.to(self.axes)
 
-    def embed(self, model: LinearModel) -> LinearModel:
+    def embed(self, model: Mixture) -> Mixture:
         """Return a model of the coordinates as a model of the points."""
         return replace(
             model,

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 import torch
 from scipy.spatial import cKDTree
@@ -18,7 +18,7 @@ from torch import Tensor
 
 from tensorae.core.families import Parameters, inverse_traces
 from tensorae.core.missing import costs_with_missing, log_correction
-from tensorae.core.mixture import LinearModel
+from tensorae.core.mixture import Mixture
 from tensorae.core.prediction import n_parameters
 from tensorae.core.statistics import positive
 from tensorae.core.ties import TiedVariance
@@ -221,20 +221,18 @@ class Criteria:
         return self.bic + 2 * self.entropy
 
 
-def log_joint(model: LinearModel, parameters: Parameters, x: Tensor) -> Tensor:
-    """Log of weight times density (m, k) of rows (m, d) in each cluster of one start.
+def log_joint(model: Mixture, x: Tensor) -> Tensor:
+    """Log of weight times density (m, k) of rows (m, d + L) in each cluster of one start.
 
     Where values are missing (NaN), the density is that of the others.
     """
     holes = x.isnan()
-    has_missing = bool(holes.any())
-    costs = costs_with_missing(model, x) if has_missing else model.costs(x)
-    if model.spreads is not None:
-        return -costs / 2
-    context = parameters.context(step=1.0)
-    noise = context.noise_variance
-    joint = context.log_weights - costs / (2 * noise) - parameters.log_normalizer()
-    return joint + holes.sum(1, keepdim=True) * log_correction(noise) if has_missing else joint
+    if not bool(holes.any()):
+        return model.log_joint(model.costs(x))
+    joint = model.log_joint(costs_with_missing(model, x))
+    if not model.tied:
+        return joint
+    return joint + holes.sum(1, keepdim=True) * log_correction(model.unit)
 
 
 def criteria_of(
@@ -245,6 +243,7 @@ def criteria_of(
     tied: TiedVariance,
     given_penalty: bool = False,
     common: bool = False,
+    level_parameters: int = 0,
 ) -> Criteria:
     """Evidence for the parameters of one start (no dimension of starts) on the rows they fit.
 
@@ -261,19 +260,20 @@ def criteria_of(
         Whether λ was given, not estimated.
     common : bool
         Whether own spreads are one, pooled over the clusters.
+    level_parameters : int
+        Free probabilities of the levels of categorical columns in a cluster.
 
     Returns
     -------
     Evidence
     """
     model, k = parameters.model, parameters.counts.shape[-1]
-    if model.spreads is None:  # own spreads have it already
-        wider = parameters.noise_variance + tied.trace / parameters.n_features
-        parameters = replace(parameters, noise_variance=wider)
+    if model.tied and model.n_features:  # own spreads have it already
+        model = model.tied_with(noise=model.unit + tied.trace / model.n_features)
     likelihood, entropy = torch.zeros(2, dtype=torch.float64, device=rows.device)
     sizes = torch.zeros(k, dtype=torch.float64, device=rows.device)
     for place, x in rows.observed_chunks():
-        joint = log_joint(model, parameters, x.to(torch.float64))
+        joint = log_joint(model, x.to(torch.float64))
         weights = torch.ones_like(joint[:, 0])
         if rows.weights is not None:
             weights = rows.weights[place].to(torch.float64)
@@ -281,15 +281,16 @@ def criteria_of(
         entropy += weights @ torch.special.entr(joint.softmax(1)).sum(1)
         sizes.index_add_(0, joint.argmax(1), weights)
     rows.all_reduce(likelihood, entropy, sizes)
-    likelihood -= sizes @ _tied_distances(parameters, tied) / 2
+    likelihood -= sizes @ _tied_distances(model, tied) / 2
     rows_per_weight = effective_n / rows.total
     count = n_parameters(
         parameters.latent_dims.cpu().numpy(),
         parameters.n_features,
-        own=model.spreads is not None,
+        own=not model.tied,
         penalty=float(model.latent_penalty),
         given=given_penalty,
         common=common,
+        level_parameters=level_parameters,
     )
     own = (count - (k - 1)) / k
     logs = (parameters.counts * rows_per_weight).clamp(min=1).log().sum()
@@ -303,18 +304,10 @@ def criteria_of(
     )
 
 
-def _tied_distances(parameters: Parameters, tied: TiedVariance) -> Tensor:
+def _tied_distances(model: Mixture, tied: TiedVariance) -> Tensor:
     """tr(Σ_j⁻¹ F), shape (k,): squared distances that the intervals of values add."""
-    model = parameters.model
-    if model.spreads is not None:
-        noise, along = model.spreads.noise, model.spreads.along
-    else:
-        noise = parameters.noise_variance.expand(len(model.centers))
-        tiny = torch.finfo(torch.float64).tiny
-        along = (noise / model.latent_penalty.clamp(min=tiny)).unsqueeze(-1)
-    return inverse_traces(
-        model.components.to(torch.float64), along, noise, tied.covariance, tied.trace
-    )
+    components = model.components.to(torch.float64)
+    return inverse_traces(components, model.along, model.noise, tied.covariance, tied.trace)
 
 
 # Separation of two clusters ----------------------------------------------------------------------

@@ -16,7 +16,7 @@ from tensorae._schema import SchemaError, check_linear_state
 from tensorae.assignment import RULES, Rule
 from tensorae.core.families import Estimation, Parameters
 from tensorae.core.missing import log_correction
-from tensorae.core.mixture import LinearModel
+from tensorae.core.mixture import Mixture
 from tensorae.core.passes import (
     Assigned,
     ChunkedPass,
@@ -115,7 +115,7 @@ class State:
 
     def state_dict(self) -> dict[str, Any]:
         """Return the state of a single start by names: tensors, numbers and lists."""
-        names = ("references", "counts", "sums", "squares", "seconds")
+        names = ("references", "counts", "sums", "squares", "seconds", "levels")
         trace = self.traces[0]
         return {
             "step": self.n_iter,
@@ -272,7 +272,7 @@ class Alternation:
             data_pass=self._sweep(1),
         )
 
-    def init(self, labels: Tensor, model: LinearModel | None = None) -> State:
+    def init(self, labels: Tensor, model: Mixture | None = None) -> State:
         """First sums and parameters, with no cluster empty: equal ones would never part again.
 
         ``model`` is where the labels are from, which tells what may be in the gaps of rows.
@@ -302,7 +302,9 @@ class Alternation:
         self._check(state)
         data_pass = self._sweep(1)
         data_pass.load_state_dict(state["sweep"])
-        parameters = Parameters.of_state_dict(state["parameters"], state["n_features"])
+        parameters = Parameters.of_state_dict(
+            state["parameters"], state["n_features"], tied=not self.estimation.own
+        )
         # A likelihood of what is observed is that of the parameters before.
         known = self.rule.hard and not self.rows.has_missing
         reached = float(parameters.objective) if known else None
@@ -324,6 +326,7 @@ class Alternation:
         n, d, soft = self.rows.n, self.rows.d, not self.rule.hard
         kept_rows = 0 if soft and self.rows.streamed else n
         sizes = {"m": kept_rows, "k": self.n_clusters, "d": d, "h": self.estimation.latent_dim}
+        sizes["l"] = self.rows.n_levels
         if type(state["step"]) is not int or not 0 < state["step"] < self.max_iter:
             raise SchemaError(f"step must lie between 1 and {self.max_iter - 1}")
         if state["n_features"] != self.estimation.n_features:
@@ -333,7 +336,6 @@ class Alternation:
             sizes,
             dtype=self.rows.dtype,
             soft=soft,
-            own=self.estimation.own,
             has_missing=self.rows.has_missing,
             total=self.rows.total,
         )
@@ -436,7 +438,7 @@ class Alternation:
     def _objective(self, assigned: Assigned, parameters: Parameters, before: Parameters) -> Tensor:
         """What is minimised (r,)."""
         if (self.rule.probabilistic or self.rule.hard) and assigned.log_likelihood is not None:
-            likelihood = assigned.log_likelihood - self.rows.total * before.log_normalizer()
+            likelihood = assigned.log_likelihood - self.rows.total * before.model.log_normalizer()
             if self.rows.has_missing and not self.estimation.own:
                 likelihood += self.rows.missing_weight * log_correction(before.noise_variance)
             return before.regularizer - likelihood
@@ -452,7 +454,7 @@ class Alternation:
         last = [trace.objective[-1:] or (float("inf"),) for trace in state.traces]
         fall = objective.new_tensor(last).squeeze(1) - objective
         if self.rule.probabilistic or self.estimation.maximises_likelihood or self.rows.has_missing:
-            slight = fall <= self.tol * self.rows.total * self.rows.d
+            slight = fall <= self.tol * self.rows.total * max(self.rows.d, 1)
         else:
             slight = fall <= self.tol * parameters.loss
         if not self.rule.hard or self.rows.has_missing:

@@ -6,7 +6,8 @@ Shapes: k clusters, d features, h latent, r starts.
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, fields, replace
+from collections.abc import Sequence
+from dataclasses import dataclass, field, fields, replace
 from functools import cached_property
 from typing import NamedTuple
 
@@ -21,13 +22,14 @@ from tensorae.core.covariances import (
     pays_to_converge,
     unbiased_spectrum,
 )
-from tensorae.core.mixture import LinearModel, OwnVariances
+from tensorae.core.mixture import TENSORS, Mixture, log_volume
 from tensorae.core.statistics import MemberMoments, Moments, positive
 from tensorae.rows.rows import LARGE_WIDTH
 
 __all__ = [
     "Directions",
     "Estimation",
+    "LevelPrior",
     "Means",
     "OwnEstimation",
     "PRIOR_STRENGTH",
@@ -57,7 +59,7 @@ class Parameters:
 
     Attributes
     ----------
-    model : LinearModel
+    model : Mixture
     variances : Tensor of shape (r, k, h)
         Scatter along each component.
     counts : Tensor of shape (r, k)
@@ -70,16 +72,14 @@ class Parameters:
         What is minimised for such assignments: the loss, or minus the log-likelihood, with the
         regularizer.
     regularizer : Tensor of shape (r,)
-        Price of the parameters themselves; zero where spreads are shared.
+        Price of the parameters themselves; zero where spreads are shared and all rows are numbers.
     noise_variance : Tensor of shape (r,)
         s² of the model of section 5 with one spread.
     latent_dims : Tensor of shape (r, k)
         Components of each cluster that count.
-    n_features : int
-        d of the data, which is more than the model's own where wide data was turned.
     """
 
-    model: LinearModel
+    model: Mixture
     variances: Tensor
     counts: Tensor
     traces: Tensor
@@ -88,71 +88,102 @@ class Parameters:
     regularizer: Tensor
     noise_variance: Tensor
     latent_dims: Tensor
-    n_features: int
+
+    @property
+    def n_features(self) -> int:
+        """Number d of the data's features."""
+        return self.model.n_features
 
     def __getitem__(self, start: int | Tensor) -> Parameters:
         rest = {name: part[start] for name, part in self._rest().items()}
-        return Parameters(model=self.model[start], n_features=self.n_features, **rest)
+        return Parameters(model=self.model[start], **rest)
 
     def state_dict(self) -> dict[str, Tensor]:
         """All tensors by their names."""
-        model, spreads = self.model, self.model.spreads
-        tensors = {
-            "centers": model.centers,
-            "components": model.components,
-            "latent_penalty": model.latent_penalty,
-        }
-        if spreads is not None:
-            tensors |= {field.name: getattr(spreads, field.name) for field in fields(OwnVariances)}
-        return tensors | self._rest()
+        return self.model.tensors() | self._rest()
 
     @classmethod
-    def of_state_dict(cls, state: dict[str, Tensor], n_features: int) -> Parameters:
+    def of_state_dict(cls, state: dict[str, Tensor], n_features: int, *, tied: bool) -> Parameters:
         """Put together what ``state_dict`` gave."""
         rest = dict(state)
-        spreads = None
-        if "along" in rest:
-            spreads = OwnVariances(
-                **{field.name: rest.pop(field.name) for field in fields(OwnVariances)}
-            )
-        model = LinearModel(
-            rest.pop("centers"),
-            rest.pop("components"),
-            rest.pop("latent_penalty"),
-            spreads,
-            noise=rest["noise_variance"] if spreads is None else None,
-        )
-        return cls(model=model, n_features=n_features, **rest)
+        tensors = {name: rest.pop(name) for name in TENSORS}
+        return cls(model=Mixture(**tensors, tied=tied, n_features=n_features), **rest)
 
     def _rest(self) -> dict[str, Tensor]:
-        others = ("model", "n_features")
-        names = (field.name for field in fields(self) if field.name not in others)
+        names = (each.name for each in fields(self) if each.name != "model")
         return {name: getattr(self, name) for name in names}
 
     def context(self, step: float) -> AssignmentContext:
         """What an assignment rule needs; ``step`` is in units of one over the mean cost."""
-        weights = self.counts / self.counts.sum(-1, keepdim=True)
-        log_weights = weights.clamp(min=torch.finfo(weights.dtype).tiny).log()
-        noise = self.noise_variance
-        if self.model.spreads is not None:
-            # Costs that are minus twice a log density know weights and variances.
-            log_weights, noise = torch.zeros_like(log_weights), torch.ones_like(noise)
-        mean_cost = self.noise_variance * self.n_features
+        model = self.model
+        log_weights = model.log_weights
+        if not model.tied:  # costs that are minus twice a log density know weights
+            log_weights = torch.zeros_like(log_weights)
+        mean_cost = self.noise_variance * max(self.n_features, 1)
         return AssignmentContext(
-            step_size=step / mean_cost, log_weights=log_weights, noise_variance=noise
+            step_size=step / mean_cost, log_weights=log_weights, noise_variance=model.unit
         )
 
-    def log_normalizer(self) -> Tensor:
-        """Log of what evidences (r,) have to be divided by, the same for every cluster."""
-        if self.model.spreads is not None:
-            return torch.zeros_like(self.loss)
-        h = self.model.components.shape[-2]
-        return _log_volume(self.noise_variance, self.model.latent_penalty, h, self.n_features)
+
+# Members that the prior of a categorical column counts as in each cluster.
+LEVEL_STRENGTH = 1.0
 
 
-def _log_volume(noise: Tensor, penalty: Tensor, h: int, d: int) -> Tensor:
-    """Log of the normalising constant (r,) of a Gaussian of section 5's model with one spread."""
-    return (d * (2 * math.pi * noise).log() - h * penalty.log()) / 2
+@dataclass(frozen=True)
+class LevelPrior:
+    """What is known of the levels of categorical columns before any cluster is seen.
+
+    Every cluster is given the same few members more, which have the levels of the data at large:
+    no level that the data has is impossible in a cluster.
+
+    Attributes
+    ----------
+    columns : Tensor of shape (L, c)
+        One where a level is of a column.
+    frequencies : Tensor of shape (L,)
+        Share of each level in its column.
+    unseen : Tensor of shape (L,)
+        Log probability of levels that no row has.
+    strength : float
+        How many members it counts as.
+    """
+
+    columns: Tensor
+    frequencies: Tensor
+    unseen: Tensor
+    strength: float = LEVEL_STRENGTH
+
+    @classmethod
+    def none(cls) -> LevelPrior:
+        """That of data without categories."""
+        nothing = torch.zeros(0, dtype=torch.float64)
+        return cls(nothing.view(0, 0), nothing, nothing)
+
+    @classmethod
+    def of_counts(cls, counts: Tensor, sizes: Sequence[int]) -> LevelPrior:
+        """That of data with such counts (L,) of levels, in columns of such sizes."""
+        of_level = torch.arange(len(sizes)).repeat_interleave(torch.tensor(sizes))
+        columns = torch.nn.functional.one_hot(of_level, len(sizes)).to(counts)
+        totals = (columns @ (counts @ columns)).clamp(min=1)
+        return cls(columns, counts / totals, -(1 + totals).log())
+
+    @property
+    def n_parameters(self) -> int:
+        """Free probabilities of a cluster: those of the levels that occur, less one a column."""
+        seen = (self.frequencies > 0).to(self.columns.dtype) @ self.columns
+        return int((seen - 1).clamp(min=0).sum())
+
+    def log_probabilities(self, counts: Tensor) -> Tensor:
+        """Log probabilities (..., k, L) for counts (..., k, L) of the members' levels."""
+        if not counts.shape[-1]:
+            return counts
+        totals = (counts @ self.columns) @ self.columns.mT
+        shares = (counts + self.strength * self.frequencies) / (totals + self.strength)
+        return torch.where(self.frequencies > 0, shares.log(), self.unseen)
+
+    def penalty(self, log_probabilities: Tensor) -> Tensor:
+        """Minus the log-likelihood (...) of the prior's members in all clusters."""
+        return -self.strength * (log_probabilities @ self.frequencies).sum(-1)
 
 
 @dataclass(frozen=True)
@@ -205,6 +236,8 @@ class Estimation:
         Stand in for those of clusters that vary in fewer than h.
     variance_floor : float
         Smallest noise variance that the arithmetic can tell from zero.
+    levels : LevelPrior
+        Of the categorical columns.
     """
 
     latent_dim: int
@@ -212,6 +245,7 @@ class Estimation:
     latent_penalty: float | Tensor | None
     directions: Directions
     variance_floor: float
+    levels: LevelPrior = field(default_factory=LevelPrior.none, kw_only=True)
 
     def first(self, moments: Moments) -> Parameters:
         """Parameters from moments alone."""
@@ -232,7 +266,7 @@ class Estimation:
             components = subspaces.components
         return self._assemble(moments, found, subspaces)
 
-    def next(self, moments: Moments, previous: LinearModel) -> Parameters:
+    def next(self, moments: Moments, previous: Mixture) -> Parameters:
         """Parameters from moments and the previous model; the loss does not rise."""
         found = self._means(moments, previous)
         if self.prefers_exact(previous.centers.shape[-1]):
@@ -241,7 +275,7 @@ class Estimation:
             subspaces = self.improved(moments, previous.components)
         return self._assemble(moments, found, subspaces)
 
-    def last(self, moments: Moments, previous: LinearModel) -> Parameters:
+    def last(self, moments: Moments, previous: Mixture) -> Parameters:
         """Parameters with components to full precision, which close a fit."""
         found = self._means(moments, previous)
         d = previous.centers.shape[-1]
@@ -273,7 +307,7 @@ class Estimation:
     @property
     def maximises_likelihood(self) -> bool:
         """Whether hard assignments, too, are judged by a likelihood instead of the loss."""
-        return self.latent_penalty is None
+        return self.latent_penalty is None or len(self.levels.frequencies) > 0
 
     @property
     def rank_tolerance(self) -> float:
@@ -324,7 +358,7 @@ class Estimation:
             components[start, j] = _gram_schmidt(candidates, h)
         return Subspaces(components, torch.where(lacking, 0, found.variances))
 
-    def _means(self, moments: Moments, previous: LinearModel) -> Means:
+    def _means(self, moments: Moments, previous: Mixture) -> Means:
         """Means and scatters; a cluster without members keeps its centre."""
         alive = (moments.counts > 0).unsqueeze(-1)
         centers = torch.where(alive, moments.centers(), previous.centers)
@@ -339,22 +373,38 @@ class Estimation:
         penalty = self._penalty(found.penalty, residual, latent)
         loss = residual + penalty * latent
         members = moments.counts.sum(-1)
-        noise = (loss / (members * d)).clamp(min=self.variance_floor)
-        objective = loss
+        if d:
+            noise = (loss / (members * d)).clamp(min=self.variance_floor)
+        else:  # costs of categories alone are in units of one
+            noise = torch.ones_like(loss)
+        objective, regularizer = loss, torch.zeros_like(loss)
         if self.maximises_likelihood:
             # At the best noise variance for the assignments.
-            objective = members * (_log_volume(noise, penalty, h, d) + d / 2)
+            objective = members * (log_volume(noise, penalty, h, d) + d / 2)
+        levels = self.levels.log_probabilities(moments.levels)
+        if levels.shape[-1]:
+            surprise = -(moments.levels * levels).sum((-2, -1))
+            regularizer = self.levels.penalty(levels)
+            loss = loss + 2 * noise * surprise
+            objective = objective + surprise + regularizer
         return Parameters(
-            model=LinearModel(found.centers, subspaces.components, penalty, noise=noise),
+            model=Mixture.tied_of(
+                found.centers,
+                subspaces.components,
+                penalty,
+                noise,
+                log_shares(moments.counts),
+                levels=levels,
+                n_features=d,
+            ),
             variances=subspaces.variances,
             counts=moments.counts,
             traces=found.traces,
             loss=loss,
             objective=objective,
-            regularizer=torch.zeros_like(loss),
+            regularizer=regularizer,
             noise_variance=noise,
             latent_dims=torch.full_like(moments.counts, h, dtype=torch.long),
-            n_features=d,
         )
 
     def _penalty(self, given: Tensor | None, residual: Tensor, latent: Tensor) -> Tensor:
@@ -366,6 +416,12 @@ class Estimation:
             return torch.ones_like(residual)
         best = (residual / rest) / (latent / h).clamp(min=torch.finfo(latent.dtype).tiny)
         return best.clamp(SMALLEST_PENALTY, 1.0)
+
+
+def log_shares(counts: Tensor) -> Tensor:
+    """Logarithms (..., k) of the shares of counts (..., k)."""
+    shares = counts / counts.sum(-1, keepdim=True)
+    return shares.clamp(min=torch.finfo(shares.dtype).tiny).log()
 
 
 def fix_signs(components: Tensor) -> Tensor:
@@ -497,12 +553,12 @@ class OwnEstimation(Estimation):
         now = self._with_pooled(moments)
         return super(OwnEstimation, now).first(now._with_prior(moments))
 
-    def next(self, moments: Moments, previous: LinearModel) -> Parameters:
+    def next(self, moments: Moments, previous: Mixture) -> Parameters:
         """Parameters from moments and the previous model; without pooling no objective rises."""
         now = self._with_pooled(moments)
         return super(OwnEstimation, now).next(now._with_prior(moments), previous)
 
-    def last(self, moments: Moments, previous: LinearModel) -> Parameters:
+    def last(self, moments: Moments, previous: Mixture) -> Parameters:
         """Parameters with components to full precision, which close a fit."""
         now = self._with_pooled(moments)
         return super(OwnEstimation, now).last(now._with_prior(moments), previous)
@@ -513,8 +569,7 @@ class OwnEstimation(Estimation):
             dims = None if self.dims is None else self.dims[:1]
             return replace(self, dims=dims, pooling=0.0).first(moments).objective
         model = parameters.model[0]
-        assert model.spreads is not None
-        axes, along, noise = model.components[0], model.spreads.along[0], model.spreads.noise[0]
+        axes, along, noise = model.components[0], model.along[0], model.noise[0]
         inside = (moments.scatter_times(axes.mT).squeeze(1).mT * axes).sum(-1)
         outside = moments.traces().squeeze(1) - inside.sum(-1)
         return ((inside / along).sum(-1) + outside / noise) / 2
@@ -551,7 +606,7 @@ class OwnEstimation(Estimation):
             pooled = scatters.expand(-1, k, d, d).contiguous()
             squares = moments.traces().sum(1, keepdim=True)
             squares = squares + self.prior.trace
-            about = Moments.about_means(moments.counts, moments.centers(), pooled)
+            about = Moments.about_means(moments.counts, moments.centers(), pooled, moments.levels)
             return replace(about, squares=squares.expand(-1, k).contiguous())
         return replace(
             moments,
@@ -574,30 +629,39 @@ class OwnEstimation(Estimation):
         # Of no component is it less than of the directions off all of them but for rounding.
         own = torch.maximum(scatter / members.unsqueeze(-1), noise.unsqueeze(-1))
         along = torch.where(counted, own, noise.unsqueeze(-1))
-        weights = counts / total
-        log_weights = weights.clamp(min=torch.finfo(weights.dtype).tiny).log()
-        spreads = OwnVariances.of_variances(noise, along, log_weights, d)
+        latent = (scatter * counted).sum((-2, -1))
+        levels = self.levels.log_probabilities(moments.levels)
+        model = Mixture(
+            found.centers,
+            subspaces.components,
+            latent_penalty=_mean_ratio(rest.sum(-1), latent, d - dims, dims),
+            noise=noise,
+            along=along,
+            log_weights=log_shares(counts),
+            levels=levels,
+            tied=False,
+            n_features=d,
+        )
         distances = (scatter * counted / along).sum(-1) + rest / noise
         prior_distances = self._prior_distances(subspaces.components, along, noise)
-        volumes = along.log().sum(-1) + (d - h) * noise.log()
         loss = (distances - prior_distances) / sharing
-        loss = loss + counts * spreads.offsets
-        regularizer = (self.prior.strength * volumes + prior_distances) / 2
+        loss = (loss + counts * model.offsets).sum(-1)
+        regularizer = (self.prior.strength * model.volumes + prior_distances) / 2
         regularizer = (regularizer + self.parameter_cost * spread_parameters(dims, d)) / sharing
-        latent = (scatter * counted).sum((-2, -1))
-        penalty = _mean_ratio(rest.sum(-1), latent, d - dims, dims)
-        model = LinearModel(found.centers, subspaces.components, penalty, spreads)
+        regularizer = regularizer.sum(-1)
+        if levels.shape[-1]:
+            loss = loss - 2 * (moments.levels * levels).sum((-2, -1))
+            regularizer = regularizer + self.levels.penalty(levels)
         return Parameters(
             model=model,
             variances=scatter,
             counts=counts,
             traces=traces,
-            loss=loss.sum(-1),
-            objective=loss.sum(-1) / 2 + regularizer.sum(-1),
-            regularizer=regularizer.sum(-1),
-            noise_variance=(noise * weights).sum(-1),
+            loss=loss,
+            objective=loss / 2 + regularizer,
+            regularizer=regularizer,
+            noise_variance=(noise * (counts / total)).sum(-1),
             latent_dims=dims,
-            n_features=d,
         )
 
     def _latent_dims(self, scatter: Tensor, traces: Tensor, members: Tensor) -> Tensor:

@@ -14,7 +14,7 @@ import torch
 from torch import Tensor
 
 from tensorae.core.missing import Form, Marginals
-from tensorae.core.mixture import LinearModel
+from tensorae.core.mixture import Mixture
 from tensorae.core.statistics import Moments
 from tensorae.rows.rows import Rows
 
@@ -143,14 +143,14 @@ def likely_clusters(costs: Tensor, most: int) -> LikelyClusters:
     return LikelyClusters(found.indices, excess < IN_DOUBT)
 
 
-def guess_costs(model: LinearModel, guesses: Tensor) -> Tensor:
+def guess_costs(model: Mixture, guesses: Tensor) -> Tensor:
     """Costs (n, k) of whole rows (n, d) under a model of one start."""
     folded = model.fold()
     return torch.cat([folded.costs(part) for part in guesses.split(GUESSED_AT_ONCE)])
 
 
 def observations(
-    model: LinearModel, x: Tensor, likely: LikelyClusters, noise: float = 0.0
+    model: Mixture, x: Tensor, likely: LikelyClusters, noise: float = 0.0
 ) -> Observation:
     """Ask the likely clusters about rows (n, d) with gaps.
 
@@ -161,19 +161,19 @@ def observations(
     q = likely.clusters.shape[1]
     densities = torch.full((q, n), -torch.inf, dtype=torch.float64, device=x.device)
     means, variances = torch.zeros(2, q, n, d, dtype=torch.float64, device=x.device)
-    weights = _log_weights(model, marginals)
     for place in range(q):
         for j in likely.clusters[likely.asked[:, place], place].unique().tolist():
             members = likely.of(j, place)
             for some, form in marginals[j : j + 1].solved(x[members]):
                 rows = members[some]
-                densities[place, rows] = weights[j] - (form.distances[0] + form.volumes[0]) / 2
+                exponents = form.distances[0] + form.volumes[0]
+                densities[place, rows] = model.log_weights[j] - exponents / 2
                 points, spread = _cleaned(form, marginals, j, noise)
                 means[place, rows], variances[place, rows] = points + marginals.centers[j], spread
     return Observation(densities, means, variances)
 
 
-def expected_moments(model: LinearModel, x: Tensor, labels: Tensor) -> tuple[Moments, Observation]:
+def expected_moments(model: Mixture, x: Tensor, labels: Tensor) -> tuple[Moments, Observation]:
     """Sums that are expected of rows (n, d) with gaps in clusters (n,), and what these say.
 
     Each row is solved once for both.
@@ -190,7 +190,8 @@ def expected_moments(model: LinearModel, x: Tensor, labels: Tensor) -> tuple[Mom
             variances[0, rows] = form.variances()[0]
             ones = torch.ones(1, len(rows), dtype=torch.float64, device=x.device)
             seconds = points.mT @ points + form.spread(ones)
-            sums.add_to(slice(j, j + 1), ones.sum(1), points.sum(1), seconds)
+            none = ones.new_zeros(1, 0)  # rows that are filled so have no categories
+            sums.add_to(slice(j, j + 1), ones.sum(1), points.sum(1), seconds, none)
     return sums, Observation(densities, means, variances)
 
 
@@ -207,9 +208,3 @@ def _cleaned(form: Form, marginals: Marginals, j: int, noise: float) -> tuple[Te
     left = (noise * (1 - noise * precision.diagonal())).clamp(min=0)
     hidden = (variances - noise).clamp(min=0)
     return points - noise * (points @ precision), torch.where(form.holes, hidden, left)
-
-
-def _log_weights(model: LinearModel, marginals: Marginals) -> Tensor:
-    """Logarithms (k,) of the mixing weights, up to a constant."""
-    assert model.spreads is not None  # only own spreads know weights
-    return (marginals.volumes - model.spreads.offsets.to(torch.float64)) / 2

@@ -9,7 +9,7 @@ Shapes: n samples, k clusters, d features, h latent, r models, p = 1 + d + d (d+
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 import numpy as np
 import torch
@@ -17,11 +17,11 @@ from torch import Tensor
 
 from tensorae.core.families import Estimation
 from tensorae.core.initial import drawn
-from tensorae.core.mixture import LinearModel
+from tensorae.core.mixture import Mixture
 from tensorae.core.passes import TabulatedPass
 from tensorae.rows.rows import Rows
 
-__all__ = ["Population", "GeneticSearch", "Quadratics", "joined_models", "subspace_plus_plus"]
+__all__ = ["Population", "GeneticSearch", "Quadratics", "subspace_plus_plus"]
 
 # Models are at rest where a pass changes the objective by no more than this share.
 AT_REST = 1e-6
@@ -31,11 +31,11 @@ AT_REST = 1e-6
 class Population:
     """Models (r, k, ...) in double precision and what they reach (r,)."""
 
-    model: LinearModel
+    model: Mixture
     objectives: Tensor
 
     @classmethod
-    def unknown(cls, model: LinearModel) -> Population:
+    def unknown(cls, model: Mixture) -> Population:
         """Return models (r, k, ...) of which nobody knows yet what they reach."""
         return cls(model, torch.full_like(model.latent_penalty, torch.inf))
 
@@ -49,18 +49,17 @@ class Population:
         """Return the candidates with others at the given places."""
         if len(places) == len(self):
             return others
-        own, new = self.model, others.model
-        model = LinearModel(
-            own.centers.index_copy(0, places, new.centers),
-            own.components.index_copy(0, places, new.components),
-            own.latent_penalty.index_copy(0, places, new.latent_penalty),
-        )
+        new = others.model.tensors()
+        tensors = {
+            name: own.index_copy(0, places, new[name]) for name, own in self.model.tensors().items()
+        }
+        model = self.model.with_tensors(tensors)
         return Population(model, self.objectives.index_copy(0, places, others.objectives))
 
     def joined(self, others: Population) -> Population:
         """Return these candidates and after them the others."""
         objectives = torch.cat([self.objectives, others.objectives])
-        return Population(joined_models(self.model, others.model), objectives)
+        return Population(self.model.joined(others.model), objectives)
 
 
 class Quadratics(TabulatedPass):
@@ -84,7 +83,7 @@ class Quadratics(TabulatedPass):
         ones = torch.ones_like(self.x[:, :1])
         self.features = torch.cat([ones, self.x, products], dim=1).mT.contiguous()
 
-    def costs(self, model: LinearModel, rows: slice = slice(None)) -> Tensor:
+    def costs(self, model: Mixture, rows: slice = slice(None)) -> Tensor:
         """Costs (r, k, n) of rows under all models; rounding may leave some below zero."""
         shrunk = (1 - model.latent_penalty)[..., None, None, None]
         matrices = self.eye - shrunk * (model.components.mT @ model.components)
@@ -114,7 +113,7 @@ class Quadratics(TabulatedPass):
         parameters = self.estimation.first(self._sum(members))
         return Population(parameters.model, parameters.objective)
 
-    def flats_about(self, points: Tensor, shares: Tensor) -> LinearModel:
+    def flats_about(self, points: Tensor, shares: Tensor) -> Mixture:
         """Planes (q, 1, ...) through the rows around points (q,), each a share (q,) of the weight.
 
         All rows at the limiting distance come along, so that equal rows stay together.
@@ -125,15 +124,6 @@ class Quadratics(TabulatedPass):
         filled = self.weights[nearest].cumsum(1) >= (shares * self.rows.total).unsqueeze(1)
         limits = ordered.gather(1, filled.to(torch.int8).argmax(1, keepdim=True))
         return self.fitted((distances <= limits).to(self.x.dtype).unsqueeze(1)).model
-
-
-def joined_models(*models: LinearModel) -> LinearModel:
-    """Return all models (r, k, ...) as one batch."""
-    return LinearModel(
-        torch.cat([model.centers for model in models]),
-        torch.cat([model.components for model in models]),
-        torch.cat([model.latent_penalty for model in models]),
-    )
 
 
 # The search --------------------------------------------------------------------------------------
@@ -195,20 +185,20 @@ class GeneticSearch:
         self.thorough = affordable >= CHILDREN[0]
         self.thinned = slice(None, None, -(-quadratics.rows.n // COMPARED_ROWS))
 
-    def first(self, seeds: Tensor, n_planes: int) -> LinearModel:
+    def first(self, seeds: Tensor, n_planes: int) -> Mixture:
         """Return starts (r, k, ...): from centres (s, k, d), and from planes through rows."""
         estimation = self.quadratics.estimation
         # Without components every row goes to the nearest centre, whatever λ is.
         none = seeds.new_zeros(*seeds.shape[:2], estimation.latent_dim, seeds.shape[2])
-        starts = LinearModel(seeds, none, seeds.new_ones(len(seeds)))
+        starts = Mixture.tied_of(seeds, none, seeds.new_ones(len(seeds)))
         if not n_planes:
             return starts
         penalty = estimation.latent_penalty
         first = float(FIRST_PENALTY if penalty is None else penalty)
         planes = subspace_plus_plus(self.quadratics, self.k, n_planes, first, self.rng)
-        return joined_models(starts, planes)
+        return starts.joined(planes)
 
-    def search(self, starts: LinearModel) -> Population:
+    def search(self, starts: Mixture) -> Population:
         """Return the best different models found from ``starts`` (r, k, ...), the best first."""
         first = self.quadratics.run(Population.unknown(starts), FIRST_PASSES + LATER_PASSES)
         kept, waited = self._different(first), 0
@@ -223,7 +213,7 @@ class GeneticSearch:
                 break
         return kept
 
-    def finalists(self, found: Population) -> LinearModel:
+    def finalists(self, found: Population) -> Mixture:
         """Return the models of those found that may still turn out to be the best."""
         best = found.objectives[0]
         near = found.objectives <= best + FINALIST_STEPS * self._step(best)
@@ -262,7 +252,7 @@ class GeneticSearch:
                 chosen.append(place)
         return candidates[torch.tensor(chosen[: self.n_kept], device=candidates.objectives.device)]
 
-    def _overlaps(self, model: LinearModel) -> Tensor:
+    def _overlaps(self, model: Mixture) -> Tensor:
         """Share (r, r) of the rows that two models put together alike, whatever the numbers are."""
         costs, weights = self.quadratics.costs(model, self.thinned), self.quadratics.weights
         weights = weights[self.thinned]
@@ -282,7 +272,7 @@ class GeneticSearch:
 
     # Children -------------------------------------------------------------------------------------
 
-    def _children(self, parents: Population) -> LinearModel:
+    def _children(self, parents: Population) -> Mixture:
         """Models (r, k, ...) that have lost clusters and taken others in."""
         rng, k, r = self.rng, self.k, self.n_children
         costs = self.quadratics.costs(parents.model)
@@ -307,7 +297,7 @@ class GeneticSearch:
             centers[active, slot] = pool.centers[taken, 0]
             components[active, slot] = pool.components[taken, 0]
             covered[active] = left[several, best]
-        return LinearModel(centers, components, model.latent_penalty)
+        return Mixture.tied_of(centers, components, model.latent_penalty)
 
     def _tensor(self, values: np.ndarray) -> Tensor:
         return torch.as_tensor(values, device=self.quadratics.x.device)
@@ -316,7 +306,7 @@ class GeneticSearch:
         """How many clusters a child may lose; one is the most likely."""
         return [1, 1, min(2, self.k - 1), max(1, self.k // 2)]
 
-    def _pool(self, parents: Population, costs: Tensor) -> tuple[LinearModel, Tensor]:
+    def _pool(self, parents: Population, costs: Tensor) -> tuple[Mixture, Tensor]:
         """Clusters to take in (p, 1, ...) and their costs (p, n).
 
         First those of the parents, then planes through rows around one that a parent explains
@@ -326,16 +316,16 @@ class GeneticSearch:
         chosen = self._tensor(rng.randint(r, size=self.n_children // CHILDREN_PER_PLANE))
         points = drawn(costs.amin(1).clamp(min=0)[chosen], self.quadratics.weights, rng)
         planes = _planes(self.quadratics, points, self.k, rng)
-        penalties = parents.model.latent_penalty
-        planes = replace(planes, latent_penalty=penalties[chosen])
         model = parents.model
-        own = LinearModel(
+        penalties = model.latent_penalty
+        planes = planes.tied_with(latent_penalty=penalties[chosen])
+        own = Mixture.tied_of(
             model.centers.flatten(0, 1).unsqueeze(1),
             model.components.flatten(0, 1).unsqueeze(1),
             penalties.repeat_interleave(self.k),
         )
         pool_costs = torch.cat([costs.flatten(0, 1), self.quadratics.costs(planes).squeeze(1)])
-        return joined_models(own, planes), pool_costs
+        return own.joined(planes), pool_costs
 
     def _options(self, count: int, n_own: int, n_pool: int) -> Tensor:
         """Places (count, CHOICES) in the pool; of parents' clusters or of planes for each child."""
@@ -351,7 +341,7 @@ def subspace_plus_plus(
     n_starts: int,
     latent_penalty: float,
     rng: np.random.RandomState,
-) -> LinearModel:
+) -> Mixture:
     """Starts (r, k, ...) of planes through neighbouring rows, by greedy k-means++.
 
     Each plane is the best of a few around rows that were drawn with probability in proportion to
@@ -364,14 +354,14 @@ def subspace_plus_plus(
         points = drawn(covered.repeat_interleave(n_candidates, 0), quadratics.weights, rng)
         planes = _planes(quadratics, points, n_clusters, rng)
         penalties = torch.full_like(planes.latent_penalty, latent_penalty)
-        planes = replace(planes, latent_penalty=penalties)
+        planes = planes.tied_with(latent_penalty=penalties)
         costs = quadratics.costs(planes).clamp_(min=0).view(n_starts, n_candidates, -1)
         if cluster:
             costs = torch.minimum(costs, covered.unsqueeze(1))
         best = (costs @ quadratics.weights).argmin(1)
         covered = costs[several, best]
         found.append(planes[several * n_candidates + best])
-    return LinearModel(
+    return Mixture.tied_of(
         torch.cat([plane.centers for plane in found], dim=1),
         torch.cat([plane.components for plane in found], dim=1),
         found[0].latent_penalty,
@@ -380,7 +370,7 @@ def subspace_plus_plus(
 
 def _planes(
     quadratics: Quadratics, points: Tensor, n_clusters: int, rng: np.random.RandomState
-) -> LinearModel:
+) -> Mixture:
     """Planes (q, 1, ...) through more or fewer rows around the points (q,)."""
     low, high = np.log(PLANE_SHARES)
     shares = np.exp(rng.uniform(low, high, size=len(points))) / n_clusters

@@ -19,8 +19,8 @@ from scipy.optimize import nnls
 from torch import Tensor
 
 from tensorae.assignment import RULES
-from tensorae.core.mixture import LinearModel
-from tensorae.core.prediction import MissingValuesPredictor
+from tensorae.core.mixture import Mixture
+from tensorae.core.prediction import LinearPredictor
 from tensorae.core.search import Search
 from tensorae.core.spec import FitSpec
 from tensorae.rows.rows import Rows
@@ -58,7 +58,7 @@ class Member:
     """A fitted mixture: what it counts for, its mean square error for hidden values, its passes."""
 
     candidate: Candidate
-    model: LinearModel
+    model: Mixture
     weight: float
     error: float
     n_iter: int
@@ -120,7 +120,7 @@ def fit_members(
     truth = part.data[hidden]
     seen = blinded.observed()
     guesses = torch.stack(
-        [MissingValuesPredictor.of_model(model).filled(seen)[hidden] for model in models]
+        [LinearPredictor.of_model(model).filled(seen)[hidden] for model in models]
     )
     errors = (guesses - truth).square().mean(1).numpy()
     weights = _weights(guesses.numpy(), truth.numpy(), errors)
@@ -133,10 +133,10 @@ def fit_members(
 
 def _worthwhile(
     candidates: Sequence[Candidate],
-    models: Sequence[LinearModel],
+    models: Sequence[Mixture],
     weights: np.ndarray,
     errors: np.ndarray,
-) -> Iterator[tuple[Candidate, LinearModel, float, float]]:
+) -> Iterator[tuple[Candidate, Mixture, float, float]]:
     """Candidates that count, with weights that sum to one."""
     kept = np.flatnonzero(weights > NEGLIGIBLE)
     shares = weights[kept] / weights[kept].sum()
@@ -148,9 +148,9 @@ def _fitted(
     rows: Rows,
     candidate: Candidate,
     rng: np.random.RandomState,
-    start: LinearModel | None,
+    start: Mixture | None,
     limits: Limits,
-) -> tuple[LinearModel, int]:
+) -> tuple[Mixture, int]:
     """One mixture, in the coordinates of the rows, from k-means or from a model that is near."""
     options = FitSpec(
         n_clusters=candidate.n_clusters,

@@ -19,7 +19,7 @@ from tensorae.assignment import RULES
 from tensorae.core.criteria import whitening
 from tensorae.core.em import Alternation
 from tensorae.core.families import Estimation
-from tensorae.core.mixture import LinearModel, winners
+from tensorae.core.mixture import Mixture, winners
 from tensorae.core.passes import cheapest
 from tensorae.core.statistics import positive
 from tensorae.core.swap_search import swap
@@ -208,7 +208,7 @@ def short_runs(rows: Rows, seeds: Tensor, estimation: Estimation) -> Tensor:
         variance_floor=estimation.variance_floor,
     )
     loop = Alternation(rows, n_clusters, short, RULES["lloyd"], PASSES, TOLERANCE)
-    nearest = cheapest(rows, LinearModel.nearest(seeds.to(rows.dtype)))[0]
+    nearest = cheapest(rows, Mixture.nearest(seeds.to(rows.dtype)))[0]
     runs = loop.run(loop.init(nearest))
     runs.sort(key=lambda run: (PENALTIES[run.start] != 1, run.objective))
     # The first one is what all families begin with.
@@ -237,7 +237,7 @@ def within_covariance(x: Tensor, weights: Tensor, n_clusters: int) -> Tensor:
     x, weights = x.to(torch.float64), weights.to(torch.float64)
     seeds = k_means_plus_plus(x, weights, n_clusters, 1, np.random.RandomState(0))
     centers = short_k_means(x, weights, seeds)
-    labels = winners(LinearModel.nearest(centers).fold().scores(x))[0][0]
+    labels = winners(Mixture.nearest(centers).fold().scores(x))[0][0]
     members = torch.nn.functional.one_hot(labels, n_clusters).to(torch.float64) * weights.unsqueeze(
         1
     )
@@ -253,7 +253,7 @@ def _whitened(rows: Rows, x: Tensor, weights: Tensor, k: int, rng: np.random.Ran
     axes = whitening(x, weights)
     white = x @ axes
     centers = short_k_means(white, weights, k_means_plus_plus(white, weights, k, 1, rng))
-    folded = LinearModel.nearest(centers).fold()
+    folded = Mixture.nearest(centers).fold()
     labels = rows.map(lambda part: winners(folded.scores(part.to(torch.float64) @ axes))[0][0])
     return labels.to(torch.int32)[None]
 

@@ -16,8 +16,8 @@ from torch import Tensor
 
 from tensorae.assignment import Rule
 from tensorae.core.covariances import Spikes, Subspaces, spikes
-from tensorae.core.families import Directions, Estimation, Means, Parameters
-from tensorae.core.mixture import FoldedModel, LinearModel, OwnVariances
+from tensorae.core.families import Directions, Estimation, Means, Parameters, log_shares
+from tensorae.core.mixture import FoldedModel, Mixture
 from tensorae.core.statistics import Moments, positive
 from tensorae.rows.rows import Rows
 
@@ -67,12 +67,12 @@ class KnownNoise(Estimation):
         found = Means(moments.centers(), moments.traces(), None)
         return self._assemble(moments, found, self.exact(moments.scatters()))
 
-    def next(self, moments: Moments, previous: LinearModel) -> Parameters:
+    def next(self, moments: Moments, previous: Mixture) -> Parameters:
         """Parameters from moments; a cluster without members keeps its centre."""
         found = self._means(moments, previous)
         return self._assemble(moments, found, self.exact(moments.scatters()))
 
-    def last(self, moments: Moments, previous: LinearModel) -> Parameters:
+    def last(self, moments: Moments, previous: Mixture) -> Parameters:
         """Parameters from moments, which are exact already."""
         return self.next(moments, previous)
 
@@ -88,20 +88,20 @@ class KnownNoise(Estimation):
         dims = (seen.gains > 0).sum(-1)
         h = min(max(int(dims.max()), 1), d - 1)
         along = seen.variances[..., :h]
-        weights = counts / counts.sum(-1, keepdim=True)
-        noise = torch.ones_like(weights)
-        log_weights = weights.clamp(min=torch.finfo(self.dtype).tiny).log()
-        spreads = OwnVariances.of_variances(noise, along, log_weights, d)
-        gains = 1 - 1 / along
         traces = found.traces.to(self.dtype)
-        distances = traces - (scatter[..., :h] * gains).sum(-1)
-        loss = (distances + counts * spreads.offsets).sum(-1)
-        model = LinearModel(
+        distances = traces - (scatter[..., :h] * (1 - 1 / along)).sum(-1)
+        model = Mixture(
             found.centers.to(self.dtype),
             subspaces.components[..., :h, :].contiguous(),
-            torch.ones_like(loss),
-            spreads,
+            latent_penalty=counts.new_ones(len(counts)),
+            noise=torch.ones_like(counts),
+            along=along,
+            log_weights=log_shares(counts),
+            levels=counts.new_zeros(*counts.shape, 0),
+            tied=False,
+            n_features=d,
         )
+        loss = (distances + counts * model.offsets).sum(-1)
         return Parameters(
             model=model,
             variances=scatter[..., :h],
@@ -112,7 +112,6 @@ class KnownNoise(Estimation):
             regularizer=torch.zeros_like(loss),
             noise_variance=torch.ones_like(loss),
             latent_dims=dims,
-            n_features=d,
         )
 
 
@@ -122,14 +121,14 @@ class Cleaner:
 
     Attributes
     ----------
-    model : LinearModel
+    model : Mixture
         Of one start, without its dimension.
     gains : Tensor of shape (k, h)
         By how much to shrink along each component.
     counts : Tensor of shape (k,)
     """
 
-    model: LinearModel
+    model: Mixture
     gains: Tensor
     counts: Tensor
 

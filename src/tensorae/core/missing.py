@@ -6,7 +6,6 @@ the same gaps, else b).
 
 from __future__ import annotations
 
-import math
 from abc import ABC, abstractmethod
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -15,7 +14,7 @@ from functools import cached_property
 import torch
 from torch import Tensor
 
-from tensorae.core.mixture import LinearModel
+from tensorae.core.mixture import LOG_2PI, Mixture
 from tensorae.core.statistics import Moments
 
 __all__ = [
@@ -119,7 +118,6 @@ def _patterns(holes: Tensor, rows: Tensor, n_clusters: int) -> Iterator[tuple[Te
 
 # What a factorisation adds to a diagonal that rounding has made too small, as a share of it.
 JITTERS = (1e-13, 1e-11, 1e-9, 1e-6)
-LOG_2PI = math.log(2 * math.pi)
 
 
 class Form(ABC):
@@ -315,21 +313,11 @@ class Marginals:
         self._part_of = part_of
 
     @classmethod
-    def of(cls, model: LinearModel) -> Marginals:
-        """Clusters of a model, those of all its starts one after the other.
-
-        Where one spread serves all and its noise is not known, lengths are in units of it.
-        """
-        h, d = model.components.shape[-2:]
-        centers = model.centers.reshape(-1, d).to(torch.float64)
-        n_clusters = len(centers)
-        noise, along = spread(model)
-        return cls(
-            centers,
-            model.components.reshape(n_clusters, h, d).to(torch.float64),
-            along.reshape(n_clusters, h).to(torch.float64),
-            noise.reshape(n_clusters).to(torch.float64),
-        )
+    def of(cls, model: Mixture) -> Marginals:
+        """Clusters of a model, those of all its starts one after the other."""
+        first = model.latent_penalty.ndim
+        tensors = (model.centers, model.components, model.along, model.noise)
+        return cls(*(_flat(tensor, first).to(torch.float64) for tensor in tensors))
 
     def __getitem__(self, clusters: slice) -> Marginals:
         """Some of the clusters, whose matrices are worked out for all at once."""
@@ -371,7 +359,11 @@ class Marginals:
     # Answers --------------------------------------------------------------------------------------
 
     def solved(self, x: Tensor) -> Iterator[tuple[Tensor, Form]]:
-        """Solve rows (m, d) a few at a time: where they are (b,), and what there is to know."""
+        """Solve rows (m, d) a few at a time: where they are (b,), and what there is to know.
+
+        Indicators of categories that rows have after their numbers are left out.
+        """
+        x = x[:, : self.centers.shape[1]]
         holes = x.isnan()
         for gaps in grouped(holes, len(self.centers)):
             part = holes[gaps.rows]
@@ -389,6 +381,7 @@ class Marginals:
 
     def filled(self, x: Tensor, labels: Tensor) -> Tensor:
         """Rows (m, d) with the conditional means of the named clusters (m,) in their gaps."""
+        x = x[:, : self.centers.shape[1]]
         points = x.to(torch.float64, copy=True)
         for j in labels.unique().tolist():
             members = (labels == j).nonzero().squeeze(1)
@@ -404,14 +397,9 @@ class Marginals:
         return ByMissing if c <= o else ByObserved
 
 
-def spread(model: LinearModel) -> tuple[Tensor, Tensor]:
-    """Variances off (..., k) and along (..., k, h) the components of every cluster."""
-    if model.spreads is not None:
-        return model.spreads.noise, model.spreads.along
-    shape = model.components.shape[:-1]
-    noise = torch.ones_like(model.latent_penalty) if model.noise is None else model.noise
-    along = (noise / model.latent_penalty)[..., None, None].expand(shape)
-    return noise.unsqueeze(-1).expand(shape[:-1]), along
+def _flat(tensor: Tensor, first: int) -> Tensor:
+    """The tensor (..., k, *) of a model with so many dimensions of starts, as (J, *)."""
+    return tensor.flatten(0, first)
 
 
 def cholesky(matrices: Tensor) -> Tensor:
@@ -442,8 +430,8 @@ NEGLIGIBLE = 1e-14
 TOGETHER = 200_000
 
 
-def costs_with_missing(model: LinearModel, x: Tensor, near: Tensor | None = None) -> Tensor:
-    """Costs (..., m, k) of rows (m, d) with gaps, which clusters can be compared by.
+def costs_with_missing(model: Mixture, x: Tensor, near: Tensor | None = None) -> Tensor:
+    """Costs (..., m, k) of rows (m, d + L) with gaps, which clusters can be compared by.
 
     With own spreads, minus twice the log of weight times the density of what is there. With one
     spread, the cost that is to be expected of the whole row, d(x_o) + s² |m|, and s² times what
@@ -452,29 +440,32 @@ def costs_with_missing(model: LinearModel, x: Tensor, near: Tensor | None = None
     """
     marginals = Marginals.of(model)
     seen = marginals.distances(x) if near is None else _distances_near(marginals, x, near)
-    costs = _as_costs(model, marginals, *seen, x.isnan().sum(1))
+    costs = _as_costs(model, marginals, *seen, x)
     return costs.view(*model.centers.shape[:-1], -1).mT
 
 
 def _as_costs(
-    model: LinearModel, marginals: Marginals, distances: Tensor, volumes: Tensor, lacking: Tensor
+    model: Mixture, marginals: Marginals, distances: Tensor, volumes: Tensor, x: Tensor
 ) -> Tensor:
-    """Costs (J, m) of rows at such distances that lack so many values (m,)."""
+    """Costs (J, m) of rows (m, d + L) at such distances (J, m)."""
+    lacking = x[:, : model.d].isnan().sum(1)
     smaller = volumes - marginals.volumes.unsqueeze(1)
-    if model.spreads is not None:
-        offsets = model.spreads.offsets.reshape(-1, 1).to(torch.float64)
-        return distances + smaller - LOG_2PI * lacking + offsets
-    if model.noise is None:
-        return distances
-    noise = marginals.noise.unsqueeze(1)
-    return noise * (distances + smaller + lacking * (1 + noise.log()))
+    noise, first = marginals.noise.unsqueeze(1), model.latent_penalty.ndim
+    if model.tied:
+        costs = noise * (distances + smaller + lacking * (1 + noise.log()))
+    else:
+        offsets = _flat(model.offsets, first).unsqueeze(1).to(torch.float64)
+        costs = distances + smaller - LOG_2PI * lacking + offsets
+    if model.levels.shape[-1]:
+        levels = _flat(model.levels, first).to(torch.float64)
+        surprise = levels @ x[:, model.d :].to(torch.float64).mT
+        costs = costs - 2 * (noise if model.tied else 1) * surprise
+    return costs
 
 
-def in_nats(model: LinearModel, costs: Tensor) -> Tensor:
+def in_nats(model: Mixture, costs: Tensor) -> Tensor:
     """Costs (r, ...) of rows in each start as minus the log of a density, up to a constant."""
-    if model.spreads is not None or model.noise is None:
-        return costs / 2
-    return costs / (2 * model.noise.to(torch.float64).view(-1, *[1] * (costs.ndim - 1)))
+    return costs / (2 * model.unit.to(torch.float64).view(-1, *[1] * (costs.ndim - 1)))
 
 
 def log_correction(noise: Tensor) -> Tensor:
@@ -487,25 +478,26 @@ def add_expected(sums: Moments, marginals: Marginals, x: Tensor, shares: Tensor)
     weights = shares.mT.reshape(-1, x.shape[0])
     if weights.numel() * x.shape[1] <= TOGETHER:
         for rows, form in marginals.solved(x):
-            _add(sums, slice(None), form, weights[:, rows])
+            _add(sums, slice(None), form, weights[:, rows], x[rows])
         return
     for j, share in enumerate(weights):
         used = (share > NEGLIGIBLE).nonzero().squeeze(1)
         cluster = slice(j, j + 1)
         for rows, form in marginals[cluster].solved(x[used]):
-            _add(sums, cluster, form, share[used[rows]].unsqueeze(0))
+            _add(sums, cluster, form, share[used[rows]].unsqueeze(0), x[used[rows]])
 
 
-def _add(sums: Moments, clusters: slice, form: Form, weights: Tensor) -> None:
-    """Add rows that were solved, with weights (J, b), to the sums of some clusters."""
+def _add(sums: Moments, clusters: slice, form: Form, weights: Tensor, x: Tensor) -> None:
+    """Add rows (b, d + L) that were solved, with weights (J, b), to the sums of some clusters."""
     points = form.filled()
     weighted = points * weights.unsqueeze(-1)
     seconds = weighted.mT @ points + form.spread(weights)
-    sums.add_to(clusters, weights.sum(1), weighted.sum(1), seconds)
+    levels = weights @ x[:, points.shape[-1] :].to(weights.dtype)
+    sums.add_to(clusters, weights.sum(1), weighted.sum(1), seconds, levels)
 
 
 def add_certain(
-    sums: Moments, model: LinearModel, marginals: Marginals, x: Tensor, near: Tensor, share: Tensor
+    sums: Moments, model: Mixture, marginals: Marginals, x: Tensor, near: Tensor, share: Tensor
 ) -> tuple[Tensor, Tensor]:
     """Costs (m, k) of rows (m, d) near some clusters (k, m) of one start, and who is added (m,).
 
@@ -518,8 +510,8 @@ def add_certain(
         for places, form in marginals[cluster].solved(x[members]):
             here = members[places]
             distances[j, here], volumes[j, here] = form.distances[0], form.volumes[0]
-            _add(sums, cluster, form, share[here].unsqueeze(0))
-    costs = _as_costs(model, marginals, distances.clamp(min=0), volumes, x.isnan().sum(1))
+            _add(sums, cluster, form, share[here].unsqueeze(0), x[here])
+    costs = _as_costs(model, marginals, distances.clamp(min=0), volumes, x)
     return costs.mT, certain
 
 

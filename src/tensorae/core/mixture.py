@@ -1,65 +1,55 @@
-"""Centres, components and spreads -> costs, codes and reconstructions (Eq. 3 of the paper).
+"""The mixture: centres, components, variances, weights and levels -> costs, codes, densities.
 
-Clusters share one spread: their cost is the bracket of Eq. 3. Or each has its own (section 5 in
-full, a mixture of probabilistic PCAs): then it is minus twice the log of weight times density.
+Tied clusters share one noise and one λ: their cost is the bracket of Eq. 3 of the paper. Or each
+has variances of its own (section 5 in full, a mixture of probabilistic PCAs): then it is minus
+twice the log of weight times density.
 
-Shapes: n samples, k clusters, d features, h latent; "..." are starts fitted side by side.
+Shapes: n samples, k clusters, d numbers, L levels of categories, h latent; "..." are starts fitted
+side by side.
 """
 
 from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from dataclasses import dataclass, fields, replace
+from dataclasses import dataclass, replace
 
 import numpy as np
 import torch
 from torch import Tensor
 
-__all__ = ["FoldedModel", "LinearModel", "OwnVariances", "score_errors", "winners"]
+__all__ = [
+    "LOG_2PI",
+    "TENSORS",
+    "FoldedModel",
+    "Mixture",
+    "log_volume",
+    "score_errors",
+    "winners",
+]
 
 # Errors of a score, in units of the precision times the squared lengths that went into it.
 ROUNDING = 16
 # Squared lengths over the noise variance above which folded costs lose too many digits: they are
 # differences of such numbers.
 MOST_FOLDED = 1e7
+LOG_2PI = math.log(2 * math.pi)
+
+
+# The tensors of a Mixture, in their order.
+TENSORS = (
+    "centers", "components", "latent_penalty", "noise", "along", "log_weights", "levels",
+)  # fmt: skip
 
 
 @dataclass(frozen=True)
-class OwnVariances:
-    """How far the members of each cluster lie from its centre, and how many there are.
+class Mixture:
+    """A mixture of k clusters: Gaussians of the numbers times probabilities of the levels.
 
-    Attributes
-    ----------
-    noise : Tensor of shape (..., k)
-        σ_j², the variance in every direction off the components.
-    along : Tensor of shape (..., k, h)
-        Variance along each component; that of the noise where a component does not count.
-    offsets : Tensor of shape (..., k)
-        Minus twice the log of weight times density at the centre.
-    """
-
-    noise: Tensor
-    along: Tensor
-    offsets: Tensor
-
-    @classmethod
-    def of_variances(
-        cls, noise: Tensor, along: Tensor, log_weights: Tensor, n_features: int
-    ) -> OwnVariances:
-        """Spreads of clusters with these variances and mixing weights."""
-        h = along.shape[-1]
-        volumes = along.log().sum(-1) + (n_features - h) * noise.log()
-        return cls(noise, along, volumes + n_features * math.log(2 * math.pi) - 2 * log_weights)
-
-    def each(self, change: Callable[[Tensor], Tensor]) -> OwnVariances:
-        """Return the same with ``change`` done to every tensor."""
-        return OwnVariances(*(change(getattr(self, field.name)) for field in fields(self)))
-
-
-@dataclass(frozen=True)
-class LinearModel:
-    """k linear autoencoders with tied weights: encoder ``U_j``, decoder ``U_j^T``.
+    Cluster j is a linear autoencoder with tied weights, encoder ``U_j`` and decoder ``U_j^T``. The
+    model of the paper is the ``tied`` family: one noise and one λ serve all clusters, and costs
+    are in units of the data. Else every cluster has its own variances, and costs are minus twice
+    the log of weight times density.
 
     Attributes
     ----------
@@ -68,62 +58,129 @@ class LinearModel:
     components : Tensor of shape (..., k, h, d)
         U_j, orthonormal rows.
     latent_penalty : Tensor of shape (...)
-        λ, one per start; where spreads are own, it plays no part in the costs.
-    spreads : Spreads or None
-        None where all clusters share one.
-    noise : Tensor of shape (...) or None
-        s², the noise of a shared spread, where it is known: only costs of rows with gaps need it.
+        λ, one per start; where clusters are not tied, it plays no part in the costs.
+    noise : Tensor of shape (..., k)
+        σ_j², the variance in every direction off the components. One where it is tied and unknown:
+        only rows with missing values, levels and densities need it.
+    along : Tensor of shape (..., k, h)
+        Variance along each component; that of the noise where a component does not count.
+    log_weights : Tensor of shape (..., k)
+        Logarithms of the mixing weights.
+    levels : Tensor of shape (..., k, L)
+        Logarithms of the probabilities of all levels of all categorical columns; rows have one
+        indicator for each after their d numbers.
+    tied : bool
+        Whether all clusters have the same noise, and that over λ along every component.
+    n_features : int
+        d of the data, which is more than the model's own where wide data was turned.
     """
 
     centers: Tensor
     components: Tensor
     latent_penalty: Tensor
-    spreads: OwnVariances | None = None
-    noise: Tensor | None = None
+    noise: Tensor
+    along: Tensor
+    log_weights: Tensor
+    levels: Tensor
+    tied: bool
+    n_features: int
 
     @classmethod
-    def nearest(cls, centers: Tensor) -> LinearModel:
+    def tied_of(
+        cls,
+        centers: Tensor,
+        components: Tensor,
+        latent_penalty: Tensor,
+        noise: Tensor | None = None,
+        log_weights: Tensor | None = None,
+        *,
+        levels: Tensor | None = None,
+        n_features: int | None = None,
+    ) -> Mixture:
+        """Clusters of the paper's model, with one noise (...) and one λ (...) for all of them."""
+        shape = components.shape[:-1]
+        noise = torch.ones_like(latent_penalty) if noise is None else noise
+        along = (noise / latent_penalty)[..., None, None]
+        return cls(
+            centers,
+            components,
+            latent_penalty,
+            noise=noise.unsqueeze(-1).expand(shape[:-1]).contiguous(),
+            along=along.expand(shape).contiguous(),
+            log_weights=centers.new_zeros(shape[:-1]) if log_weights is None else log_weights,
+            levels=centers.new_zeros(*shape[:-1], 0) if levels is None else levels,
+            tied=True,
+            n_features=centers.shape[-1] if n_features is None else n_features,
+        )
+
+    @classmethod
+    def nearest(cls, centers: Tensor) -> Mixture:
         """k-means: the model that gives every row to the nearest of the centres (r, k, d)."""
         r, k, d = centers.shape
-        return cls(centers, centers.new_zeros(r, k, 0, d), centers.new_ones(r))
+        return cls.tied_of(centers, centers.new_zeros(r, k, 0, d), centers.new_ones(r))
+
+    @property
+    def d(self) -> int:
+        """Numbers of a row."""
+        return self.centers.shape[-1]
+
+    @property
+    def unit(self) -> Tensor:
+        """Half of what one nat is in a cost, shape (...): s², or one."""
+        return self.noise[..., 0] if self.tied else torch.ones_like(self.latent_penalty)
+
+    @property
+    def volumes(self) -> Tensor:
+        """Log-determinants (..., k) of the covariances."""
+        h = self.along.shape[-1]
+        return self.along.log().sum(-1) + (self.n_features - h) * self.noise.log()
+
+    @property
+    def offsets(self) -> Tensor:
+        """Minus twice the log (..., k) of weight times density at the centre."""
+        return self.volumes + self.n_features * LOG_2PI - 2 * self.log_weights
 
     def fold(self) -> FoldedModel:
         """Rewrite the costs so that a pass over the data is one matrix product.
 
         With a weight s_j on squared distances (one, or 1/σ_j²), A = √(s_j g) U_j for gains g along
         the components (1-λ, or 1-σ_j²/variance) and C̃_j = s_j C_j - AᵀA C_j the cost is
-        s_j |x|² - (2 C̃_j·x + |A x|² - C̃_j·C_j), plus the offset of an own spread.
+        s_j |x|² - (2 C̃_j·x + |A x|² - C̃_j·C_j), plus the offset of an own spread, less twice the
+        unit times the log probabilities of the row's levels.
         """
         scales: Tensor | None = None
-        if self.spreads is None:
+        if self.tied:
             gains = (1 - self.latent_penalty)[..., None, None]
             points = self.centers
         else:
-            scales = 1 / self.spreads.noise
-            gains = scales.unsqueeze(-1) - 1 / self.spreads.along
+            scales = 1 / self.noise
+            gains = scales.unsqueeze(-1) - 1 / self.along
             points = self.centers * scales.unsqueeze(-1)
         projections = self.components * gains.clamp(min=0).sqrt().unsqueeze(-1)
         along = (projections @ self.centers.unsqueeze(-1)).squeeze(-1)
         bent = points - (along.unsqueeze(-2) @ projections).squeeze(-2)
         offsets = (bent * self.centers).sum(-1)
-        if self.spreads is not None:
-            offsets = offsets + self.spreads.offsets
+        if not self.tied:
+            offsets = offsets + self.offsets
         weights = torch.cat([2 * bent.unsqueeze(-3), projections.transpose(-3, -2)], dim=-3)
-        if self.spreads is not None:
-            lengths = self.centers.square().sum(-1) + self.spreads.along.sum(-1)
-            if bool((lengths > MOST_FOLDED * self.spreads.noise).any()):
-                return ResidualModel(weights, offsets, scales, model=self)
-        return FoldedModel(weights, offsets, scales)
+        levels = None
+        if self.levels.shape[-1]:
+            levels = 2 * self.unit[..., None, None] * self.levels
+        if not self.tied:
+            lengths = self.centers.square().sum(-1) + self.along.sum(-1)
+            if bool((lengths > MOST_FOLDED * self.noise).any()):
+                return ResidualModel(weights, offsets, scales, levels, model=self)
+        return FoldedModel(weights, offsets, scales, levels)
 
     def costs(self, x: Tensor) -> Tensor:
         """Cost of every sample under every autoencoder, the bracket of Eq. 3.
 
         ``costs_ij = |x_i - C_j|² - (1-λ) |U_j (x_i - C_j)|²``, squares summed over features; where
-        spreads are own, minus twice the log of weight times density.
+        clusters are not tied, minus twice the log of weight times density.
 
         Parameters
         ----------
-        x : Tensor of shape (n, d)
+        x : Tensor of shape (n, d + L)
 
         Returns
         -------
@@ -131,54 +188,88 @@ class LinearModel:
         """
         return self.fold().costs(x)
 
+    def log_joint(self, costs: Tensor) -> Tensor:
+        """Log (..., n, k) of weight times density for costs (..., n, k)."""
+        if not self.tied:
+            return -costs / 2
+        unit, normalizer = self.unit[..., None, None], self.log_normalizer()[..., None, None]
+        return self.log_weights.unsqueeze(-2) - costs / (2 * unit) - normalizer
+
+    def log_normalizer(self) -> Tensor:
+        """Log of what evidences (...) by costs have to be divided by, the same for every cluster.
+
+        Zero where clusters are not tied: then costs know it.
+        """
+        if not self.tied:
+            return torch.zeros_like(self.latent_penalty)
+        h = self.components.shape[-2]
+        return log_volume(self.unit, self.latent_penalty, h, self.n_features)
+
     def encode(self, x: Tensor, labels: Tensor) -> Tensor:
         """Codes (n, h) of the samples under the autoencoders that ``labels`` (n,) names."""
         codes = x.new_empty(x.shape[0], self.components.shape[-2])
         for j, rows in _members(labels):
-            codes[rows] = (x.index_select(0, rows) - self.centers[j]) @ self.components[j].mT
+            numbers = x.index_select(0, rows)[:, : self.d]
+            codes[rows] = (numbers - self.centers[j]) @ self.components[j].mT
         return codes
 
     def decode(self, codes: Tensor, labels: Tensor) -> Tensor:
         """Points (n, d) that the codes (n, h) stand for; the centre is added back."""
-        points = codes.new_empty(codes.shape[0], self.centers.shape[-1])
+        points = codes.new_empty(codes.shape[0], self.d)
         for j, rows in _members(labels):
             points[rows] = codes[rows] @ self.components[j] + self.centers[j]
         return points
 
-    def shifted(self, offset: Tensor) -> LinearModel:
+    def shifted(self, offset: Tensor) -> Mixture:
         """Return the same model for data moved by ``offset`` (d,)."""
         return replace(self, centers=self.centers + offset)
 
-    def to(self, dtype: torch.dtype) -> LinearModel:
-        """Return the same model in another precision."""
-        return self._each(lambda part: part.to(dtype))
+    def to(self, target: torch.dtype | torch.device) -> Mixture:
+        """Return the same model in another precision, or on another device."""
+        return self._each(lambda part: part.to(target))
 
-    def on(self, device: torch.device) -> LinearModel:
-        """Return the same model on another device."""
-        return self._each(lambda part: part.to(device))
-
-    def working(self, dtype: torch.dtype) -> LinearModel:
+    def working(self, dtype: torch.dtype) -> Mixture:
         """Return the same model in the precision in which rows of ``dtype`` are costed.
 
         Densities of narrow clusters need all digits; distances of one unit do not.
         """
-        return self.to(dtype) if self.spreads is None else self
+        return self.to(dtype) if self.tied else self
 
-    def __getitem__(self, start: int | Tensor) -> LinearModel:
+    def tied_with(
+        self, *, latent_penalty: Tensor | None = None, noise: Tensor | None = None
+    ) -> Mixture:
+        """Return tied clusters with another λ (...) or another noise (...)."""
+        return Mixture.tied_of(
+            self.centers,
+            self.components,
+            self.latent_penalty if latent_penalty is None else latent_penalty,
+            self.unit if noise is None else noise,
+            self.log_weights,
+            levels=self.levels,
+            n_features=self.n_features,
+        )
+
+    def __getitem__(self, start: int | slice | Tensor) -> Mixture:
         return self._each(lambda part: part[start])
 
-    def tensors(self) -> list[Tensor]:
-        """All numbers of it."""
-        spreads = self.spreads
-        own = [] if spreads is None else [spreads.noise, spreads.along, spreads.offsets]
-        shared = [] if self.noise is None else [self.noise]
-        return [self.centers, self.components, self.latent_penalty, *own, *shared]
+    def tensors(self) -> dict[str, Tensor]:
+        """All numbers of it, by their names."""
+        return {name: getattr(self, name) for name in TENSORS}
 
-    def as_start(self) -> LinearModel:
+    def with_tensors(self, tensors: dict[str, Tensor]) -> Mixture:
+        """Return the same kind of model with other numbers."""
+        return Mixture(**tensors, tied=self.tied, n_features=self.n_features)
+
+    def as_start(self) -> Mixture:
         """Return the same model as a batch of one start."""
         return self._each(lambda part: part.unsqueeze(0))
 
-    def reordered(self, order: Tensor) -> LinearModel:
+    def joined(self, *others: Mixture) -> Mixture:
+        """Return these starts and after them the others."""
+        every = [each.tensors() for each in (self, *others)]
+        return self.with_tensors({name: torch.cat([t[name] for t in every]) for name in TENSORS})
+
+    def reordered(self, order: Tensor) -> Mixture:
         """Number the clusters anew, in all starts: cluster ``order[j]`` becomes j."""
         # Clusters come after the starts, whose number of dimensions λ knows.
         place = self.latent_penalty.ndim
@@ -186,30 +277,33 @@ class LinearModel:
             lambda part: part if part.ndim == place else part.index_select(place, order)
         )
 
-    def _each(self, change: Callable[[Tensor], Tensor]) -> LinearModel:
-        return LinearModel(
-            change(self.centers),
-            change(self.components),
-            change(self.latent_penalty),
-            None if self.spreads is None else self.spreads.each(change),
-            None if self.noise is None else change(self.noise),
-        )
+    def _each(self, change: Callable[[Tensor], Tensor]) -> Mixture:
+        return self.with_tensors({name: change(part) for name, part in self.tensors().items()})
+
+
+def log_volume(noise: Tensor, penalty: Tensor, h: int, d: int) -> Tensor:
+    """Log of the normalising constant (...) of a tied Gaussian of d numbers."""
+    return (d * (2 * math.pi * noise).log() - h * penalty.log()) / 2
 
 
 @dataclass(frozen=True)
 class FoldedModel:
-    """Weights (..., 1+h, k, d), offsets and scales (..., k) of :meth:`LinearModel.fold`.
+    """Weights (..., 1+h, k, d), offsets and scales (..., k) of :meth:`Mixture.fold`.
 
-    Scales are None where all are one: then |x|² is left out of the scores.
+    Scales are None where all are one: then |x|² is left out of the scores. ``levels`` (..., k, L)
+    are what the levels of categories add to the scores; None without categories.
     """
 
     weights: Tensor
     offsets: Tensor
     scales: Tensor | None = None
+    levels: Tensor | None = None
 
     def __getitem__(self, starts: slice) -> FoldedModel:
-        scales = None if self.scales is None else self.scales[starts]
-        return FoldedModel(self.weights[starts], self.offsets[starts], scales)
+        scales, levels = (
+            None if part is None else part[starts] for part in (self.scales, self.levels)
+        )
+        return FoldedModel(self.weights[starts], self.offsets[starts], scales, levels)
 
     def scores(self, x: Tensor) -> Tensor:
         """``|x|² - costs``, or ``-costs`` with scales, (..., k, n): the largest score wins.
@@ -217,8 +311,16 @@ class FoldedModel:
         The layout is transposed because the reductions then run along contiguous memory.
         """
         x = x.to(self.weights.dtype)
-        *starts, blocks, k, d = self.weights.shape
-        products = (self.weights.reshape(-1, d) @ x.mT).view(*starts, blocks, k, x.shape[0])
+        if self.levels is None:
+            return self._gaussian_scores(x)
+        scores = self._gaussian_scores(self._numbers(x))
+        indicators = x[:, x.shape[1] - self.levels.shape[-1] :]
+        return scores.add_(self.levels.to(x.dtype) @ indicators.mT)
+
+    def _gaussian_scores(self, x: Tensor) -> Tensor:
+        """Scores by the numbers (n, d) alone."""
+        *starts, blocks, k, _ = self.weights.shape
+        products = (self.weights.flatten(0, -2) @ x.mT).view(*starts, blocks, k, x.shape[0])
         scores = products.select(-3, 0)
         for block in range(1, blocks):
             latent = products.select(-3, block)
@@ -241,17 +343,22 @@ class FoldedModel:
             block[order[:size]] for block, size in zip(self.weights[0, 1:], sizes, strict=True)
         ]
         rows = torch.cat([self.weights[0, 0, order], *blocks])
-        return PackedModel(rows, self.offsets, self.scales, tuple(sizes), order.argsort())
+        places = order.argsort()
+        return PackedModel(rows, self.offsets, self.scales, self.levels, tuple(sizes), places)
 
     def costs_of(self, scores: Tensor, x: Tensor) -> Tensor:
-        """Costs (..., m) for scores (..., m) of rows (m, d)."""
+        """Costs (..., m) for scores (..., m) of rows (m, d + L)."""
         if self.scales is not None:
             return -scores
-        return (x.square().sum(-1) - scores).clamp_(min=0)
+        return (self._numbers(x).square().sum(-1) - scores).clamp_(min=0)
 
     def costs(self, x: Tensor) -> Tensor:
-        """Costs (..., n, k) of samples (n, d); see :meth:`LinearModel.costs`."""
+        """Costs (..., n, k) of samples (n, d + L); see :meth:`Mixture.costs`."""
         return self.costs_of(self.scores(x), x).mT
+
+    def _numbers(self, x: Tensor) -> Tensor:
+        """The numbers (n, d) of rows (n, d + L)."""
+        return x if self.levels is None else x[:, : x.shape[1] - self.levels.shape[-1]]
 
 
 @dataclass(frozen=True)
@@ -265,11 +372,10 @@ class PackedModel(FoldedModel):
     sizes: tuple[int, ...] = ()
     places: Tensor | None = None
 
-    def scores(self, x: Tensor) -> Tensor:
+    def _gaussian_scores(self, x: Tensor) -> Tensor:
         """``-costs`` (1, k, n): the largest score wins."""
         assert self.scales is not None  # of own spreads
         assert self.places is not None
-        x = x.to(self.weights.dtype)
         products = self.weights @ x.mT
         done = self.places.shape[0]
         scores = products[:done]
@@ -289,30 +395,28 @@ class ResidualModel(FoldedModel):
     What is off the components is worked out row by row before it is squared.
     """
 
-    model: LinearModel | None = None
+    model: Mixture | None = None
 
     def __getitem__(self, starts: slice) -> ResidualModel:
         assert self.model is not None
         part = super().__getitem__(starts)
         return ResidualModel(
-            part.weights, part.offsets, part.scales, self.model._each(lambda each: each[starts])
+            part.weights, part.offsets, part.scales, part.levels, model=self.model[starts]
         )
 
-    def scores(self, x: Tensor) -> Tensor:
+    def _gaussian_scores(self, x: Tensor) -> Tensor:
         """``-costs`` (..., k, n): the largest score wins."""
         assert self.model is not None
-        assert self.model.spreads is not None
-        x = x.to(self.weights.dtype)
-        spreads = self.model.spreads
-        scores = x.new_empty(*spreads.noise.shape, x.shape[0])
-        for cluster in np.ndindex(*spreads.noise.shape):
+        noise, along, offsets = self.model.noise, self.model.along, self.model.offsets
+        scores = x.new_empty(*noise.shape, x.shape[0])
+        for cluster in np.ndindex(*noise.shape):
             axes = self.model.components[cluster]
             rest = x - self.model.centers[cluster]
             codes = rest @ axes.mT
             rest -= codes @ axes
-            distances = (codes.square() / spreads.along[cluster]).sum(1)
-            distances += rest.square().sum(1) / spreads.noise[cluster]
-            scores[cluster] = -distances - spreads.offsets[cluster]
+            distances = (codes.square() / along[cluster]).sum(1)
+            distances += rest.square().sum(1) / noise[cluster]
+            scores[cluster] = -distances - offsets[cluster]
         return scores
 
     def packed(self) -> FoldedModel:

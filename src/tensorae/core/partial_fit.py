@@ -23,7 +23,7 @@ from tensorae.core.families import (
     fix_signs,
 )
 from tensorae.core.missing import Marginals, add_expected
-from tensorae.core.mixture import LinearModel
+from tensorae.core.mixture import Mixture
 from tensorae.core.statistics import Moments
 from tensorae.rows.rows import Rows
 
@@ -36,7 +36,7 @@ SMALLEST_COUNT = 1e-6
 def absorb(
     moments: Moments,
     rows: Rows,
-    model: LinearModel,
+    model: Mixture,
     labels: Tensor,
     *,
     decay: float,
@@ -52,7 +52,7 @@ def absorb(
         Of all rows so far, about the clusters' means; one start.
     rows : Rows
         The batch, in memory.
-    model : LinearModel
+    model : Mixture
         The present one, in the coordinates of the data; no dimension of starts.
     labels : Tensor of shape (n,)
         Clusters that the present model gives the rows to.
@@ -84,14 +84,14 @@ def absorb(
     found = estimation.last(moments, present)
     signed = fix_signs(found.model.components)
     shaped = replace(found.model, components=signed).shifted(origin)
-    new = Moments.about_means(moments.counts, shaped.centers, moments.scatters())
+    new = Moments.about_means(moments.counts, shaped.centers, moments.scatters(), moments.levels)
     return new, replace(found, model=shaped)
 
 
 def _estimation(
     moments: Moments,
     rows: Rows,
-    model: LinearModel,
+    model: Mixture,
     *,
     estimated_penalty: bool,
     tied: Tensor,
@@ -106,7 +106,7 @@ def _estimation(
         directions=Directions(rows.select(everyone).nan_to_num(0.0), rows.all_weights()),
         variance_floor=torch.finfo(torch.float64).tiny ** 0.5,
     )
-    if model.spreads is None:
+    if model.tied:
         return shared
     total, k = float(moments.counts.sum()), moments.counts.shape[1]
     within = moments.scatters()[0].sum(0) / total
@@ -116,7 +116,7 @@ def _estimation(
         **vars(shared),
         prior=prior.plus(torch.diag(intervals), float(intervals.sum())),
         common=pooled,
-        dims=tuple((model.spreads.along > model.spreads.noise.unsqueeze(-1)).sum(-1)[0].tolist()),
+        dims=tuple((model.along > model.noise.unsqueeze(-1)).sum(-1)[0].tolist()),
     )
 
 
@@ -143,10 +143,15 @@ def _decayed(moments: Moments, centers: Tensor, decay: float) -> Moments:
     floor = moments.counts.clamp(max=SMALLEST_COUNT)
     counts = torch.maximum(moments.counts * decay, floor)
     share = counts / moments.counts.clamp(min=torch.finfo(torch.float64).tiny)
-    return Moments.about_means(counts, centers, moments.seconds * share[..., None, None])
+    return Moments.about_means(
+        counts,
+        centers,
+        moments.seconds * share[..., None, None],
+        moments.levels * share.unsqueeze(-1),
+    )
 
 
-def _add(moments: Moments, rows: Rows, model: LinearModel, labels: Tensor) -> None:
+def _add(moments: Moments, rows: Rows, model: Mixture, labels: Tensor) -> None:
     """Add all rows to the sums of their clusters, by labels (n,); with gaps what is expected."""
     marginals = Marginals.of(model) if rows.has_missing else None
     for place, part in rows.observed_chunks():

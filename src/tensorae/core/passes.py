@@ -24,7 +24,7 @@ from torch import Tensor
 from tensorae.assignment import AssignmentContext, Rule, shares
 from tensorae.core.compress import COMPRESSED_FROM
 from tensorae.core.missing import Marginals, add_certain, add_expected, costs_with_missing, in_nats
-from tensorae.core.mixture import FoldedModel, LinearModel, score_errors, winners
+from tensorae.core.mixture import FoldedModel, Mixture, score_errors, winners
 from tensorae.core.statistics import (
     HardAccumulator,
     MemberMoments,
@@ -91,12 +91,12 @@ class DataPass(ABC):
         """Sums for given labels (r, n)."""
 
     @abstractmethod
-    def hard_pass(self, model: LinearModel, labels: Tensor, moments: Moments) -> Assigned:
+    def hard_pass(self, model: Mixture, labels: Tensor, moments: Moments) -> Assigned:
         """Give every row to its cheapest autoencoder; labels and sums may change in place."""
 
     @abstractmethod
     def soft_pass(
-        self, model: LinearModel, assignments: Tensor, rule: Rule, context: AssignmentContext
+        self, model: Mixture, assignments: Tensor, rule: Rule, context: AssignmentContext
     ) -> Assigned:
         """Update S (r, n, k) by ``rule``, maybe in place, and sum anew."""
 
@@ -144,9 +144,10 @@ class TabulatedPass(_WithoutMemory):
         super().__init__(rows)
         self.x = rows.map(lambda x: x.to(torch.float64))
         upper = torch.triu_indices(rows.d, rows.d, device=self.x.device)
-        products = self.x[:, upper[0]] * self.x[:, upper[1]]
-        ones = torch.ones_like(self.x[:, :1])
-        self.table = torch.cat([ones, self.x, products], dim=1)
+        numbers, indicators = self.x[:, : rows.d], self.x[:, rows.d :]
+        products = numbers[:, upper[0]] * numbers[:, upper[1]]
+        ones = self.x.new_ones(rows.n, 1)
+        self.table = torch.cat([ones, numbers, products, indicators], dim=1)
         if rows.weights is not None:
             self.table = self.table * rows.weights.unsqueeze(1)
         unfold = torch.empty(rows.d, rows.d, dtype=torch.long, device=self.x.device)
@@ -160,7 +161,7 @@ class TabulatedPass(_WithoutMemory):
         clusters = torch.arange(k, device=labels.device)[:, None]
         return self._sum((labels.unsqueeze(1) == clusters).to(self.x.dtype))
 
-    def hard_pass(self, model: LinearModel, labels: Tensor, moments: Moments) -> Assigned:
+    def hard_pass(self, model: Mixture, labels: Tensor, moments: Moments) -> Assigned:
         """Give every row to its cheapest autoencoder and sum anew."""
         starts, rows, new = _changes(model.fold().scores(self.x), labels.long())
         moved = torch.bincount(starts, minlength=labels.shape[0])
@@ -170,7 +171,7 @@ class TabulatedPass(_WithoutMemory):
         return Assigned(labels, moments, moved)
 
     def soft_pass(
-        self, model: LinearModel, assignments: Tensor, rule: Rule, context: AssignmentContext
+        self, model: Mixture, assignments: Tensor, rule: Rule, context: AssignmentContext
     ) -> Assigned:
         """Update S by ``rule`` and sum anew."""
         costs, context = model.costs(self.x).to(self.x.dtype), context.to(self.x.dtype)
@@ -190,12 +191,13 @@ class TabulatedPass(_WithoutMemory):
     def _sum(self, members: Tensor) -> Moments:
         """Sums for memberships (r, k, n)."""
         r, k, n = members.shape
-        d = self.rows.d
+        d, n_levels = self.rows.d, self.rows.n_levels
         sums = (members.reshape(r * k, n) @ self.table).view(r, k, -1)
         seconds = sums[..., self.unfold].view(r, k, d, d)
         references = sums.new_zeros(1, 1, 1).expand(r, k, d)
         squares = seconds.diagonal(dim1=-2, dim2=-1).sum(-1)
-        return Moments(references, sums[..., 0], sums[..., 1 : d + 1], squares, seconds)
+        levels = sums[..., sums.shape[-1] - n_levels :]
+        return Moments(references, sums[..., 0], sums[..., 1 : d + 1], squares, seconds, levels)
 
 
 class ChunkedPass(_WithoutMemory):
@@ -203,7 +205,7 @@ class ChunkedPass(_WithoutMemory):
 
     def moments(self, labels: Tensor, k: int) -> Moments:
         """Sums for given labels (r, n), about each cluster's mean in a first sweep."""
-        moments = Moments.zeros(self._means(labels, k), self.rows.dtype)
+        moments = Moments.zeros(self._means(labels, k), self.rows.dtype, self.rows.n_levels)
         accumulator = HardAccumulator(self.rows, moments)
         for place, x in self.rows.chunks():
             accumulator.look_up_in(x, place.start)
@@ -214,7 +216,7 @@ class ChunkedPass(_WithoutMemory):
         self.rows.all_reduce(*moments.tensors())
         return moments
 
-    def hard_pass(self, model: LinearModel, labels: Tensor, moments: Moments) -> Assigned:
+    def hard_pass(self, model: Mixture, labels: Tensor, moments: Moments) -> Assigned:
         """Give every row to its cheapest autoencoder; sums follow the rows that moved."""
         folded = model.working(self.rows.dtype).fold()
         change = self._change_of(moments)
@@ -229,11 +231,11 @@ class ChunkedPass(_WithoutMemory):
         return Assigned(labels, self._with(change, moments), moved)
 
     def soft_pass(
-        self, model: LinearModel, assignments: Tensor, rule: Rule, context: AssignmentContext
+        self, model: Mixture, assignments: Tensor, rule: Rule, context: AssignmentContext
     ) -> Assigned:
         """Update S by ``rule`` in place, where it is kept, and sum anew."""
         folded = model.working(self.rows.dtype).fold().packed()
-        moments = Moments.zeros(model.centers, self.rows.dtype)
+        moments = Moments.zeros(model.centers, self.rows.dtype, self.rows.n_levels)
         accumulator = SoftAccumulator(self.rows, moments, rule.negligible)
         r, kept, _ = assignments.shape
         change, entropy, log_likelihood = model.centers.new_zeros(3, r)
@@ -297,7 +299,9 @@ class ChunkedPass(_WithoutMemory):
 
     def _change_of(self, moments: Moments) -> Moments:
         """Sums to note changes in: the sums themselves, unless other processes have changes too."""
-        return Moments.zeros(moments.references, self.rows.dtype) if self.rows.shared else moments
+        if not self.rows.shared:
+            return moments
+        return Moments.zeros(moments.references, self.rows.dtype, self.rows.n_levels)
 
     def _with(self, change: Moments, moments: Moments) -> Moments:
         if change is moments:
@@ -316,7 +320,7 @@ class ChunkedPass(_WithoutMemory):
             if self.rows.weights is not None:
                 members = members * self.rows.weights[place]
             counts += members.sum(-1)
-            sums += (members.view(r * k, -1) @ x).view(r, k, -1)
+            sums += (members.view(r * k, -1) @ x[:, : self.rows.d]).view(r, k, -1)
         self.rows.all_reduce(sums, counts)
         return sums / positive(counts).unsqueeze(-1)
 
@@ -327,7 +331,7 @@ class MembersPass(_WithoutMemory):
     @classmethod
     def pays(cls, rows: Rows, n_starts: int, k: int) -> bool:
         """Tell whether products by way of the members cost less than by way of d x d sums."""
-        in_memory = not (rows.streamed or rows.has_missing or rows.shared)
+        in_memory = not (rows.streamed or rows.has_missing or rows.shared or rows.n_levels)
         wide = rows.d >= COMPRESSED_FROM and rows.n < k * rows.d
         return in_memory and n_starts == 1 and wide
 
@@ -335,7 +339,7 @@ class MembersPass(_WithoutMemory):
         """Sums for given labels (1, n)."""
         return MemberMoments(self.rows, labels[0].clone(), k)
 
-    def hard_pass(self, model: LinearModel, labels: Tensor, moments: Moments) -> Assigned:
+    def hard_pass(self, model: Mixture, labels: Tensor, moments: Moments) -> Assigned:
         """Give every row to its cheapest autoencoder; a tie never moves a row."""
         folded, moved = model.working(self.rows.dtype).fold(), 0
         for place, x in self.rows.chunks():
@@ -350,7 +354,7 @@ class MembersPass(_WithoutMemory):
 
     def soft_pass(
         self,
-        model: LinearModel,  # noqa: ARG002
+        model: Mixture,  # noqa: ARG002
         assignments: Tensor,  # noqa: ARG002
         rule: Rule,  # noqa: ARG002
         context: AssignmentContext,  # noqa: ARG002
@@ -366,7 +370,7 @@ class MembersPass(_WithoutMemory):
         return self.moments(labels, moments.counts.shape[1])
 
 
-def cheapest(rows: Rows, model: LinearModel) -> tuple[Tensor, Tensor]:
+def cheapest(rows: Rows, model: Mixture) -> tuple[Tensor, Tensor]:
     """Label and smallest cost of every row, both (..., n): the assignment of section 2.4.
 
     ``predict`` does the same with the published numbers.
@@ -390,14 +394,14 @@ def fits_table(rows: Rows, n_starts: int, k: int, *, soft: bool = False) -> bool
     """Tell whether the data is in memory and small enough for tabulated products."""
     if rows.streamed:
         return False
-    products = rows.n * (rows.d * (rows.d + 1) // 2)
+    products = rows.n * (rows.d * (rows.d + 1) // 2 + rows.n_levels)
     most = SOFT_TABLE_WORK if soft else TABLE_WORK
     return products <= TABLE_ENTRIES and n_starts * k * products <= most
 
 
 def _start_groups(folded: FoldedModel, x: Tensor) -> list[slice]:
     """As many starts at a time as keep their scores in the cache."""
-    r, blocks, k, _ = folded.weights.shape
+    r, blocks, k = folded.weights.shape[:3]
     size = max(1, CACHED_BYTES // (blocks * k * x.shape[0] * x.element_size()))
     return [slice(start, min(start + size, r)) for start in range(0, r, size)]
 
@@ -463,7 +467,7 @@ class Bounds:
     Parameters
     ----------
     rows : Rows
-    model : LinearModel
+    model : Mixture
         r starts; what the bounds refer to.
 
     Attributes
@@ -474,7 +478,7 @@ class Bounds:
         Above the root of the cost of a row's own cluster.
     """
 
-    def __init__(self, rows: Rows, model: LinearModel) -> None:
+    def __init__(self, rows: Rows, model: Mixture) -> None:
         r, k, _ = model.centers.shape
         self.model = model
         self.lower = torch.empty(r, k, rows.n, dtype=rows.dtype, device=rows.device)
@@ -502,7 +506,7 @@ class Bounds:
         self.upper[starts, rows] = mine
         self.lower[starts, :, rows] = others.scatter_(1, own, torch.inf)
 
-    def open_rows(self, model: LinearModel, labels: Tensor) -> list[Tensor]:
+    def open_rows(self, model: Mixture, labels: Tensor) -> list[Tensor]:
         """Loosen all bounds for ``model``; the rows of each start that may change cluster."""
         _, k, n = self.lower.shape
         if not torch.equal(self.model.latent_penalty, model.latent_penalty):
@@ -526,7 +530,7 @@ class Bounds:
             found.append(torch.cat(parts))
         return found
 
-    def _steps(self, model: LinearModel) -> Tensor:
+    def _steps(self, model: Mixture) -> Tensor:
         """S_j and D_j (r, k, 2) between the bounds' model and ``model``."""
         old = self.model
         moves = (model.centers - old.centers).norm(dim=-1)
@@ -554,14 +558,15 @@ class PrunedPass(ChunkedPass):
         """Tell whether bounds are cheaper than what they save, in time and memory."""
         itemsize = torch.finfo(rows.dtype).bits // 8
         room = max(SMALL_BYTES, LARGEST_SHARE * rows.n * rows.d * itemsize)
-        return rows.d >= PRUNED_WIDTH and n_starts * k * rows.n * itemsize <= room
+        wide = rows.d >= PRUNED_WIDTH and not rows.n_levels
+        return wide and n_starts * k * rows.n * itemsize <= room
 
     def moments(self, labels: Tensor, k: int) -> Moments:
         """Sums for given labels (r, n), about which bounds know nothing."""
         self.bounds = None
         return super().moments(labels, k)
 
-    def hard_pass(self, model: LinearModel, labels: Tensor, moments: Moments) -> Assigned:
+    def hard_pass(self, model: Mixture, labels: Tensor, moments: Moments) -> Assigned:
         """Give every row to its cheapest autoencoder; sums follow the rows that moved.
 
         ``labels`` and ``moments`` are brought up to date in place.
@@ -605,12 +610,12 @@ class PrunedPass(ChunkedPass):
         """Go on with the bounds of an earlier run."""
         self.wait, self.next_wait = state["waits"].tolist()
         if "lower" in state:
-            model = LinearModel(state["centers"], state["components"], state["latent_penalty"])
-            self.bounds = Bounds(self.rows, model)
+            names = ("centers", "components", "latent_penalty")
+            self.bounds = Bounds(self.rows, Mixture.tied_of(*(state[name] for name in names)))
             self.bounds.lower, self.bounds.upper = state["lower"], state["upper"]
 
     def _partial_pass(
-        self, model: LinearModel, labels: Tensor, moments: Moments, open_rows: list[Tensor]
+        self, model: Mixture, labels: Tensor, moments: Moments, open_rows: list[Tensor]
     ) -> Assigned:
         """Look at some rows of each start only."""
         folded = model.to(self.rows.dtype).fold()
@@ -675,14 +680,14 @@ class MissingValuesPass(DataPass):
 
     def __init__(self, rows: Rows) -> None:
         super().__init__(rows)
-        self._model: LinearModel | None = None
+        self._model: Mixture | None = None
         # Clusters (r, k, n) with a chance in the last full pass; None before a full pass.
         self._near: Tensor | None = None
         self.whole = True
 
-    def begin_with(self, model: LinearModel) -> None:
+    def begin_with(self, model: Mixture) -> None:
         """Expect the first sums under a model, where it knows how far clusters spread."""
-        if model.spreads is not None or model.noise is not None:
+        if not model.tied or model.components.shape[-2]:
             self._model = model
 
     def moments(self, labels: Tensor, k: int) -> Moments:
@@ -691,7 +696,7 @@ class MissingValuesPass(DataPass):
             return ChunkedPass(self.rows).moments(labels, k)
         return self.expected(self._model, labels)
 
-    def hard_pass(self, model: LinearModel, labels: Tensor, moments: Moments) -> Assigned:
+    def hard_pass(self, model: Mixture, labels: Tensor, moments: Moments) -> Assigned:
         """Give every row to its cheapest autoencoder; sums are expected ones."""
         r, k = moments.counts.shape
         sums, chunks = self._begin(model, prunable=True)
@@ -708,7 +713,7 @@ class MissingValuesPass(DataPass):
         return Assigned(labels, sums, moved, log_likelihood=log_likelihood)
 
     def soft_pass(
-        self, model: LinearModel, assignments: Tensor, rule: Rule, context: AssignmentContext
+        self, model: Mixture, assignments: Tensor, rule: Rule, context: AssignmentContext
     ) -> Assigned:
         """Update S by ``rule`` in place, where it is kept; sums are expected ones."""
         r, kept, _ = assignments.shape
@@ -758,14 +763,15 @@ class MissingValuesPass(DataPass):
         """Leave out the same clusters as before."""
         self._near = state.get("near")
 
-    def _begin(self, model: LinearModel, *, prunable: bool) -> tuple[Moments, Iterator[Costed]]:
+    def _begin(self, model: Mixture, *, prunable: bool) -> tuple[Moments, Iterator[Costed]]:
         """Empty sums, and chunks of rows with their costs."""
         self._model, self._marginals = model, Marginals.of(model)
-        sums = Moments.zeros(model.centers.to(torch.float64), torch.float64)
+        centers = model.centers.to(torch.float64)
+        sums = Moments.zeros(centers, torch.float64, self.rows.n_levels)
         self.whole = self._near is None
         return sums, self._all_costed(model, prunable) if self.whole else self._costed(model, sums)
 
-    def _all_costed(self, model: LinearModel, prunable: bool) -> Iterator[Costed]:
+    def _all_costed(self, model: Mixture, prunable: bool) -> Iterator[Costed]:
         """Chunks with the costs of all clusters; who has a chance is remembered, where it pays."""
         r, k = model.centers.shape[:2]
         remembered = None
@@ -781,7 +787,7 @@ class MissingValuesPass(DataPass):
             yield Costed(place, x, costs, self._weights(place))
         self._near = remembered
 
-    def _costed(self, model: LinearModel, sums: Moments) -> Iterator[Costed]:
+    def _costed(self, model: Mixture, sums: Moments) -> Iterator[Costed]:
         """Chunks with the costs of clusters that have a chance; who is sure goes into the sums."""
         assert self._near is not None  # from a full pass
         r, k = model.centers.shape[:2]
@@ -793,10 +799,11 @@ class MissingValuesPass(DataPass):
             costs, certain = add_certain(sums, model, self._marginals, x, near, share)
             yield Costed(place, x, costs.unsqueeze(0), share, certain)
 
-    def expected(self, model: LinearModel, labels: Tensor) -> Moments:
+    def expected(self, model: Mixture, labels: Tensor) -> Moments:
         """Expected sums for labels (r, n)."""
         k = model.centers.shape[1]
-        sums = Moments.zeros(model.centers.to(torch.float64), torch.float64)
+        centers = model.centers.to(torch.float64)
+        sums = Moments.zeros(centers, torch.float64, self.rows.n_levels)
         marginals = Marginals.of(model)
         for place, x in self.rows.observed_chunks():
             members = torch.nn.functional.one_hot(labels[:, place].long(), k).to(torch.float64)

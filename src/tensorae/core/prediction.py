@@ -17,51 +17,41 @@ from torch import Tensor
 from tensorae.assignment import posterior
 from tensorae.core.families import VARIANCE_FLOOR
 from tensorae.core.missing import Marginals, costs_with_missing, log_correction
-from tensorae.core.mixture import FoldedModel, LinearModel, OwnVariances, score_errors, winners
+from tensorae.core.mixture import FoldedModel, Mixture, score_errors, winners
 from tensorae.rows.rows import cached_rows
 
-__all__ = [
-    "MissingValuesPredictor",
-    "LinearPredictor",
-    "draw",
-    "information_criterion",
-    "n_parameters",
-]
+__all__ = ["LinearPredictor", "draw", "information_criterion", "n_parameters"]
 
 # Logs of probabilities that differ by less, in units of the precision, may be equal when rounded.
 TIE = 64
+# Clusters this improbable leave no trace in what is filled in.
+NEGLIGIBLE = 1e-12
 
 
 @dataclass(frozen=True)
 class LinearPredictor:
     """A fitted model at work on chunks of rows: about the data's mean, in double precision.
 
-    Labels of rows in single precision are found in that precision first; rows that it cannot
-    decide are looked at again.
+    NaN stands for what is missing; chunks without NaN have its price for nothing. Labels of rows
+    in single precision are found in that precision first; rows that it cannot decide are looked at
+    again.
 
     Attributes
     ----------
-    model : LinearModel
-    folded : FoldedModel
+    model : Mixture
+        Of one start, without its dimension.
     shift : Tensor of shape (d,)
         Mean of the data.
-    log_weights : Tensor of shape (k,)
-        Of the mixture: those of the density.
     log_priors : Tensor of shape (k,)
-        Of the clusters that a row may belong to: the same, or zeros where assignments are hard.
-        Costs of own spreads have the weights in them.
-    noise_variance : Tensor of shape ()
-        s² of the model of section 5, where spreads are shared; above zero.
+        Of the clusters that a row may belong to: the weights of the mixture, or zeros where
+        assignments are hard. Costs of own spreads have the weights in them.
     chunk_rows : int
         Rows to be asked about at a time.
     """
 
-    model: LinearModel
-    folded: FoldedModel
+    model: Mixture
     shift: Tensor
-    log_weights: Tensor
     log_priors: Tensor
-    noise_variance: Tensor
     chunk_rows: int
 
     @classmethod
@@ -78,10 +68,12 @@ class LinearPredictor:
         latent_dims: Any,
         chunk_rows: int | None,
         equal_priors: bool = False,
+        levels: Any = None,
     ) -> LinearPredictor:
         """Set up from the published arrays; ``latent_dims`` is None where spreads are shared.
 
         With ``equal_priors`` clusters of a shared spread are compared by their costs alone.
+        ``levels`` (k, L) are log probabilities, where rows have categories.
         """
         points, axes, shares, spreads, rest, penalty = (
             torch.as_tensor(values, dtype=torch.float64, device=device)
@@ -94,43 +86,66 @@ class LinearPredictor:
         rounded = mean.float().to(torch.float64)
         shift = torch.where(rounded.isfinite(), rounded, mean)
         h, d = axes.shape[-2:]
-        own = None
-        if latent_dims is not None:
-            counted = (
-                torch.arange(h, device=device)
-                < torch.as_tensor(latent_dims, device=device)[:, None]
-            )
-            along = torch.where(counted, spreads, rest[:, None])
-            own = OwnVariances.of_variances(rest, along, shares.log(), d)
-        # The noise variance of section 5's model is the mean cost per number in X.
-        noise = shares @ (rest * (d - h) + penalty * spreads.sum(1)) / d
-        # Of data without noise it is what the fit can tell from zero.
-        off = rest * (d - h) + spreads.sum(1) + (points - mean).square().sum(1)
-        smallest = (VARIANCE_FLOOR * (shares @ off) / d).clamp(
-            min=torch.finfo(torch.float64).tiny ** 0.5
-        )
-        noise = torch.maximum(noise, smallest)
-        model = LinearModel(
-            points - shift, axes, penalty, own, noise=noise if own is None else None
-        )
         log_weights = shares.log()
+        logs = None
+        if levels is not None:
+            logs = torch.as_tensor(levels, dtype=torch.float64, device=device)
+        if latent_dims is None:
+            # The noise variance of section 5's model is the mean cost per number in X.
+            noise = shares @ (rest * (d - h) + penalty * spreads.sum(1)) / max(d, 1)
+            # Of data without noise it is what the fit can tell from zero.
+            off = rest * (d - h) + spreads.sum(1) + (points - mean).square().sum(1)
+            smallest = (VARIANCE_FLOOR * (shares @ off) / max(d, 1)).clamp(
+                min=torch.finfo(torch.float64).tiny ** 0.5
+            )
+            noise = torch.maximum(noise, smallest) if d else torch.ones_like(noise)
+            model = Mixture.tied_of(points - shift, axes, penalty, noise, log_weights, levels=logs)
+        else:
+            dims = torch.as_tensor(latent_dims, device=device)
+            counted = torch.arange(h, device=device) < dims[:, None]
+            model = Mixture(
+                points - shift,
+                axes,
+                penalty,
+                noise=rest,
+                along=torch.where(counted, spreads, rest[:, None]),
+                log_weights=log_weights,
+                levels=points.new_zeros(len(points), 0) if logs is None else logs,
+                tied=False,
+                n_features=d,
+            )
         return cls(
             model=model,
-            folded=model.fold(),
             shift=shift,
-            log_weights=log_weights,
             log_priors=torch.zeros_like(log_weights) if equal_priors else log_weights,
-            noise_variance=noise,
             chunk_rows=chunk_rows or cached_rows(d, len(points) * (h + 1)),
         )
 
+    @classmethod
+    def of_model(cls, model: Mixture) -> LinearPredictor:
+        """Set up from a model with own spreads, in the coordinates of the data."""
+        return cls(model, torch.zeros_like(model.centers[0]), torch.zeros_like(model.noise), 4096)
+
+    @cached_property
+    def folded(self) -> FoldedModel:
+        """The model ready for passes."""
+        return self.model.fold()
+
+    @cached_property
+    def marginals(self) -> Marginals:
+        """The clusters, about the data's mean, to be asked about rows with missing values."""
+        return Marginals.of(self.model)
+
     def costs(self, x: Tensor) -> Tensor:
-        """Costs (m, k) of rows (m, d)."""
+        """Costs (m, k) of rows (m, d + L), by which clusters can be compared."""
+        if _has_missing(x):
+            return costs_with_missing(self.model, self._moved(x))
         return self.folded.costs(self._moved(x))
 
     def assign(self, x: Tensor) -> tuple[Tensor, Tensor]:
-        """Most probable cluster (m,) of rows (m, d), and their costs (m,) there."""
-        if x.dtype == torch.float64 or self.model.spreads is not None:
+        """Most probable cluster (m,) of rows (m, d + L), and their costs (m,) there."""
+        numbers_only = self.model.tied and not self.model.levels.shape[-1]
+        if x.dtype == torch.float64 or not numbers_only or _has_missing(x):
             return self._most_probable(x)
         z = x - self.shift.to(x.dtype)
         lengths = torch.linalg.vector_norm(z, dim=1)
@@ -139,7 +154,7 @@ class LinearPredictor:
         priors = self._prior_scores.to(x.dtype)
         costs = lengths.square().sub_(best).add_(priors[labels]).clamp_(min=0)
         reach = self.model.centers.norm(dim=1).amax().to(x.dtype)
-        tie = TIE * torch.finfo(x.dtype).eps * self._unit.to(x.dtype)
+        tie = TIE * torch.finfo(x.dtype).eps * self._nat.to(x.dtype)
         rivals = scores >= best - 2 * score_errors(lengths, reach) - tie
         unclear = (rivals.sum(0) > 1).nonzero().squeeze(1)
         if unclear.numel():
@@ -153,7 +168,7 @@ class LinearPredictor:
         compared = costs - self._prior_scores
         lowest, labels = compared.min(1)
         rounding = (
-            torch.finfo(x.dtype).eps * self._unit + torch.finfo(torch.float64).eps * lowest.abs()
+            torch.finfo(x.dtype).eps * self._nat + torch.finfo(torch.float64).eps * lowest.abs()
         )
         rivals = compared <= (lowest + TIE * rounding).unsqueeze(1)
         if int(rivals.sum()) > len(x):
@@ -162,8 +177,14 @@ class LinearPredictor:
         return labels, costs.gather(1, labels.unsqueeze(1)).squeeze(1)
 
     def encode(self, x: Tensor, labels: Tensor) -> Tensor:
-        """Codes (m, h) of rows (m, d) under the named autoencoders."""
-        return self.model.encode(self._moved(x), labels)
+        """Codes (m, h) of rows (m, d + L) under the named autoencoders.
+
+        What is missing counts as the named clusters' conditional means.
+        """
+        z = self._moved(x)
+        if _has_missing(x):
+            z = self.marginals.filled(z, labels)
+        return self.model.encode(z, labels)
 
     def decode(self, codes: Tensor, labels: Tensor) -> Tensor:
         """Points (m, d) of codes (m, h) under the named autoencoders."""
@@ -175,143 +196,64 @@ class LinearPredictor:
 
     def responsibilities(self, costs: Tensor) -> Tensor:
         """Probabilities (m, k) that the density, with its weights, gives for costs (m, k)."""
-        return self._shares(costs, self.log_weights)
+        return self._shares(costs, self.model.log_weights)
 
     def _shares(self, costs: Tensor, log_weights: Tensor) -> Tensor:
-        if self.model.spreads is not None:
+        if not self.model.tied:
             return torch.softmax(-costs / 2, dim=1)
-        return posterior(costs, log_weights, self.noise_variance)
+        return posterior(costs, log_weights, self.model.unit)
 
     def log_density(self, x: Tensor) -> Tensor:
-        """Log of the density (m,) of section 5's mixture at rows (m, d)."""
-        costs = self.costs(x)
-        if self.model.spreads is not None:
-            return torch.logsumexp(-costs / 2, dim=1)
-        (h, d), noise = self.model.components.shape[-2:], self.noise_variance
-        volume = d * (2 * math.pi * noise).log() - h * self.model.latent_penalty.log()
-        return torch.logsumexp(self.log_weights - costs / (2 * noise), dim=1) - volume / 2
+        """Log of the density (m,) of the mixture at what rows (m, d + L) show."""
+        densities = torch.logsumexp(self.model.log_joint(self.costs(x)), dim=1)
+        if not self.model.tied or not _has_missing(x):
+            return densities
+        return densities + x.isnan().sum(1) * log_correction(self.model.unit)
 
-    def unshifted(self) -> LinearModel:
+    def unshifted(self) -> Mixture:
         """Return the model in the coordinates of the data."""
         return self.model.shifted(self.shift)
 
-    def variances(self) -> tuple[Tensor, Tensor]:
-        """Variance of the density off (k,) and along (k, h) the components of each cluster."""
-        if self.model.spreads is not None:
-            return self.model.spreads.noise, self.model.spreads.along
-        k, h = self.model.components.shape[:2]
-        off = self.noise_variance.expand(k)
-        return off, (off / self.model.latent_penalty).unsqueeze(1).expand(k, h)
-
-    def _moved(self, x: Tensor) -> Tensor:
-        """Rows (m, d) in the coordinates of the model."""
-        return x.to(torch.float64) - self.shift
-
-    @cached_property
-    def _prior_scores(self) -> Tensor:
-        """Logs of the priors (k,) in the units of costs; own spreads have them in their costs."""
-        if self.model.spreads is not None:
-            return torch.zeros_like(self.log_priors)
-        return self._unit * self.log_priors
-
-    @cached_property
-    def _unit(self) -> Tensor:
-        """What one nat is in a cost."""
-        own = self.model.spreads is not None
-        return torch.full_like(self.noise_variance, 2) if own else 2 * self.noise_variance
-
-    @cached_property
-    def _single(self) -> FoldedModel:
-        offsets = self.folded.offsets - self._prior_scores
-        return FoldedModel(self.folded.weights.float(), offsets.float())
-
-
-# Prediction for rows with missing values ---------------------------------------------------------
-#
-# Published numbers -> the same answers for rows with gaps, and what may be in the gaps.
-
-# Clusters this improbable leave no trace in what is filled in.
-NEGLIGIBLE = 1e-12
-
-
-class MissingValuesPredictor(LinearPredictor):
-    """A fitted model at work on rows in which NaN stands for what is missing.
-
-    Chunks without gaps get the answers of the model as it is, at their price.
-    """
-
-    @classmethod
-    def of_model(cls, model: LinearModel) -> MissingValuesPredictor:
-        """Set up from a model with own spreads, in the coordinates of the data."""
-        nothing = torch.zeros_like(model.centers[0])
-        one = torch.ones_like(nothing[0])
-        zeros = torch.zeros_like(model.centers[:, 0])
-        return cls(model, model.fold(), nothing, zeros, zeros, one, 4096)
-
-    @cached_property
-    def marginals(self) -> Marginals:
-        """The clusters, about the data's mean."""
-        return Marginals.of(self.model)
-
-    def costs(self, x: Tensor) -> Tensor:
-        """Costs (m, k) of rows (m, d), which clusters can be compared by."""
-        if not bool(x.isnan().any()):
-            return super().costs(x)
-        return costs_with_missing(self.model, self._moved(x))
-
-    def assign(self, x: Tensor) -> tuple[Tensor, Tensor]:
-        """Most probable cluster (m,) of rows (m, d), and their costs (m,) there."""
-        return self._most_probable(x) if bool(x.isnan().any()) else super().assign(x)
-
-    def encode(self, x: Tensor, labels: Tensor) -> Tensor:
-        """Codes (m, h) of rows (m, d), whose gaps have the named clusters' conditional means."""
-        if not bool(x.isnan().any()):
-            return super().encode(x, labels)
-        return self.model.encode(self.marginals.filled(self._moved(x), labels), labels)
-
-    def log_density(self, x: Tensor) -> Tensor:
-        """Log of the density (m,) of section 5's mixture at what rows (m, d) show."""
-        densities = super().log_density(x)
-        if self.model.noise is None:
-            return densities
-        return densities + x.isnan().sum(1) * log_correction(self.model.noise)
+    # What is missing --------------------------------------------------------------------------
 
     def filled(self, x: Tensor) -> Tensor:
-        """Rows (m, d) with the mean of what may be missing in their gaps."""
+        """Numbers (m, d) of rows with the mean of what may be missing in their gaps."""
         return self.conditional(x)[0]
 
     def deviations(self, x: Tensor) -> Tensor:
         """Standard deviations (m, d) of what may be missing; zero where there is a value."""
         return self.conditional(x)[1].sqrt()
 
+    def level_probabilities(self, x: Tensor) -> Tensor:
+        """Probabilities (m, L) of all levels for rows (m, d + L), given what they show."""
+        return self.responsibilities(self.costs(x)) @ self.model.levels.exp()
+
     def draw(self, x: Tensor, rng: np.random.RandomState) -> Tensor:
-        """Rows (m, d) with what may be missing drawn from its distribution.
+        """Numbers (m, d) of rows with what may be missing drawn from its distribution.
 
         A draw u of a whole row, less its own conditional mean given what the row shows of it, has
         the right spread: so it is added to the conditional mean of x - u.
         """
-        labels = self._drawn_clusters(x, rng)
-        whole = torch.as_tensor(rng.standard_normal(tuple(x.shape)), device=x.device)
-        clusters, z = self.marginals, self._moved(x)
+        labels = self.drawn_clusters(x, rng)
+        clusters, z = self.marginals, self._numbers(self._moved(x))
+        whole = torch.as_tensor(rng.standard_normal(tuple(z.shape)), device=x.device)
         chosen = clusters.components[labels]
         deviation = clusters.noise[labels].sqrt().unsqueeze(1)
         along = (chosen @ whole.unsqueeze(2)).squeeze(2)
         stretch = along * (clusters.along[labels].sqrt() - deviation)
         whole = deviation * whole + (stretch.unsqueeze(1) @ chosen).squeeze(1)
         points = clusters.filled(z - whole, labels) + whole + self.shift
-        return torch.where(x.isnan(), points, x.to(torch.float64))
+        return torch.where(z.isnan(), points, self._numbers(x).to(torch.float64))
 
-    def _drawn_clusters(self, x: Tensor, rng: np.random.RandomState) -> Tensor:
+    def drawn_clusters(self, x: Tensor, rng: np.random.RandomState) -> Tensor:
         """One cluster (m,) for each row, by its posterior."""
-        cumulative = self.responsibilities(self.costs(x)).cumsum(1)
-        levels = torch.as_tensor(rng.uniform(size=(len(x), 1)), device=x.device)
-        chosen = torch.searchsorted(cumulative, levels * cumulative[:, -1:], right=True)
-        return chosen.squeeze(1).clamp_(max=cumulative.shape[1] - 1)
+        return drawn_places(self.responsibilities(self.costs(x)), rng)
 
     def conditional(self, x: Tensor) -> tuple[Tensor, Tensor]:
         """Means and variances (m, d) of what may be missing: those of all clusters together."""
-        holes, z = x.isnan(), self._moved(x)
-        means, squares = torch.zeros(2, *x.shape, dtype=torch.float64, device=x.device)
+        z = self._numbers(self._moved(x))
+        holes = z.isnan()
+        means, squares = torch.zeros(2, *z.shape, dtype=torch.float64, device=x.device)
         incomplete = holes.any(1).nonzero().squeeze(1)
         shares = self.responsibilities(self.costs(x[incomplete]))
         for j in range(shares.shape[1]):
@@ -323,7 +265,48 @@ class MissingValuesPredictor(LinearPredictor):
                 means[some[rows]] += share * points
                 squares[some[rows]] += share * (form.variances()[0] + points.square())
         variances = torch.where(holes, (squares - means.square()).clamp(min=0), 0)
-        return torch.where(holes, means + self.shift, x.to(torch.float64)), variances
+        numbers = self._numbers(x).to(torch.float64)
+        return torch.where(holes, means + self.shift, numbers), variances
+
+    def _numbers(self, x: Tensor) -> Tensor:
+        """The numbers (m, d) of rows (m, d + L)."""
+        return x[:, : self.model.d]
+
+    def _moved(self, x: Tensor) -> Tensor:
+        """Rows (m, d + L) in the coordinates of the model."""
+        x = x.to(torch.float64)
+        if not self.model.levels.shape[-1]:
+            return x - self.shift
+        return torch.cat([self._numbers(x) - self.shift, x[:, self.model.d :]], dim=1)
+
+    @cached_property
+    def _prior_scores(self) -> Tensor:
+        """Logs of the priors (k,) in the units of costs; own spreads have them in their costs."""
+        if not self.model.tied:
+            return torch.zeros_like(self.log_priors)
+        return self._nat * self.log_priors
+
+    @cached_property
+    def _nat(self) -> Tensor:
+        """What one nat is in a cost."""
+        return 2 * self.model.unit
+
+    @cached_property
+    def _single(self) -> FoldedModel:
+        offsets = self.folded.offsets - self._prior_scores
+        return FoldedModel(self.folded.weights.float(), offsets.float())
+
+
+def _has_missing(x: Tensor) -> bool:
+    return bool(x.sum().isnan())  # reads rows once and writes nothing
+
+
+def drawn_places(probabilities: Tensor, rng: np.random.RandomState) -> Tensor:
+    """One place (m,) for each row, drawn by probabilities (m, q)."""
+    cumulative = probabilities.cumsum(1)
+    levels = torch.as_tensor(rng.uniform(size=(len(cumulative), 1)), device=cumulative.device)
+    chosen = torch.searchsorted(cumulative, levels * cumulative[:, -1:], right=True)
+    return chosen.squeeze(1).clamp_(max=cumulative.shape[1] - 1)
 
 
 # The density as a whole --------------------------------------------------------------------------
@@ -339,6 +322,7 @@ def n_parameters(
     penalty: float,
     given: bool,
     common: bool = False,
+    level_parameters: int = 0,
 ) -> int:
     """How many free numbers the density has.
 
@@ -355,13 +339,17 @@ def n_parameters(
         Whether λ was given, not estimated.
     common : bool
         Whether own spreads are one, pooled over the clusters.
+    level_parameters : int
+        Free probabilities of the levels of categorical columns in a cluster.
 
     Returns
     -------
     int
     """
     k, d, h = len(latent_dims), n_features, np.asarray(latent_dims)
-    places = k * d + k - 1
+    places = k * (d + level_parameters) + k - 1
+    if d == 0:
+        return places
     directions = h * d - h * (h + 1) // 2
     if own:
         spreads = directions + h + 1
@@ -399,8 +387,7 @@ def draw(
     """Draw samples (n, d) and the clusters (n,) that they are from."""
     model, device = predictor.model, predictor.shift.device
     k, _, d = model.components.shape
-    noise, along = predictor.variances()
-    weights = predictor.log_weights.exp().cpu().numpy()
+    weights = model.log_weights.exp().cpu().numpy()
     labels = torch.as_tensor(
         np.repeat(np.arange(k), rng.multinomial(n_samples, weights / weights.sum())), device=device
     )
@@ -408,7 +395,7 @@ def draw(
     points = torch.empty_like(normal)
     for j in range(k):
         rows = labels == j
-        axes, deviation = model.components[j], noise[j].sqrt()
-        stretch = (normal[rows] @ axes.mT) * (along[j].sqrt() - deviation)
+        axes, deviation = model.components[j], model.noise[j].sqrt()
+        stretch = (normal[rows] @ axes.mT) * (model.along[j].sqrt() - deviation)
         points[rows] = model.centers[j] + deviation * normal[rows] + stretch @ axes
     return points + predictor.shift, labels

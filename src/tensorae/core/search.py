@@ -39,7 +39,7 @@ from tensorae.core.initial import (
     short_runs,
     within_covariance,
 )
-from tensorae.core.mixture import LinearModel
+from tensorae.core.mixture import Mixture
 from tensorae.core.passes import ChunkedPass, cheapest, fits_table
 from tensorae.core.spec import WIDE, FitSpec, Solution
 from tensorae.core.statistics import Moments
@@ -205,9 +205,7 @@ class Fit:
 
     # Runs -------------------------------------------------------------------------------------
 
-    def run_one(
-        self, model: LinearModel, observe: Observer | None, resume: Resume | None
-    ) -> FitResult:
+    def run_one(self, model: Mixture, observe: Observer | None, resume: Resume | None) -> FitResult:
         """Run one start over all rows, seen by ``observe``."""
         loop = self.alternation(self.rows)
         state = None if resume is None else resume(loop.restored, self.rows.device)
@@ -237,7 +235,7 @@ class Fit:
             state = loop.going_on(replace(run, labels=unknown, trace=Trace(), n_iter=0))
         return loop.run(state, observe)[0]
 
-    def run_all(self, rows: Rows, starts: list[LinearModel]) -> tuple[FitResult, list[float]]:
+    def run_all(self, rows: Rows, starts: list[Mixture]) -> tuple[FitResult, list[float]]:
         """Run all starts, in batches as large as memory allows: the best run, all objectives."""
         alternation = self.alternation(rows)
         size = max(1, BATCH_BYTES // self.bytes_per_start(rows))
@@ -411,7 +409,7 @@ def is_start(labels: Tensor | None, n_clusters: int) -> bool:
     return bool((torch.bincount(labels, minlength=n_clusters) > 0).all())
 
 
-def model_of(rows: Rows, options: FitSpec, labels: Tensor) -> tuple[LinearModel, Tensor]:
+def model_of(rows: Rows, options: FitSpec, labels: Tensor) -> tuple[Mixture, Tensor]:
     """The linear model of first labels (n,) as they are, and the shift (d,) that it is about."""
     search = Search(rows, options, np.random.RandomState(0))
     state = search.alternation(search.rows).init(labels.to(torch.int32)[None])
@@ -462,12 +460,12 @@ class Search(Fit):
             return self._run_of_labels(known_labels)
         if isinstance(self.options.init, Tensor):
             centers = self.options.init.to(self.rows.dtype) - self.rows.shift
-            return self.run_one(LinearModel.nearest(centers[None]), observe, resume)
+            return self.run_one(Mixture.nearest(centers[None]), observe, resume)
         if self.options.own_spread and self.options.n_init != 1:
             return self._own_run(observe, resume)
         if self.options.n_init is not None:
             self.n_starts = self.options.n_init
-            starts = LinearModel.nearest(self._seeds(self.n_starts))
+            starts = Mixture.nearest(self._seeds(self.n_starts))
             if self.n_starts == 1:
                 return self.run_one(starts, observe, resume)
             return self.run_all(self.rows, [starts])[0]
@@ -501,7 +499,7 @@ class Search(Fit):
         if best.labels.shape[0] == self.in_memory.n and not self.in_memory.streamed:
             return self._as_own(best) if self.rows.streamed else best
         model = best.parameters.model
-        self.rows.broadcast(*model.tensors())
+        self.rows.broadcast(*model.tensors().values())
         rule = self.options.rule
         if self.rows.has_missing and (rule.hard or rule.probabilistic):
             return self.run_on(best, observe, resume)
@@ -582,7 +580,7 @@ class Search(Fit):
             done = evolution.thorough
         else:
             self.n_starts = AUTO_STARTS
-            best, found = self.run_all(rows, [LinearModel.nearest(self._seeds(AUTO_STARTS))])
+            best, found = self.run_all(rows, [Mixture.nearest(self._seeds(AUTO_STARTS))])
             done = alternation.n_clusters == 1 or agree(alternation, np.array(found))
         best = swap(alternation, best)
         if done or (rows.d > WIDE and lie_apart(rows, order, best.labels)):
@@ -595,7 +593,7 @@ class Search(Fit):
         narrow = self.rows.d <= POPULATION_WIDTH and o.latent_dim > 0
         return o.rule.hard and o.n_clusters > 1 and narrow and not few_passes
 
-    def _from_population(self, few: Rows, evolution: GeneticSearch) -> LinearModel:
+    def _from_population(self, few: Rows, evolution: GeneticSearch) -> Mixture:
         """The best different models (r, k, ...) that a population of few rows leads to."""
         self.n_starts = POPULATION_STARTS
         n_planes = self.n_starts // 2 if self.options.init == "k-means++" else 0
@@ -623,7 +621,7 @@ class Search(Fit):
         known = labels >= 0
         return min(runs, key=lambda run: (run.objective, int((run.labels != labels)[known].sum())))
 
-    def _labelled_starts(self, labels: Tensor) -> list[LinearModel]:
+    def _labelled_starts(self, labels: Tensor) -> list[Mixture]:
         """Starts from the rows with a known label; cluster j keeps the label j.
 
         Two are made from the same rows: their means alone, and with the directions in which they
@@ -643,8 +641,8 @@ class Search(Fit):
             missing = torch.ones(k, dtype=torch.bool, device=labels.device)
             missing[names] = False
             complete[:, missing] = seeds[:, names.numel() :]
-            return [LinearModel.nearest(complete)]
-        return [LinearModel.nearest(centers), parameters.model.to(self.rows.dtype)]
+            return [Mixture.nearest(complete)]
+        return [Mixture.nearest(centers), parameters.model.to(self.rows.dtype)]
 
 
 def _objective(run: FitResult) -> float:

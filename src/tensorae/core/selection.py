@@ -208,7 +208,7 @@ def stability(search: Search, rows: Rows, order: Tensor, run: FitResult) -> tupl
             return 1.0, float("nan")
         part = rows.subset(seen)
         fitted = search.run_halving(part, run.labels[seen][None])
-        joint = log_joint(fitted.parameters.model[0], fitted.parameters[0], x)
+        joint = log_joint(fitted.parameters.model[0], x)
         found.append(joint.argmax(1))
         share = weights[unseen].to(torch.float64)
         held_out += float(share @ torch.logsumexp(joint[unseen], dim=1)) / rows.total
@@ -588,13 +588,11 @@ class ModelSelection:
     def _merges(self, fitted: Candidate) -> Tensor:
         """First labels (r, n) for one cluster less: two that share their members put together."""
         run, k = fitted.run, fitted.n_clusters
-        parameters = run.parameters[0]
-        shares = self.rows.map(
-            lambda x: log_joint(parameters.model, parameters, x.to(torch.float64)).softmax(1)
-        )
+        model = run.parameters.model[0]
+        shares = self.rows.map(lambda x: log_joint(model, x.to(torch.float64)).softmax(1))
         counts = shares.sum(0)
         overlap = shares.mT @ shares / torch.minimum(counts[:, None], counts)
-        centers = parameters.model.centers
+        centers = model.centers
         distances = torch.cdist(centers, centers)
         # Where none share anything, the nearest.
         overlap = overlap - 1e-3 * distances / distances.max().clamp(min=1e-300)

@@ -11,7 +11,7 @@ from tensorae.assignment import RULES, Rule
 from tensorae.core.compress import RowSpace
 from tensorae.core.em import FitResult
 from tensorae.core.families import PRIOR_STRENGTH
-from tensorae.core.mixture import LinearModel
+from tensorae.core.mixture import Mixture
 
 __all__ = ["Solution", "FitSpec", "SearchSpace"]
 
@@ -81,7 +81,7 @@ class Solution:
 
     Attributes
     ----------
-    model : LinearModel
+    model : Mixture
         Without the dimension of starts.
     run : Run
         How the best start went; parameters and sums are about ``shift``.
@@ -96,7 +96,7 @@ class Solution:
         Variance that tied values add to own spreads; None where they add none.
     """
 
-    model: LinearModel
+    model: Mixture
     run: FitResult
     shift: Tensor
     n_starts: int

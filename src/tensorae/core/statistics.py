@@ -48,6 +48,9 @@ class Moments:
         Sum of the squared norms: the trace of ``seconds``, always in the accurate precision.
     seconds : Tensor of shape (r, k, d, d)
         Sum of x xᵀ; in the precision of the rows where it is large.
+    levels : Tensor of shape (r, k, L)
+        How often each level of the categorical columns occurs, which rows (d + L,) show by
+        indicators after their d numbers.
     """
 
     references: Tensor
@@ -55,10 +58,11 @@ class Moments:
     sums: Tensor
     squares: Tensor
     seconds: Tensor
+    levels: Tensor
     _means: Tensor | None = field(default=None, init=False, repr=False)
 
     @classmethod
-    def zeros(cls, references: Tensor, rows_dtype: torch.dtype) -> Moments:
+    def zeros(cls, references: Tensor, rows_dtype: torch.dtype, n_levels: int = 0) -> Moments:
         """Empty sums about ``references`` (r, k, d)."""
         r, k, d = references.shape
         size = r * k * d * d * references.element_size()
@@ -66,35 +70,52 @@ class Moments:
             raise _too_large(d, r * k, size)
         new = references.new_zeros
         kind = rows_dtype if d >= LARGE_WIDTH else references.dtype
-        return cls(references, new(r, k), new(r, k, d), new(r, k), new(r, k, d, d, dtype=kind))
+        return cls(
+            references,
+            counts=new(r, k),
+            sums=new(r, k, d),
+            squares=new(r, k),
+            seconds=new(r, k, d, d, dtype=kind),
+            levels=new(r, k, n_levels),
+        )
 
     @classmethod
-    def about_means(cls, counts: Tensor, means: Tensor, scatters: Tensor) -> Moments:
+    def about_means(
+        cls, counts: Tensor, means: Tensor, scatters: Tensor, levels: Tensor | None = None
+    ) -> Moments:
         """Moments of clusters whose scatters (r, k, d, d) about their means are known."""
         squares = scatters.diagonal(dim1=-2, dim2=-1).sum(-1)
-        return cls(means, counts, torch.zeros_like(means), squares, scatters)
+        levels = counts.new_zeros(*counts.shape, 0) if levels is None else levels
+        return cls(means, counts, torch.zeros_like(means), squares, scatters, levels)
 
     @classmethod
     def of_arrays(cls, kept: Mapping[str, NDArray[Any]], device: torch.device) -> Moments:
         """Moments of one start about the clusters' means, from what ``arrays`` gave."""
-        parts = (kept[name] for name in ("counts", "centers", "scatters"))
-        tensors = (torch.as_tensor(part, dtype=torch.float64, device=device) for part in parts)
+        names = [name for name in ("counts", "centers", "scatters", "levels") if name in kept]
+        tensors = (
+            torch.as_tensor(kept[name], dtype=torch.float64, device=device) for name in names
+        )
         return cls.about_means(*(tensor[None] for tensor in tensors))
 
     def arrays(
         self, kind: DTypeLike, shift: Tensor | float = 0.0, factor: float = 1.0
     ) -> dict[str, NDArray[Any]]:
-        """All that there is to keep of one start: counts (k,), centers (k, d), scatters (k, d, d).
+        """All that there is to keep of one start, by names.
+
+        That is counts (k,), centers (k, d), scatters (k, d, d), and levels (k, L) if there are any.
 
         Scatters, the bulk, are of precision ``kind``; centres are moved by ``shift`` (d,), and
         rows count ``factor`` times.
         """
         scatters = self.scaled_scatters(factor)[0].cpu().numpy()
-        return {
+        kept = {
             "counts": factor * self.counts[0].cpu().numpy(),
             "centers": (self.centers()[0] + shift).cpu().numpy(),
             "scatters": scatters.astype(kind, copy=False),
         }
+        if self.levels.shape[-1]:
+            kept["levels"] = factor * self.levels[0].cpu().numpy()
+        return kept
 
     def __getitem__(self, starts: Tensor) -> Moments:
         return Moments(*(part[starts] for part in (self.references, *self.tensors())))
@@ -113,7 +134,7 @@ class Moments:
 
     def tensors(self) -> list[Tensor]:
         """The sums."""
-        return [self.counts, self.sums, self.squares, self.seconds]
+        return [self.counts, self.sums, self.squares, self.seconds, self.levels]
 
     def plus(self, other: Moments) -> Moments:
         """Add sums about the same references, in place."""
@@ -180,7 +201,8 @@ class Moments:
         return image - self.sums.unsqueeze(-1) * (self.means().unsqueeze(-2) @ basis)
 
     def add(self, group: tuple[int, int], x: Tensor, weights: Tensor) -> None:
-        """Add rows ``x`` (m, d) to cluster ``group`` = (start, j); negative weights take away."""
+        """Add rows (m, d + L) to cluster ``group`` = (start, j); negative weights take away."""
+        x, indicators = self._parts(x)
         shifted = x - self.references[group].to(x.dtype)
         self._add_products(
             group,
@@ -189,35 +211,48 @@ class Moments:
             (shifted * weights.unsqueeze(1)).mT,
             shifted,
         )
+        if indicators is not None:
+            self.levels[group] += weights @ indicators
 
     def add_alike(self, group: tuple[int, int], x: Tensor, sign: float) -> None:
-        """Add (or take away) rows ``x`` (m, d) that all count the same; ``x`` is used up."""
+        """Add (or take away) rows (m, d + L) that all count the same; ``x`` is used up."""
+        x, indicators = self._parts(x)
         shifted = x.sub_(self.references[group].to(x.dtype))
         self._add_products(
             group, sign * x.shape[0], sign * shifted.sum(0), shifted.mT, shifted, sign
         )
+        if indicators is not None:
+            self.levels[group] += sign * indicators.sum(0)
 
-    def add_sums(self, counts: Tensor, sums: Tensor, seconds: Tensor) -> None:
-        """Add to all clusters, counted through all starts: (r k,), (r k, d) and (r k, d d)."""
+    def add_sums(self, counts: Tensor, sums: Tensor, seconds: Tensor, levels: Tensor) -> None:
+        """Add to all clusters, through all starts: (r k,), (r k, d), (r k, d d), (r k, L)."""
         self.forget_means()
         products = seconds.reshape(self.seconds.shape)
         self.counts += counts.view_as(self.counts)
-        self.sums += sums.view_as(self.sums)
+        self.sums += sums.reshape(self.sums.shape)
         self.squares += products.diagonal(dim1=-2, dim2=-1).sum(-1, dtype=self.squares.dtype)
         self.seconds += products
+        self.levels += levels.reshape(self.levels.shape)
 
-    def add_to(self, clusters: slice, counts: Tensor, sums: Tensor, seconds: Tensor) -> None:
-        """Add to some clusters, counted through all starts: (J,), (J, d) and (J, d, d)."""
+    def add_to(
+        self, clusters: slice, counts: Tensor, sums: Tensor, seconds: Tensor, levels: Tensor
+    ) -> None:
+        """Add to some clusters, counted through all starts: (J,), (J, d), (J, d, d), (J, L)."""
         self.forget_means()
-        d = self.sums.shape[-1]
         self.counts.view(-1)[clusters] += counts
-        self.sums.view(-1, d)[clusters] += sums
+        self.sums.flatten(0, 1)[clusters] += sums
         self.squares.view(-1)[clusters] += seconds.diagonal(dim1=-2, dim2=-1).sum(-1)
-        self.seconds.view(-1, d, d)[clusters] += seconds
+        self.seconds.flatten(0, 1)[clusters] += seconds
+        self.levels.flatten(0, 1)[clusters] += levels
+
+    def _parts(self, x: Tensor) -> tuple[Tensor, Tensor | None]:
+        """Numbers (m, d) and indicators (m, L) of rows (m, d + L); None without categories."""
+        d = self.sums.shape[-1]
+        return (x, None) if not self.levels.shape[-1] else (x[:, :d], x[:, d:])
 
     def reference_of(self, clusters: Tensor) -> Tensor:
         """References (m, d) of clusters (m,), counted through all starts."""
-        return self.references.reshape(-1, self.references.shape[-1]).index_select(0, clusters)
+        return self.references.flatten(0, 1).index_select(0, clusters)
 
     def _add_products(
         self,
@@ -276,6 +311,7 @@ class MemberMoments(Moments):
                 squares[j] = share @ apart.square().sum(1).to(torch.float64)
         self.references, self.counts = centers[None], counts[None]
         self.sums, self.squares = torch.zeros_like(centers)[None], squares[None]
+        self.levels = counts.new_zeros(1, k, 0)
 
     @property
     def seconds(self) -> Tensor:  # type: ignore[override]
@@ -364,7 +400,7 @@ class HardAccumulator:
     def __init__(self, rows: Rows, moments: Moments) -> None:
         self.rows, self.moments = rows, moments
         # Not too many either: a product sums all of them in the precision of the rows.
-        capacity = min(max(PENDING_ENTRIES // rows.d, 1024), 32768)
+        capacity = min(max(PENDING_ENTRIES // (rows.d + rows.n_levels), 1024), 32768)
         # Buffers of fixed size: many small tensors that outlive a chunk would fragment memory.
         self.noted = torch.empty(2, capacity, dtype=torch.long, device=rows.device)
         self.size = 0
@@ -415,11 +451,14 @@ class HardAccumulator:
         clusters, weights = groups // 2, (1 - 2 * (groups % 2)).to(self.rows.dtype)
         if self.rows.weights is not None:
             weights = weights * self.rows.weights[rows]
-        x = self._values(rows) - self.moments.reference_of(clusters).to(self.rows.dtype)
+        values, d = self._values(rows), self.rows.d
+        x = values[:, :d] - self.moments.reference_of(clusters).to(self.rows.dtype)
         members = x.new_zeros(self.moments.counts.numel(), rows.numel())
         members[clusters, torch.arange(rows.numel(), device=rows.device)] = weights
         products = (x.unsqueeze(2) * x.unsqueeze(1)).flatten(1)
-        self.moments.add_sums(members.sum(1), members @ x, members @ products)
+        self.moments.add_sums(
+            members.sum(1), members @ x, members @ products, members @ values[:, d:]
+        )
 
     def _add(self, cluster: tuple[int, int], rows: Tensor, entering: int) -> None:
         """Add the first ``entering`` rows to a cluster and take the others away."""
@@ -437,7 +476,7 @@ class HardAccumulator:
         self.moments.add(cluster, self._values(rows), weights)
 
     def _values(self, rows: Tensor) -> Tensor:
-        """Values (m, d) of some rows."""
+        """Values (m, d + L) of some rows."""
         if self.chunk is None:
             return self.rows.select(rows)
         return self.chunk.index_select(0, rows - self.first)

@@ -19,7 +19,7 @@ from torch import Tensor
 
 from tensorae.core.em import Alternation, FitResult
 from tensorae.core.families import RANK_TOLERANCE
-from tensorae.core.mixture import LinearModel
+from tensorae.core.mixture import Mixture
 from tensorae.core.passes import ChunkedPass, cheapest
 from tensorae.core.statistics import Moments, positive
 from tensorae.rows.rows import Rows
@@ -294,7 +294,7 @@ def _moved_to_worst(alternation: Alternation, run: FitResult, cluster: int) -> F
     return alternation.run(alternation.init(labels[None]))[0]
 
 
-def _proposals(rows: Rows, model: LinearModel, order: Tensor, rng: np.random.RandomState) -> Tensor:
+def _proposals(rows: Rows, model: Mixture, order: Tensor, rng: np.random.RandomState) -> Tensor:
     """First labels (p, n): each takes one cluster that is missed little to a costly row."""
     k = model.centers.shape[0]
     first, second, cost, runner_up = _two_cheapest(rows, model)
@@ -316,7 +316,7 @@ def _proposals(rows: Rows, model: LinearModel, order: Tensor, rng: np.random.Ran
     return torch.stack(proposals)
 
 
-def _two_cheapest(rows: Rows, model: LinearModel) -> tuple[Tensor, Tensor, Tensor, Tensor]:
+def _two_cheapest(rows: Rows, model: Mixture) -> tuple[Tensor, Tensor, Tensor, Tensor]:
     """Cheapest and second cheapest cluster of every row, and their costs; each (n,)."""
     folded = model.working(rows.dtype).fold()
     costs = torch.empty(rows.n, 2, dtype=rows.dtype, device=rows.device)

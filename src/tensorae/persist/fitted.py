@@ -90,6 +90,7 @@ MOMENTS = {
     "counts": Field("k", DOUBLE, low=0, high=LARGEST_COUNT),
     "centers": Field("k p", DOUBLE, of_data=True),
     "scatters": Field("k p p"),
+    "levels": Field("k l", DOUBLE, low=0, high=LARGEST_COUNT, optional=True),
 }
 FRAME = {"origin": Field("d", of_data=True), "axes": Field("p d", orthonormal=True)}
 RULE = Value((str,), choices=tuple(RULES), optional=True)  # missing in files of 0.2.0
@@ -182,7 +183,8 @@ def _pack_linear(model: Any) -> Packed:
     if model._frame is not None:
         tree["frame"] = _packed(dict(zip(FRAME, model._frame, strict=True)), FRAME)
     if model._moments is not None:
-        tree["moments"] = _packed(model._moments, MOMENTS)
+        kept = {name: MOMENTS[name] for name in model._moments}
+        tree["moments"] = _packed(model._moments, kept)
     else:
         tree["denoiser"] = _packed(vars(model._denoiser), DENOISER)
     # A JSON object has no order, so the columns are a list of pairs.
@@ -216,13 +218,13 @@ def _restore_linear(model: Any, tensors: Tensors, details: Details, sizes: dict[
     if moments:
         sizes.setdefault("p", sizes["d"])
         check(moments, MOMENTS, sizes, prefix="moments.")
-        counts, centers, scatters = (moments[name] for name in MOMENTS)
+        counts, centers, scatters = (moments[name] for name in ("counts", "centers", "scatters"))
         squares = counts[:, None] * centers.square()
         _check_covariances("moments.scatters", scatters, squares)
         squares = squares + scatters.diagonal(dim1=-2, dim2=-1)
         if not float(counts.sum()) > 0 or not bool(torch.isfinite(squares.sum())):
             raise SchemaError("moments must be sums of weights and of squares")
-        model._moments = {name: moments[name].numpy() for name in MOMENTS}
+        model._moments = {name: moments[name].numpy() for name in MOMENTS if name in moments}
         if frame:
             centers = frame["origin"].double() + centers @ frame["axes"].double()
     else:
@@ -282,7 +284,7 @@ def _check_density(model: Any) -> None:
     )
     # At other centers, which may be far away, a density may be zero.
     known = torch.stack([predictor.costs(centers).diagonal(), predictor.log_density(centers)])
-    if not bool(torch.isfinite(known[:, predictor.log_weights.isfinite()]).all()):
+    if not bool(torch.isfinite(known[:, predictor.model.log_weights.isfinite()]).all()):
         raise SchemaError(
             "its variances, components and latent_penalty_ give no density at cluster_centers_"
         )

@@ -16,7 +16,7 @@ from tensorae._torch import isolated_torch
 from tensorae.assignment import RULES
 from tensorae.core.em import Alternation
 from tensorae.core.known_noise import Cleaner, KnownNoise
-from tensorae.core.mixture import LinearModel
+from tensorae.core.mixture import Mixture
 from tensorae.core.passes import cheapest
 from tensorae.exceptions import InvalidParameterError, unknown_choice
 from tensorae.photos.images import (
@@ -260,11 +260,11 @@ def _initial_labels(rows: Rows, spec: DenoiseSpec) -> Tensor:
     chosen = torch.randperm(rows.n, generator=torch.Generator().manual_seed(0))[:k]
     centers = rows.select(chosen.to(rows.device))[None]
     for _ in range(KMEANS_STEPS):
-        labels = cheapest(rows, LinearModel.nearest(centers))[0].long()
+        labels = cheapest(rows, Mixture.nearest(centers))[0].long()
         sums = torch.zeros_like(centers[0]).index_add_(0, labels[0], rows.data)
         counts = torch.bincount(labels[0], minlength=k).unsqueeze(1)
         centers = torch.where(counts > 0, sums / counts.clamp(min=1), centers[0])[None]
-    return cheapest(rows, LinearModel.nearest(centers))[0]
+    return cheapest(rows, Mixture.nearest(centers))[0]
 
 
 def _pass(noisy: Tensor, labels: Tensor, steps: int, spec: DenoiseSpec) -> tuple[Tensor, Tensor]:

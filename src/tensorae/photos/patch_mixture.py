@@ -26,7 +26,7 @@ from tensorae.core.fill import (
     observations,
 )
 from tensorae.core.initial import short_k_means
-from tensorae.core.mixture import LinearModel, OwnVariances
+from tensorae.core.mixture import Mixture
 from tensorae.core.passes import ChunkedPass
 from tensorae.core.statistics import Moments
 from tensorae.photos.patches import average_patches, extract_patches, patch_indices
@@ -39,7 +39,6 @@ PIXELS = SIDE * SIDE
 REACH = 3  # a missing pixel is predicted where an observed one is no farther away
 MIN_OBSERVED = 3  # pixels of a patch that is used to fit clusters
 SAMPLE = 256  # rows that directions without variance are taken from
-TINY = 1e-300  # smallest weight of a cluster before its logarithm
 
 
 @dataclass(frozen=True)
@@ -160,7 +159,7 @@ class MaskedTile:
 class PatchMixture:
     """Clusters of patches: a model (of one start) for each plane."""
 
-    models: tuple[LinearModel, ...]
+    models: tuple[Mixture, ...]
     spec: FillSpec
 
     @classmethod
@@ -204,15 +203,11 @@ class PatchMixture:
         parts, models = zip(patches.completed, sums, self.models, strict=True), []
         for plane, part, before in parts:
             found = _estimation(plane, self.spec).next(part, before)
-            model, noise, spreads = found.model, self.spec.noise, found.model.spreads
+            model, noise = found.model, self.spec.noise
             if noise > 0:  # variances that noise alone explains become those of noise
-                assert spreads is not None
                 members = (found.counts + self.spec.prior + self.spec.pooling).unsqueeze(-1)
-                along = noise * spikes(spreads.along / noise, PIXELS / members).variances
-                weights = (found.counts / found.counts.sum()).clamp(min=TINY)
-                model = _with_variances(
-                    model, torch.full_like(spreads.noise, noise), along, weights.log()
-                )
+                along = noise * spikes(model.along / noise, PIXELS / members).variances
+                model = replace(model, noise=torch.full_like(model.noise, noise), along=along)
             models.append(model)
         return PatchMixture(tuple(models), self.spec)
 
@@ -224,23 +219,11 @@ class PatchMixture:
 
     def with_noise(self, variance: float) -> PatchMixture:
         """Clusters of the same patches with white noise of a variance added to them."""
-        models = []
-        for model in self.models:
-            spreads = model.spreads
-            assert spreads is not None
-            h = spreads.along.shape[-1]
-            volumes = spreads.along.log().sum(-1) + (PIXELS - h) * spreads.noise.log()
-            log_weights = (volumes - spreads.offsets) / 2  # up to a constant
-            noise, along = spreads.noise + variance, spreads.along + variance
-            models.append(_with_variances(model, noise, along, log_weights))
+        models = (
+            replace(model, noise=model.noise + variance, along=model.along + variance)
+            for model in self.models
+        )
         return replace(self, models=tuple(models))
-
-
-def _with_variances(
-    model: LinearModel, noise: Tensor, along: Tensor, log_weights: Tensor
-) -> LinearModel:
-    spreads = OwnVariances.of_variances(noise, along, log_weights, PIXELS)
-    return replace(model, spreads=spreads)
 
 
 def _initial_labels(completed: Tensor, k: int) -> Tensor:
@@ -261,7 +244,7 @@ def _initial_labels(completed: Tensor, k: int) -> Tensor:
     sums = x.new_zeros(k, x.shape[1]).index_add_(0, labels, x)
     means = sums / torch.bincount(labels, minlength=k).unsqueeze(1)
     centers = short_k_means(x, torch.ones_like(x[:, 0]), means[None])
-    return LinearModel.nearest(centers)[0].costs(x).argmin(1)
+    return Mixture.nearest(centers)[0].costs(x).argmin(1)
 
 
 def _ranks(values: Tensor) -> Tensor:

@@ -69,6 +69,8 @@ class Rows:
     """
 
     streamed = False
+    # Indicators of the levels of categories that rows have after their d numbers.
+    n_levels = 0
     # Whether other processes have a share of the rows.
     shared = False
     processes = Processes()
