@@ -39,6 +39,7 @@ from tensorae.rows.arrays import (
     refuse_masked,
     refuse_other_columns,
 )
+from tensorae.rows.categories import CategoryEncoder
 from tensorae.rows.processes import Processes, processes
 from tensorae.rows.rows import shared_tensor
 
@@ -51,6 +52,7 @@ __all__ = [
     "check_input_shape",
     "check_known_labels",
     "check_labels_of",
+    "check_mixed_rows",
     "check_n_clusters",
     "check_rows",
     "check_sample_weight",
@@ -281,6 +283,29 @@ def check_rows(
         if reset:
             _learn_names(estimator, None)
     return rows
+
+
+def check_mixed_rows(
+    estimator: Any, X: Any, *, reset: bool, device: Any = None, empty_columns: bool = False
+) -> Rows:
+    """The same for an estimator that takes missing values and categories.
+
+    Its ``categorical_features`` says which columns are categories; ``_categories`` keeps what was
+    learned of them, None where there are none.
+    """
+    if reset:
+        Options(("warn", "error")).check("handle_unknown", estimator.handle_unknown)
+        refuse_masked(X, "X")
+        estimator._categories = CategoryEncoder.fit(X, estimator.categorical_features)
+    encoder: CategoryEncoder | None = estimator._categories
+    limits: dict[str, Any] = {"device": device, "allow_nan": True, "empty_columns": empty_columns}
+    if encoder is None:
+        return check_rows(estimator, X, reset=reset, **limits)
+    unknown = "warn" if reset else estimator.handle_unknown
+    rows = check_rows(estimator, encoder.transform(X, unknown=unknown), reset=reset, **limits)
+    data = encoder.layout.expand(rows.data)
+    has_missing = rows.has_missing and bool(data.isnan().any())
+    return Rows(data, home=rows.home, has_missing=has_missing, levels=encoder.layout)
 
 
 def check_codes(Z: Any, width: int, *, device: Any = None) -> Rows:

@@ -17,7 +17,7 @@ from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils import Tags
 from torch import Tensor
 
-from tensorae._base import BaseTAE
+from tensorae._base import BaseTAE, Step
 from tensorae._parameters import (
     Constraints,
     Interval,
@@ -33,14 +33,14 @@ from tensorae._validation import (
     check_init,
     check_known_labels,
     check_latent_dim,
+    check_mixed_rows,
     check_n_clusters,
-    check_rows,
     check_sample_weight,
     check_seed,
     no_values_error,
 )
 from tensorae._warnings import warn
-from tensorae.assignment import RULES, rule_name
+from tensorae.assignment import RULES, Rule, rule_name
 from tensorae.core.compress import RowSpace
 from tensorae.core.denoise import Denoiser
 from tensorae.core.families import Parameters
@@ -58,6 +58,7 @@ from tensorae.core.spec import FitSpec, SearchSpace, Solution
 from tensorae.core.statistics import Moments
 from tensorae.exceptions import InvalidInputError, InvalidParameterError
 from tensorae.rows import Rows
+from tensorae.rows.categories import CategoryEncoder
 
 __all__ = ["LinearTAE"]
 
@@ -146,6 +147,14 @@ class LinearTAE(BaseTAE):
     device : str, torch.device or None, default=None
         Where to compute. None: the CPU for arrays, the tensor's own device for tensors.
         "auto": a GPU where there is one.
+    categorical_features : "from_dtype", None or array-like, default="from_dtype"
+        Which columns are categories: those of type category, text or bool in a data frame of
+        pandas, polars or pyarrow, or those with the given names, numbers or truth values. Each
+        cluster has its own probabilities of their levels. Text that says numbers, and categories
+        with an order, count as numbers unless they are named. None: all columns are numbers.
+    handle_unknown : {"warn", "error"}, default="warn"
+        What to do about levels that ``fit`` did not see: they are improbable in every cluster, or
+        refused.
 
     Attributes
     ----------
@@ -183,6 +192,14 @@ class LinearTAE(BaseTAE):
         Zero for continuous features.
     latent_penalty_ : float
         λ that was used; with own spreads the mean ratio of the variances off and along.
+    is_categorical_ : ndarray of shape (n_features_in_,)
+        Which columns of X are categories. ``cluster_centers_`` and ``components_`` are of the d
+        others.
+    categories_ : list of ndarray
+        Levels of each of these columns; rare ones beyond the fifty most frequent are one, named
+        by the most frequent of them.
+    level_probabilities_ : list of ndarray of shape (k, n_levels)
+        Their probabilities in each cluster.
     comparison_ : dict of lists
         What was compared where something was "auto", a column for each measure and a row for each
         fit: ``n_clusters``, ``spread``, ``pooled``, ``latent_dim``, ``latent_penalty``,
@@ -234,6 +251,9 @@ class LinearTAE(BaseTAE):
     True
     """
 
+    # The columns of categories, and logs of probabilities of all their levels (k, L).
+    _categories: CategoryEncoder | None = None
+    _levels: np.ndarray | None = None
     # Sums for ``denoise`` and ``partial_fit``, in the coordinates of a plane where data was wide.
     _moments: dict[str, np.ndarray] | None
     _frame: tuple[np.ndarray, np.ndarray] | None
@@ -255,6 +275,8 @@ class LinearTAE(BaseTAE):
         verbose: int = 0,
         batch_size: int | None = None,
         device: Any = None,
+        categorical_features: Any = "from_dtype",
+        handle_unknown: str = "warn",
     ) -> None:
         self.n_clusters = n_clusters
         self.latent_dim = latent_dim
@@ -269,6 +291,8 @@ class LinearTAE(BaseTAE):
         self.verbose = verbose
         self.batch_size = batch_size
         self.device = device
+        self.categorical_features = categorical_features
+        self.handle_unknown = handle_unknown
 
     @isolated_torch()
     def fit(
@@ -531,13 +555,19 @@ class LinearTAE(BaseTAE):
         predictor: Any = self._predictor(nothing)  # that of a density
         points, labels = draw(predictor, n, rng)
         kind = self.cluster_centers_.dtype
-        return points.cpu().numpy().astype(kind, copy=False), labels.cpu().numpy().astype(np.int32)
+        drawn = labels.cpu().numpy().astype(np.int32)
+        if self._categories is not None:
+            return self._categories.inverse_transform(
+                self._categories.layout.collapse(points)
+            ), drawn
+        return points.cpu().numpy().astype(kind, copy=False), drawn
 
     def impute(self, X: Any, *, n_draws: int | None = None, random_state: Any = None) -> Any:
         """Impute missing values from the sample's cluster, given its observed values.
 
         A missing value (NaN) gets its conditional mean, averaged over the clusters by their
-        probability. Observed values stay as they are, bit for bit.
+        probability, a missing category its most probable level. Observed values stay as they are,
+        bit for bit.
 
         Parameters
         ----------
@@ -552,6 +582,7 @@ class LinearTAE(BaseTAE):
         Returns
         -------
         ndarray or Tensor of shape (n, d), or (n_draws, n, d)
+            With categories a data frame like X, or a list of them.
 
         Examples
         --------
@@ -566,14 +597,30 @@ class LinearTAE(BaseTAE):
         (False, (5, 150, 4))
         """
         if n_draws is None:
-            return self._map(X, lambda predictor, x: predictor.filled(x))
+            return self._imputed(X, lambda predictor, x: predictor.filled(x))
         draws = check_integer("n_draws", n_draws, low=1)
         rng = check_seed(self.random_state if random_state is None else random_state)
-        copies = [self._map(X, lambda predictor, x: predictor.draw(x, rng)) for _ in range(draws)]
-        return torch.stack(copies) if isinstance(X, Tensor) else np.stack(copies)
+        copies = [
+            self._imputed(X, lambda predictor, x: predictor.draw(x, rng)) for _ in range(draws)
+        ]
+        if isinstance(X, Tensor):
+            return torch.stack(copies)
+        return np.stack(copies) if self._categories is None else copies
+
+    def _imputed(self, X: Any, step: Step) -> Any:
+        """X with what is missing from rows (n, d + L) that ``step`` makes."""
+        filled = self._map(X, lambda predictor, x: self._coded(step(predictor, x)))
+        return filled if self._categories is None else self._categories.filled(X, filled)
+
+    def _coded(self, x: Tensor) -> Tensor:
+        """Coded rows of rows (m, d + L); those of numbers are as they are."""
+        return x if self._categories is None else self._categories.layout.collapse(x)
 
     def impute_std(self, X: Any) -> Any:
         """Conditional standard deviation of each missing value; zero for observed values.
+
+        For a missing category it is the probability that another level than the one that
+        ``impute`` fills in is right.
 
         Parameters
         ----------
@@ -593,7 +640,100 @@ class LinearTAE(BaseTAE):
         >>> model.impute_std([[np.nan, 3.5, 1.4, 0.2]]).round(1)
         array([[0.3, 0. , 0. , 0. ]])
         """
-        return self._map(X, lambda predictor, x: predictor.deviations(x))
+        return self._map(X, lambda predictor, x: self._coded_deviations(predictor, x))
+
+    def _coded_deviations(self, predictor: LinearPredictor, x: Tensor) -> Tensor:
+        """Standard deviations (m, p) of numbers, chances to be wrong of categories."""
+        deviations: Tensor = predictor.deviations(x)
+        if self._categories is None:
+            return deviations
+        layout, d = self._categories.layout, deviations.shape[1]
+        coded = deviations.new_zeros(len(x), layout.n_columns)
+        coded[:, list(layout.numbers)] = deviations
+        probabilities = predictor.level_probabilities(x)
+        for place, part in zip(layout.places, layout.slices, strict=True):
+            missing = x[:, d:][:, part].sum(1) == 0
+            coded[:, place] = missing * (1 - probabilities[:, part].amax(1))
+        return coded
+
+    def level_proba(self, X: Any) -> list[Any]:
+        """Probabilities of the levels of each column of categories, given what a sample shows.
+
+        Where the category is missing, the largest of them is what ``impute`` fills in.
+
+        Parameters
+        ----------
+        X : array-like or Tensor of shape (n, n_features_in_)
+
+        Returns
+        -------
+        list of ndarray or Tensor of shape (n, n_levels)
+            One for each of ``categories_``.
+
+        Examples
+        --------
+        >>> from palmerpenguins import load_penguins
+        >>> from tensorae import LinearTAE
+        >>> birds = load_penguins().drop(columns=["year", "island"])
+        >>> model = LinearTAE(3, random_state=0).fit(birds)
+        >>> unknown = birds.assign(species=None)
+        >>> model.level_proba(unknown)[0].shape
+        (344, 3)
+        """
+        check_fitted(self)
+        if self._categories is None:
+            return []
+        found = self._map(X, lambda predictor, x: predictor.level_probabilities(x))
+        return [found[:, part][:, :-1] for part in self._categories.layout.slices]
+
+    def reconstruct(self, X: Any) -> Any:
+        """Encode, decode and add the centre back: the rank-h picture of each sample.
+
+        A category becomes the most probable level of the sample's cluster.
+
+        Parameters
+        ----------
+        X : array-like or Tensor of shape (n, d)
+
+        Returns
+        -------
+        ndarray or Tensor of shape (n, d), or a data frame like X where it has categories
+        """
+        if self._categories is None:
+            return super().reconstruct(X)
+        categories = self._categories
+
+        def step(predictor: LinearPredictor, x: Tensor) -> Tensor:
+            labels = predictor.assign(x)[0]
+            return self._coded(predictor.decoded(predictor.encode(x, labels), labels))
+
+        return categories.inverse_transform(self._map(X, step))
+
+    def inverse_transform(self, Z: Any, labels: Any) -> Any:
+        """Decode codes by the named autoencoders.
+
+        A category becomes the most probable level of the cluster.
+
+        Parameters
+        ----------
+        Z : array-like or Tensor of shape (n, h)
+            Codes, as ``transform`` gives them.
+        labels : array-like or Tensor of shape (n,)
+            Which autoencoder each code belongs to, as ``predict`` gives it.
+
+        Returns
+        -------
+        ndarray or Tensor of shape (n, d), or a data frame like that of ``fit`` with categories
+        """
+        points = super().inverse_transform(Z, labels)
+        if self._categories is None:
+            return points
+        assert self._levels is not None  # where there are categories
+        names = torch.as_tensor(labels).long().cpu()
+        levels = torch.as_tensor(np.exp(self._levels))[names]
+        numbers = torch.as_tensor(points).to(levels)
+        whole = self._categories.layout.collapse(torch.cat([numbers, levels], 1))
+        return self._categories.inverse_transform(whole)
 
     @isolated_torch()
     def denoise(self, X: Any, noise: float | str, *, fitted_on: str = "noisy") -> Any:
@@ -644,11 +784,18 @@ class LinearTAE(BaseTAE):
         on_device = functools.cache(denoiser.to)
 
         def shrink(predictor: Any, x: Tensor) -> Tensor:
-            points = on_device(x.device).denoise(x, variance, fitted_on_noisy=not clean)
+            numbers = x[:, : predictor.model.d]
+            points = on_device(x.device).denoise(numbers, variance, fitted_on_noisy=not clean)
+            if predictor.model.levels.shape[-1]:
+                points = torch.cat([points, x[:, predictor.model.d :].to(points)], 1)
             # Where no noise was found, values are still missing.
-            return predictor.filled(points) if bool(points.isnan().any()) else points
+            whole: Tensor = predictor.filled(points) if _lacks_values(points) else points
+            return self._coded(whole)
 
-        return self._map(X, shrink)
+        denoised = self._map(X, shrink)
+        return (
+            denoised if self._categories is None else self._categories.inverse_transform(denoised)
+        )
 
     def __sklearn_tags__(self) -> Tags:
         """Tell scikit-learn that NaN is a missing value."""
@@ -657,7 +804,39 @@ class LinearTAE(BaseTAE):
         return tags
 
     def _check_rows(self, X: Any, *, reset: bool) -> Rows:
-        return check_rows(self, X, reset=reset, device=self.device, allow_nan=True)
+        return check_mixed_rows(self, X, reset=reset, device=self.device)
+
+    def _fitted_rows(self) -> Rows:
+        """Rows (n, d + L), as many as were fitted, with no memory behind them."""
+        n = int(self.cluster_sizes_.sum())
+        levels = None if self._categories is None else self._categories.layout
+        width = self.cluster_centers_.shape[1] + (0 if levels is None else levels.n_levels)
+        return Rows(torch.zeros(1, 1).expand(n, width), levels=levels)
+
+    @property
+    def is_categorical_(self) -> np.ndarray:
+        """Which columns of X are categories."""
+        check_fitted(self)
+        found = np.zeros(self.n_features_in_, dtype=bool)
+        if self._categories is not None:
+            found[self._categories.places] = True
+        return found
+
+    @property
+    def categories_(self) -> list[np.ndarray]:
+        """Levels of each column of categories."""
+        check_fitted(self)
+        columns = () if self._categories is None else self._categories.columns
+        return [_as_objects(column.named_levels) for column in columns]
+
+    @property
+    def level_probabilities_(self) -> list[np.ndarray]:
+        """Probabilities (k, n_levels) of the levels of each column of categories."""
+        check_fitted(self)
+        if self._categories is None or self._levels is None:
+            return []
+        # The last code of a column is that of levels which the fit has not seen.
+        return [np.exp(self._levels[:, part])[:, :-1] for part in self._categories.layout.slices]
 
     # Checks -----------------------------------------------------------------------------------
 
@@ -709,6 +888,8 @@ class LinearTAE(BaseTAE):
             chunk_rows=checked["batch_size"],
         )
         own = self._own_spread(h, penalty, rows.d)
+        if rows.levels is not None:
+            self._check_for_categories(penalty, rule)
         if (options.n_init or 1) > 1 and not isinstance(init, str):
             warn(
                 f"n_init={options.n_init} has no effect, since init gives one start; leave n_init "
@@ -727,6 +908,20 @@ class LinearTAE(BaseTAE):
                 f"{rows.count} rows of {rows.d} features; give X as an array (no --stream)."
             )
         return SearchSpace(options, sizes, h, own, any_rule=self.assignment == "auto")
+
+    def _check_for_categories(self, penalty: float | None, rule: Rule) -> None:
+        """Refuse settings that mean nothing where X has categories."""
+        if penalty is not None:
+            raise InvalidParameterError(
+                "latent_penalty must be left out where X has categories, because the loss of the "
+                f"paper is one of numbers, got {penalty:g}; leave it out, or set "
+                "categorical_features=None."
+            )
+        if not (rule.hard or rule.probabilistic):
+            raise InvalidParameterError(
+                'assignment must be "lloyd" or "em" where X has categories, got '
+                f"{self.assignment!r}; change it, or set categorical_features=None."
+            )
 
     def _own_spread(self, latent_dim: int | None, penalty: float | None, d: int) -> bool | None:
         """Whether spreads are own; None where the data decides."""
@@ -823,6 +1018,7 @@ class LinearTAE(BaseTAE):
         self.noise_variance_ = noise.astype(kind)
         self.weights_ = (counts / counts.sum()).astype(kind)
         self.latent_penalty_ = float(model.latent_penalty)
+        self._levels = None if rows.levels is None else as_array(model.levels)
 
     @property
     def _n_features_out(self) -> int:
@@ -843,6 +1039,8 @@ class LinearTAE(BaseTAE):
             latent_dims=self.latent_dims_ if self.spread_ == "own" else None,
             chunk_rows=size,
             equal_priors=self._equal_priors,
+            levels=self._levels,
+            columns=() if self._categories is None else self._categories.layout.slices,
         )
 
     def _keep_moments(self, solution: Solution, rows: Rows) -> None:
@@ -887,11 +1085,12 @@ class LinearTAE(BaseTAE):
         densities = self.log_density(X)
         free = n_parameters(
             self.latent_dims_,
-            self.n_features_in_,
+            self.cluster_centers_.shape[1],
             own=self.spread_ == "own",
             penalty=self.latent_penalty_,
             given=not isinstance(self.latent_penalty, str),
             common=self.pooled_,
+            level_parameters=sum(len(levels) - 1 for levels in self.categories_),
         )
         return information_criterion(
             float(densities.sum()), free, len(densities), bayesian=bayesian
@@ -953,6 +1152,16 @@ class LinearTAE(BaseTAE):
                 ConvergenceWarning,
                 stacklevel=4,
             )
+
+
+def _lacks_values(points: Tensor) -> bool:
+    return bool(points.isnan().any())
+
+
+def _as_objects(levels: Sequence[Any]) -> np.ndarray:
+    """Levels as an array, of objects where they are text."""
+    found = np.array(levels)
+    return found if found.dtype.kind != "U" else found.astype(object)
 
 
 def as_array(tensor: Tensor) -> np.ndarray:

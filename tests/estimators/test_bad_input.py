@@ -127,10 +127,14 @@ REFUSED = {
     ),
 }
 
+CATEGORIES = ("text in pandas", "text in polars", "category", "objects")
+
 
 @pytest.mark.parametrize("name", REFUSED)
 def test_what_is_no_table_of_numbers_is_refused(estimator, fit, assert_refused, X, name):
     make, part = REFUSED[name]
+    if estimator is LinearTAE and name in CATEGORIES:
+        pytest.skip("categories: see test_categories")
     message = assert_refused(fit(estimator, make(X)), InvalidInputError, part)
     assert "mass" not in message  # a column that is fine
 

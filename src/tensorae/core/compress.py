@@ -35,7 +35,8 @@ def compressed_width(rows: Rows, n_clusters: int, latent_dim: int) -> int:
     for_clusters = min(n_clusters + BESIDE_CLUSTERS, MOST_FOR_CLUSTERS)
     width = max(LEAST_WIDTH, for_clusters, PER_COMPONENT * latent_dim)
     small = rows.d < max(COMPRESSED_FROM, 2 * width) or rows.count < 2 * width
-    return 0 if small or rows.has_missing or rows.count < rows.d / 2 else width
+    full = rows.has_missing or rows.levels is not None
+    return 0 if small or full or rows.count < rows.d / 2 else width
 
 
 @dataclass(frozen=True)

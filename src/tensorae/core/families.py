@@ -426,6 +426,8 @@ def log_shares(counts: Tensor) -> Tensor:
 
 def fix_signs(components: Tensor) -> Tensor:
     """Make the largest loading of every component positive, so that signs are not arbitrary."""
+    if not components.numel():
+        return components
     largest = components.abs().argmax(-1, keepdim=True)
     signs = components.gather(-1, largest).sign()
     return components * torch.where(signs == 0, 1, signs)

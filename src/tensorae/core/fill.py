@@ -42,7 +42,7 @@ def knn_fill(rows: Rows, direction: Tensor) -> Rows:
     are looked for among some, taken along a direction (d,): the order of rows does not matter.
     """
     assert rows.holes is not None  # of rows that are filled already, with anything
-    x, holes = rows.data.to(torch.float64), rows.holes
+    x, holes = rows.data[:, : rows.d].to(torch.float64), rows.holes
     chosen, one = rows.sample(direction, DONORS, 0.5), rows.total / rows.effective_n()
     if rows.n > DONORS:
         one = rows.total / DONORS

@@ -114,10 +114,14 @@ class Mixture:
         )
 
     @classmethod
-    def nearest(cls, centers: Tensor) -> Mixture:
-        """k-means: the model that gives every row to the nearest of the centres (r, k, d)."""
+    def nearest(cls, centers: Tensor, n_levels: int = 0) -> Mixture:
+        """k-means: the model that gives every row to the nearest of the centres (r, k, d).
+
+        Of rows with categories only the numbers count.
+        """
         r, k, d = centers.shape
-        return cls.tied_of(centers, centers.new_zeros(r, k, 0, d), centers.new_ones(r))
+        none, levels = centers.new_zeros(r, k, 0, d), centers.new_zeros(r, k, n_levels)
+        return cls.tied_of(centers, none, centers.new_ones(r), levels=levels)
 
     @property
     def d(self) -> int:

@@ -17,6 +17,7 @@ from tensorae.core.families import (
     PRIOR_STRENGTH,
     Directions,
     Estimation,
+    LevelPrior,
     OwnEstimation,
     Parameters,
     Prior,
@@ -99,12 +100,17 @@ def _estimation(
 ) -> Estimation:
     """How parameters follow from the sums: as they did in the fit of the first batch."""
     everyone = torch.arange(rows.n, device=rows.device)
+    levels = LevelPrior.none()
+    if rows.levels is not None:
+        levels = LevelPrior.of_counts(moments.levels[0].sum(0), rows.levels.sizes)
+    points = rows.select(everyone)[:, : rows.d].nan_to_num(0.0)
     shared = Estimation(
         latent_dim=model.components.shape[-2],
         n_features=rows.d,
         latent_penalty=None if estimated_penalty else float(model.latent_penalty),
-        directions=Directions(rows.select(everyone).nan_to_num(0.0), rows.all_weights()),
+        directions=Directions(points, rows.all_weights()),
         variance_floor=torch.finfo(torch.float64).tiny ** 0.5,
+        levels=levels,
     )
     if model.tied:
         return shared

@@ -47,12 +47,15 @@ class LinearPredictor:
         assignments are hard. Costs of own spreads have the weights in them.
     chunk_rows : int
         Rows to be asked about at a time.
+    columns : tuple of slice
+        Levels of each column of categories.
     """
 
     model: Mixture
     shift: Tensor
     log_priors: Tensor
     chunk_rows: int
+    columns: tuple[slice, ...] = ()
 
     @classmethod
     def of_published(
@@ -69,11 +72,12 @@ class LinearPredictor:
         chunk_rows: int | None,
         equal_priors: bool = False,
         levels: Any = None,
+        columns: tuple[slice, ...] = (),
     ) -> LinearPredictor:
         """Set up from the published arrays; ``latent_dims`` is None where spreads are shared.
 
         With ``equal_priors`` clusters of a shared spread are compared by their costs alone.
-        ``levels`` (k, L) are log probabilities, where rows have categories.
+        ``levels`` (k, L) are log probabilities, where rows have categories in such ``columns``.
         """
         points, axes, shares, spreads, rest, penalty = (
             torch.as_tensor(values, dtype=torch.float64, device=device)
@@ -119,6 +123,7 @@ class LinearPredictor:
             shift=shift,
             log_priors=torch.zeros_like(log_weights) if equal_priors else log_weights,
             chunk_rows=chunk_rows or cached_rows(d, len(points) * (h + 1)),
+            columns=columns,
         )
 
     @classmethod
@@ -217,8 +222,15 @@ class LinearPredictor:
     # What is missing --------------------------------------------------------------------------
 
     def filled(self, x: Tensor) -> Tensor:
-        """Numbers (m, d) of rows with the mean of what may be missing in their gaps."""
-        return self.conditional(x)[0]
+        """Rows (m, d + L) with the mean, or the probabilities, of what may be missing."""
+        numbers = self.conditional(x)[0]
+        if not self.model.levels.shape[-1]:
+            return numbers
+        return self._with_levels(numbers, x, self.level_probabilities(x))
+
+    def decoded(self, codes: Tensor, labels: Tensor) -> Tensor:
+        """Rows (m, d + L) of codes (m, h): points, and probabilities of the levels."""
+        return torch.cat([self.decode(codes, labels), self.model.levels.exp()[labels]], 1)
 
     def deviations(self, x: Tensor) -> Tensor:
         """Standard deviations (m, d) of what may be missing; zero where there is a value."""
@@ -229,7 +241,7 @@ class LinearPredictor:
         return self.responsibilities(self.costs(x)) @ self.model.levels.exp()
 
     def draw(self, x: Tensor, rng: np.random.RandomState) -> Tensor:
-        """Numbers (m, d) of rows with what may be missing drawn from its distribution.
+        """Rows (m, d + L) with what may be missing drawn from its distribution.
 
         A draw u of a whole row, less its own conditional mean given what the row shows of it, has
         the right spread: so it is added to the conditional mean of x - u.
@@ -243,7 +255,28 @@ class LinearPredictor:
         stretch = along * (clusters.along[labels].sqrt() - deviation)
         whole = deviation * whole + (stretch.unsqueeze(1) @ chosen).squeeze(1)
         points = clusters.filled(z - whole, labels) + whole + self.shift
-        return torch.where(z.isnan(), points, self._numbers(x).to(torch.float64))
+        numbers = torch.where(z.isnan(), points, self._numbers(x).to(torch.float64))
+        if not self.model.levels.shape[-1]:
+            return numbers
+        return self._with_levels(numbers, x, self.drawn_levels(labels, rng))
+
+    def drawn_levels(self, labels: Tensor, rng: np.random.RandomState) -> Tensor:
+        """Levels (m, L) of the named clusters, drawn by their probabilities."""
+        probabilities = self.model.levels.exp()[labels]
+        drawn = torch.zeros_like(probabilities)
+        for part in self.columns:
+            places = drawn_places(probabilities[:, part], rng) + part.start
+            drawn[torch.arange(len(labels), device=labels.device), places] = 1
+        return drawn
+
+    def _with_levels(self, numbers: Tensor, x: Tensor, levels: Tensor) -> Tensor:
+        """Rows of numbers (m, d) with the levels of rows (m, d + L), others where none is known."""
+        indicators = x[:, self.model.d :].to(numbers)
+        for part in self.columns:
+            missing = indicators[:, part].sum(1, keepdim=True) == 0
+            indicators = indicators.clone()
+            indicators[:, part] = torch.where(missing, levels[:, part], indicators[:, part])
+        return torch.cat([numbers, indicators], 1)
 
     def drawn_clusters(self, x: Tensor, rng: np.random.RandomState) -> Tensor:
         """One cluster (m,) for each row, by its posterior."""
@@ -384,7 +417,7 @@ def information_criterion(
 def draw(
     predictor: LinearPredictor, n_samples: int, rng: np.random.RandomState
 ) -> tuple[Tensor, Tensor]:
-    """Draw samples (n, d) and the clusters (n,) that they are from."""
+    """Draw samples (n, d + L) and the clusters (n,) that they are from."""
     model, device = predictor.model, predictor.shift.device
     k, _, d = model.components.shape
     weights = model.log_weights.exp().cpu().numpy()
@@ -398,4 +431,7 @@ def draw(
         axes, deviation = model.components[j], model.noise[j].sqrt()
         stretch = (normal[rows] @ axes.mT) * (model.along[j].sqrt() - deviation)
         points[rows] = model.centers[j] + deviation * normal[rows] + stretch @ axes
-    return points + predictor.shift, labels
+    points = points + predictor.shift
+    if predictor.columns:
+        points = torch.cat([points, predictor.drawn_levels(labels, rng)], 1)
+    return points, labels

@@ -24,6 +24,7 @@ from tensorae.core.families import (
     VARIANCE_FLOOR,
     Directions,
     Estimation,
+    LevelPrior,
     OwnEstimation,
     Prior,
     fix_signs,
@@ -108,7 +109,7 @@ class Fit:
         chunk_rows = options.chunk_rows or fitting
         rows = rows.in_chunks(chunk_rows).centered()
         n_features = rows.d if span is None else span.axes.shape[1]
-        width = min(rows.d, COMPRESSED_FROM)
+        width = min(max(rows.d + rows.n_levels, 1), COMPRESSED_FROM)
         wanted = min(SAMPLE_ROWS_PER_CLUSTER * options.n_clusters, SAMPLE_ENTRIES // width)
         size = most_sampled or min(max(wanted, SAMPLE_ROWS[0]), SAMPLE_ROWS[1])
         # Drawn in the space of the data, so that turning wide data changes nothing.
@@ -126,6 +127,9 @@ class Fit:
         if rows.has_missing and not whole:
             self.sample = knn_fill(self.sample, direction)
         self.n_features, self.effective_n = n_features, rows.effective_n()
+        self.level_prior = LevelPrior.none()
+        if rows.levels is not None:
+            self.level_prior = LevelPrior.of_counts(rows.level_counts(), rows.levels.sizes)
         self._within: dict[int, Tensor] = {}
         self.span = span
         self.estimation = self._estimation()
@@ -144,18 +148,20 @@ class Fit:
 
     def _estimation(self) -> Estimation:
         """How parameters follow from moments."""
-        o, x, weights = self.options, self.sample.data, self.sample.all_weights()
+        o, x, weights = self.options, self.sample.numbers().data, self.sample.all_weights()
         spread = (weights @ x.square().sum(1)) / weights.sum()
         # Own spreads see the variance of a single direction as what is left of that of all.
         directions = x.shape[1] if o.own_spread else 1
         share = GAPPED_FLOOR if self.rows.has_missing else VARIANCE_FLOOR * directions
-        floor = max(share * float(spread) / x.shape[1], torch.finfo(torch.float64).tiny ** 0.5)
+        floor = share * float(spread) / max(x.shape[1], 1)
+        floor = max(floor, torch.finfo(torch.float64).tiny ** 0.5)
         shared = Estimation(
             latent_dim=o.latent_dim,
             n_features=self.n_features,
             latent_penalty=o.latent_penalty,
             directions=Directions(x, weights),
             variance_floor=floor,
+            levels=self.level_prior,
         )
         if not o.own_spread:
             return shared
@@ -170,7 +176,7 @@ class Fit:
 
     def _prior(self) -> Prior:
         """Members that keep clusters from collapsing: they spread as clusters of k-means do."""
-        o, x, weights = self.options, self.sample.data, self.sample.all_weights()
+        o, x, weights = self.options, self.sample.numbers().data, self.sample.all_weights()
         if o.n_clusters not in self._within:
             self._within[o.n_clusters] = within_covariance(x, weights, o.n_clusters)
         # As many as there are features for each member of a cluster, where those are more.
@@ -302,7 +308,8 @@ class Fit:
         Where the model is k-means the subspaces do not matter.
         """
         o = self.options
-        if o.own_spread or o.latent_penalty == 1 or o.latent_dim in (0, self.rows.d):
+        by_likelihood = o.own_spread or self.rows.levels is not None
+        if by_likelihood or o.latent_penalty == 1 or o.latent_dim in (0, self.rows.d):
             return False
         smallest = run.parameters.variances[0, :, -1]
         lacking = smallest <= RANK_TOLERANCE * run.parameters.traces.sum()
@@ -418,7 +425,7 @@ def model_of(rows: Rows, options: FitSpec, labels: Tensor) -> tuple[Mixture, Ten
 
 def is_wide(rows: Rows, h: int) -> bool:
     """Tell whether rows in memory span so little that turning the space pays."""
-    turnable = not rows.streamed and not rows.has_missing
+    turnable = not (rows.streamed or rows.has_missing or rows.levels)
     return turnable and rows.d >= LARGE_WIDTH and rows.d > 2 * max(rows.n, h)
 
 
@@ -460,8 +467,9 @@ class Search(Fit):
             return self._run_of_labels(known_labels)
         if isinstance(self.options.init, Tensor):
             centers = self.options.init.to(self.rows.dtype) - self.rows.shift
-            return self.run_one(Mixture.nearest(centers[None]), observe, resume)
-        if self.options.own_spread and self.options.n_init != 1:
+            nearest = Mixture.nearest(centers[None], self.rows.n_levels)
+            return self.run_one(nearest, observe, resume)
+        if self.rows.levels is not None or (self.options.own_spread and self.options.n_init != 1):
             return self._own_run(observe, resume)
         if self.options.n_init is not None:
             self.n_starts = self.options.n_init
@@ -506,7 +514,7 @@ class Search(Fit):
         return self.run_one(model, observe, resume)
 
     def _own_run(self, observe: Observer | None, resume: Resume | None) -> FitResult:
-        """Best run with own spreads, from first labels of many kinds."""
+        """Best run of a likelihood, from first labels of many kinds."""
         rows, _ = self.searched()
         best = self.refined(rows, self.run_halving(rows, self.first_labels(rows)))
         return self.over_all(best, observe, resume)
@@ -517,6 +525,8 @@ class Search(Fit):
         ``found`` are those of ``short_runs``, where they are there already.
         """
         wanted, k = self.options.n_init, self.options.n_clusters
+        if rows.levels is not None:
+            return self._labels_of_views(rows)[:wanted]
         labels = self.short_runs(rows) if found is None else found
         while k > 1 and (wanted is None or len(labels) < wanted):
             labels = torch.cat([labels, other_starts(rows, self.sample, k, self.rng)])
@@ -525,6 +535,33 @@ class Search(Fit):
             if len(labels) < wanted:
                 labels = torch.cat([labels, self.short_runs(rows)])
         return labels[:wanted]
+
+    def _labels_of_views(self, rows: Rows) -> Tensor:
+        """First labels (r, n) of ``searched`` rows with categories.
+
+        Ends of short runs over the numbers, the categories as numbers, and both: any of them may
+        be noise.
+        """
+        numbers = rows.map(lambda x: x[:, : rows.d].to(torch.float64))
+        categories = rows.categories()
+        views = [torch.cat([numbers, categories], 1)]
+        if rows.d:
+            views += [numbers, categories]
+        _, order = self.searched()
+        found = []
+        for points in views:
+            view = Rows(points, rows.weights, chunk_rows=rows.chunk_rows)
+            sample = view.subset(order)
+            x, weights = sample.data, sample.all_weights()
+            estimation = Estimation(
+                latent_dim=min(1, view.d),
+                n_features=view.d,
+                latent_penalty=None,
+                directions=Directions(x, weights),
+                variance_floor=self.estimation.variance_floor,
+            )
+            found.append(short_runs(view, self._seeds_of(sample, N_SHORT), estimation))
+        return torch.cat(found)
 
     def short_runs(self, rows: Rows) -> Tensor:
         """The first of them: ends of short runs with one spread, best k-means first."""
@@ -550,7 +587,7 @@ class Search(Fit):
         self.n_starts = len(labels)
         alternation = self.alternation(rows)
         tolerance = RACE_TOLERANCE * (GAPPED_RACE if rows.has_missing else 1.0)
-        loose = max(alternation.tol, tolerance / self.n_features)
+        loose = max(alternation.tol, tolerance / max(self.n_features, 1))
         halving = replace(alternation, tol=loose)
         size = max(1, BATCH_BYTES // self.bytes_per_start(rows))
         runs: list[FitResult] = []
@@ -641,8 +678,9 @@ class Search(Fit):
             missing = torch.ones(k, dtype=torch.bool, device=labels.device)
             missing[names] = False
             complete[:, missing] = seeds[:, names.numel() :]
-            return [Mixture.nearest(complete)]
-        return [Mixture.nearest(centers), parameters.model.to(self.rows.dtype)]
+            return [Mixture.nearest(complete, self.rows.n_levels)]
+        nearest = Mixture.nearest(centers, self.rows.n_levels)
+        return [nearest, parameters.model.to(self.rows.dtype)]
 
 
 def _objective(run: FitResult) -> float:

@@ -282,7 +282,7 @@ def select_and_fit(
     free = isinstance(search_space.options.init, str) and search_space.options.n_init is None
     if width and free and known_labels is None:
         return _solve_compressed(rows, search_space, rng, width, observe, resume)
-    families = list(search_space.families(k, rows.effective_n(), rows.d))
+    families = list(search_space.families(k, rows, rows.effective_n()))
     as_asked: dict[str, Any] = {"known_labels": known_labels, "observe": observe, "resume": resume}
     if len(search_space.n_clusters) == len(families) == 1:
         return solve(rows, families[0], rng, **as_asked), None
@@ -352,22 +352,33 @@ class ModelSelection:
         self.search = Search(rows, options, rng, span, most_sampled=most)
         self.rows, _ = self.search.searched()
         self.n = self.search.effective_n
-        dithered = self.rows.map(lambda x: self.search.tied.dithered(x.to(torch.float64)))
-        self.graph = NeighborGraph.of(dithered, self.rows.all_weights())
+        # Neighbours of rows with missing values are guesses, and categories have none.
+        self.guessed = rows.has_missing or rows.levels is not None
+        self.graph = None
+        if rows.levels is None:
+            dithered = self.rows.map(lambda x: self.search.tied.dithered(x.to(torch.float64)))
+            self.graph = NeighborGraph.of(dithered, self.rows.all_weights())
         self.fits: dict[int, list[Candidate]] = {}
+        self._evidence: dict[int, tuple[float, float]] = {}
         self.n_starts, self.first_k, self.lie_apart = 1, 0, False
-        # Neighbours of rows with gaps are guesses, and so are the entropies of ICL.
-        self.why = f"the best evidence ({'BIC' if rows.has_missing else 'ICL, neighbours'})"
+        self.why = f"the best evidence ({'BIC' if self.guessed else 'ICL, neighbours'})"
         self._fit_all()
         self.chosen = self._choose()
         self.latent_dims = self.chosen.run.parameters.latent_dims[0].tolist()
 
     def _fit_all(self) -> None:
         """Fit all families for all numbers of clusters, until more and more of them help nobody."""
-        waited, lowest = 0, (math.inf, math.inf)
+        waited = 0
         for k in self.ks:
-            families = list(self.search_space.families(k, self.n, self.rows.d))
+            families = list(self.search_space.families(k, self.rows, self.n))
             search = self.search.with_options(families[0])
+            if self.rows.levels is not None:
+                starts = search.first_labels(self.rows)
+                self.n_starts = len(starts)
+                self.fits[k] = [self._fitted(options, starts) for options in families]
+                if (waited := self._waited(k, waited)) == PATIENCE:
+                    break
+                continue
             starts = search.short_runs(self.rows)
             # From the best k-means alone: the roundest and the freest family.
             outer = families if len(families) == 1 else [families[0], families[-1]]
@@ -387,16 +398,20 @@ class ModelSelection:
             if len(families) > 1 and families[-2].common:
                 found = [fitted.run.labels for fitted in self.fits[k][1:]]
                 self._improve(k, torch.stack(found), only=-2)
-            reached = self._lowest(k)
-            better = reached[0] < lowest[0] or reached[1] < lowest[1]
-            lowest = min(reached[0], lowest[0]), min(reached[1], lowest[1])
-            waited = 0 if better else waited + 1
-            if waited == PATIENCE:
+            if (waited := self._waited(k, waited)) == PATIENCE:
                 break
         self.ks = tuple(self.fits)
-        for k in reversed(self.ks[:-1]):
+        for k in reversed(self.ks[:-1]) if self.rows.levels is None else ():
             if k > 1 and k + 1 in self.fits:
                 self._improve(k, self._merges(self.best(k + 1)))
+
+    def _waited(self, k: int, waited: int) -> int:
+        """How many numbers of clusters up to k, after so many before it, helped nobody."""
+        icl, bic = self._lowest(k)
+        before = [self._evidence[other] for other in self.fits if other != k]
+        self._evidence[k] = icl, bic
+        better = all(icl < each[0] for each in before) or all(bic < each[1] for each in before)
+        return 0 if better else waited + 1
 
     def _lowest(self, k: int) -> tuple[float, float]:
         """Lowest ICL and BIC of all families with k clusters."""
@@ -413,7 +428,10 @@ class ModelSelection:
     def _choose(self) -> Candidate:
         """What the evidence is for, with all kinds of starts tried for that number of clusters."""
         k = self.ks[0]
-        if len(self.ks) > 1:
+        if len(self.ks) > 1 and self.rows.levels is not None:
+            k = self.first_k = min(self.ks, key=lambda tried: (self._evidence[tried][0], tried))
+            self.why = "the best evidence (ICL)"
+        elif len(self.ks) > 1:
             order = self.search.searched()[1]
             x = self.search.tied.dithered(self.rows.select(order).to(torch.float64))
             count = count_clusters(self.fits, x, order)
@@ -435,7 +453,7 @@ class ModelSelection:
         hard = [fitted for fitted in whole if _is_of_paper(fitted.options) and _is_hard(fitted)]
         others = [fitted for fitted in whole if fitted not in hard]
         best = min(others or whole or self.fits[k], key=lambda fitted: fitted.score)
-        if self.rows.has_missing:
+        if self.guessed:
             return best
         if hard and others:
             return _best_of_wide(hard, best)
@@ -474,17 +492,21 @@ class ModelSelection:
             tied=self.search.tied,
             given_penalty=options.latent_penalty is not None,
             common=options.common,
+            level_parameters=self.search.level_prior.n_parameters,
         )
-        cuts = self.graph.cuts(run.labels, options.n_clusters)
-        seconds, guessed = time.perf_counter() - began, self.rows.has_missing
-        return Candidate(options, run, criteria, cuts, seconds, guessed)
+        cuts = self._cuts(run, options.n_clusters)
+        seconds = time.perf_counter() - began
+        return Candidate(options, run, criteria, cuts, seconds, self.guessed)
+
+    def _cuts(self, run: FitResult, k: int) -> tuple[float, float]:
+        """How much the clusters cut neighbours apart; nothing where there are no neighbours."""
+        return (0.0, 0.0) if self.graph is None else self.graph.cuts(run.labels, k)
 
     def _criterion(self, run: FitResult) -> float:
         """How good a run is beside others of its family: the lower the better."""
         k, d = run.parameters.counts.shape[-1], run.parameters.n_features
-        # Neighbours of rows with gaps are guesses.
-        weight = 0.0 if self.rows.has_missing else CUT_WEIGHT_PER_FEATURE * max(d - 2, 0)
-        return 2 * run.objective / self.rows.total + weight * sum(self.graph.cuts(run.labels, k))
+        weight = 0.0 if self.guessed else CUT_WEIGHT_PER_FEATURE * max(d - 2, 0)
+        return 2 * run.objective / self.rows.total + weight * sum(self._cuts(run, k))
 
     def _lie_apart(self, fits: list[Candidate]) -> bool:
         """Tell whether clusters are so far apart that different families find the same ones."""
@@ -506,7 +528,6 @@ class ModelSelection:
 
     def diagnostics(self) -> list[str]:
         """Say why these may be no clusters at all, one sentence for each reason."""
-        x, labels = self._in_order(self.chosen)
         found = []
         most = self.search_space.n_clusters[-1]
         if most >= WIDE_RANGE and self.first_k == most:
@@ -514,8 +535,9 @@ class ModelSelection:
                 f"the evidence is for {self.ks[-1]} clusters, the most that were tried, or for "
                 "more: try a larger range of n_clusters."
             )
-        if self.rows.has_missing:
+        if self.guessed:
             return found  # what follows would look at values that were guessed
+        x, labels = self._in_order(self.chosen)
         if len(self.ks) > 1 and touching_share(x, labels) > MOST_TOUCHING:
             found.append(
                 "there are no valleys between many of the clusters: they may be pieces of bent "

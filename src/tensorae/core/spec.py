@@ -12,6 +12,7 @@ from tensorae.core.compress import RowSpace
 from tensorae.core.em import FitResult
 from tensorae.core.families import PRIOR_STRENGTH
 from tensorae.core.mixture import Mixture
+from tensorae.rows.rows import Rows
 
 __all__ = ["Solution", "FitSpec", "SearchSpace"]
 
@@ -155,18 +156,22 @@ class SearchSpace:
             return self
         return replace(self, options=replace(self.options, init="k-means++"))
 
-    def families(self, k: int, n: float, d: int) -> Iterator[FitSpec]:
-        """Settings to compare for k clusters in n rows of d features."""
-        options = replace(self.options, n_clusters=k)
+    def families(self, k: int, rows: Rows, n: float) -> Iterator[FitSpec]:
+        """Settings to compare for k clusters in rows that count as n."""
+        options, d = replace(self.options, n_clusters=k), rows.d
+        if d == 0:  # categories alone have one family: latent classes
+            yield replace(options, latent_dim=0, latent_penalty=1.0, own_spread=False)
+            return
         if self.own_spread is not True:
-            yield from self._shared(options, n, d)
+            yield from self._shared(options, n, d, tellable=rows.levels is None)
         wanted = d <= OWN_WIDTH or not self.any_rule
         if self.own_spread or (self.own_spread is None and wanted):
             yield from self._own(options, n, d)
 
-    def _shared(self, options: FitSpec, n: float, d: int) -> Iterator[FitSpec]:
+    def _shared(self, options: FitSpec, n: float, d: int, *, tellable: bool) -> Iterator[FitSpec]:
+        """Families with one spread; of wide data several, where neighbours can tell them apart."""
         shared = replace(options, own_spread=False)
-        wide = d > WIDE and self.any_rule and options.latent_penalty is None
+        wide = d > WIDE and self.any_rule and options.latent_penalty is None and tellable
         if wide:
             shared = replace(shared, rule=RULES["lloyd"])
         if self.latent_dim is not None:

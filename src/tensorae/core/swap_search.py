@@ -127,7 +127,7 @@ def swap(
         where rows are streamed or have gaps, or where a low limit on passes holds.
     """
     rows, criterion = alternation.rows, criterion or _objective
-    in_memory = not (rows.has_missing or rows.streamed or rows.shared)
+    in_memory = not (rows.has_missing or rows.streamed or rows.shared or rows.levels)
     many = alternation.n_clusters >= FEWEST_SWAPPED or has_unused(run)
     possible = many and in_memory and alternation.max_iter > TRIAL_PASSES
     for _ in range(MAX_ROUNDS if possible else 0):

@@ -86,7 +86,10 @@ def tied_variance(sample: Rows, span: RowSpace | None = None) -> TiedVariance:
     -------
     TiedVariance
     """
-    x, weights = sample.observed().to(torch.float64), sample.all_weights().to(torch.float64)
+    x, weights = (
+        sample.numbers().observed().to(torch.float64),
+        sample.all_weights().to(torch.float64),
+    )
     step = max(1, x.numel() // ENTRIES)
     x, weights = x[::step], weights[::step]
     if span is not None:  # ties are those of the columns, not of the coordinates of their span

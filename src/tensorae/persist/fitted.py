@@ -4,9 +4,9 @@ A name without a dot is an attribute of the model; one with a dot is part of som
 model keeps, such as what ``denoise`` needs.
 """
 
-# n samples, k clusters, d features, h latent, e epochs, p directions of the space in which wide
-# data was fitted (or all d), b predictors that are blended, c clusters of one local model;
-# of Scattering: c colours, m channels, f features before PCA
+# n samples, k clusters, d features, h latent, l levels of categories, e epochs, p directions of the
+# space in which wide data was fitted (or all d), b predictors that are blended, c clusters of one
+# local model; of Scattering: c colours, m channels, f features before PCA
 
 from __future__ import annotations
 
@@ -50,6 +50,7 @@ from tensorae.core.prediction import LinearPredictor
 from tensorae.deep.denoise import Blend
 from tensorae.persist.container import part
 from tensorae.persist.networks import module_state, sample_costs
+from tensorae.rows.categories import CategoryEncoder
 
 Tensors = Mapping[str, Tensor]
 Details = Mapping[str, Any]
@@ -85,6 +86,7 @@ LINEAR = {
     "objective_path_": Field("o", DOUBLE, finite=False),
     "entropy_path_": Field("s", DOUBLE, finite=False),
     "converged_": Field("", (torch.bool,)),
+    "_levels": Field("k l", DOUBLE, high=0, optional=True),
 }
 MOMENTS = {
     "counts": Field("k", DOUBLE, low=0, high=LARGEST_COUNT),
@@ -100,6 +102,7 @@ LINEAR_DETAILS = {
     "pooled": Value((bool,)),
     "comparison": Value((list,), many=True),
     "reason": Value((str,), longest=1000),
+    "categories": Value((dict,), optional=True),
 }
 # Columns of ``comparison_`` that plots and reports need; there may be others.
 COMPARISON = {
@@ -179,7 +182,8 @@ CALIBRATION = {
 
 
 def _pack_linear(model: Any) -> Packed:
-    tree = _packed(vars(model), LINEAR)
+    table = {name: field for name, field in LINEAR.items() if getattr(model, name) is not None}
+    tree = _packed(vars(model), table)
     if model._frame is not None:
         tree["frame"] = _packed(dict(zip(FRAME, model._frame, strict=True)), FRAME)
     if model._moments is not None:
@@ -195,6 +199,7 @@ def _pack_linear(model: Any) -> Packed:
         "pooled": model.pooled_,
         "comparison": comparison,
         "reason": model.reason_,
+        "categories": None if model._categories is None else model._categories.to_json(),
     }
 
 
@@ -205,6 +210,11 @@ def _restore_linear(model: Any, tensors: Tensors, details: Details, sizes: dict[
     model.spread_, model.pooled_ = details["spread"], details["pooled"]
     model.comparison_ = _comparison(details["comparison"])
     model.reason_ = details["reason"]
+    model._categories, model._levels = None, None
+    if details.get("categories") is not None:
+        _restore_categories(model, tensors, details["categories"], sizes)
+    elif sizes["d"] == 0:
+        raise SchemaError("cluster_centers_ must have features")
     own = model.spread_ == "own"
     _check_latent_dims(tensors["latent_dims_"], tensors["explained_variance_"], positive=own)
     if own:
@@ -235,11 +245,33 @@ def _restore_linear(model: Any, tensors: Tensors, details: Details, sizes: dict[
     published = torch.as_tensor(model.cluster_centers_).double()
     distances = (published - centers).norm(dim=1)[weights > 0]
     deviation = torch.as_tensor(model.noise_variance_).double().amax() * sizes["d"]
-    extent = published.abs().amax() + deviation.sqrt()
+    extent = published.norm(torch.inf) + deviation.sqrt()
     if not bool((distances <= TOLERANCE * extent).all()) or not torch.allclose(
         counts / counts.sum(), weights, rtol=0, atol=TOLERANCE
     ):
         raise SchemaError("the sums must be those of cluster_centers_ and weights_")
+
+
+def _restore_categories(
+    model: Any, tensors: Tensors, plain: Details, sizes: dict[str, int]
+) -> None:
+    """Restore what is known of the columns of categories."""
+    try:
+        categories = CategoryEncoder.of_json(plain)
+        layout = categories.layout
+    except (KeyError, TypeError, ValueError, AttributeError) as error:
+        raise SchemaError(f"categories are not as expected ({error!s:.80})") from None
+    if len(layout.numbers) != sizes["d"]:
+        raise SchemaError(f"cluster_centers_ must have {len(layout.numbers)} features")
+    levels = tensors.get("_levels")
+    if levels is None or levels.shape[1] != layout.n_levels:
+        raise SchemaError(f"_levels must have {layout.n_levels} columns")
+    for place in layout.slices:
+        # The last one is that of unknown levels.
+        if not torch.allclose(levels[:, place][:, :-1].exp().sum(1), torch.ones(()).double()):
+            raise SchemaError("_levels must be logarithms of probabilities")
+    model._categories, model._levels = categories, levels.numpy()
+    model.n_features_in_ = layout.n_columns
 
 
 def _comparison(stored: list[Any]) -> dict[str, list[Any]]:
@@ -281,7 +313,10 @@ def _check_density(model: Any) -> None:
         latent_penalty=model.latent_penalty_,
         latent_dims=model.latent_dims_ if model.spread_ == "own" else None,
         chunk_rows=None,
+        levels=model._levels,
     )
+    if model._levels is not None:
+        centers = torch.cat([centers, centers.new_zeros(model._levels.shape)], 1)
     # At other centers, which may be far away, a density may be zero.
     known = torch.stack([predictor.costs(centers).diagonal(), predictor.log_density(centers)])
     if not bool(torch.isfinite(known[:, predictor.model.log_weights.isfinite()]).all()):
@@ -529,6 +564,8 @@ def _check_covariances(name: str, matrices: Tensor, about: Tensor) -> None:
     They were computed as differences from numbers of the size of ``about``, so rounding counts.
     """
     squares = matrices.diagonal(dim1=-2, dim2=-1)
+    if not squares.numel():
+        return
     _variance("k q").check(f"the diagonal of {name}", squares, {})
     slack = float(TOLERANCE * squares.amax() + ROUNDING * about.amax())
     for matrix, lengths in zip(matrices, squares.double().clamp(min=0).sqrt(), strict=True):

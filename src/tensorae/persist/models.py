@@ -317,8 +317,10 @@ def _restored(
     if isinstance(n_clusters, tuple) and k not in n_clusters:
         raise SchemaError(f"it has {k} clusters, which is not in n_clusters={n_clusters!s:.60}")
     if names is not None:
-        if len(names) != sizes["d"]:
-            raise SchemaError(f"feature_names must have {sizes['d']} entries, got {len(names)}")
+        if len(names) != model.n_features_in_:
+            raise SchemaError(
+                f"feature_names must have {model.n_features_in_} entries, got {len(names)}"
+            )
         model.feature_names_in_ = np.array(names, dtype=object)
     try:
         _check_parameters(model)
@@ -400,7 +402,7 @@ def _summary(model: Any) -> dict[str, Any]:
         }
     summary = {
         "n_samples": int(model.cluster_sizes_.sum()),
-        "n_features": model.cluster_centers_.shape[1],
+        "n_features": model.n_features_in_,
         "cluster_sizes": model.cluster_sizes_.tolist(),
     }
     for name in ("loss_", "latent_penalty_", "n_iter_", "converged_", "best_epoch_"):

@@ -1,6 +1,8 @@
 """Rows: the data from validation to solver, handed out in chunks, in coordinates of one's choice.
 
-Shapes: n samples, d features, m rows of a chunk.
+Rows may have categories: then indicators of their levels come after their numbers.
+
+Shapes: n samples, d features that are numbers, L levels of categories, m rows of a chunk.
 """
 
 from __future__ import annotations
@@ -18,6 +20,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from tensorae._torch import several_threads
+from tensorae.rows.levels import LevelColumns
 from tensorae.rows.processes import Processes
 
 __all__ = ["LARGE_WIDTH", "Rows", "cached_rows", "shared_tensor"]
@@ -37,7 +40,7 @@ class Rows:
 
     Parameters
     ----------
-    data : Tensor of shape (n, d)
+    data : Tensor of shape (n, d + L)
         Never copied as a whole where it is large.
     weights : Tensor of shape (n,), optional
     chunk_rows : int, optional
@@ -51,11 +54,13 @@ class Rows:
         Whether NaN in ``data`` stands for a missing value.
     holes : Tensor of shape (n, d), optional
         Where values are missing, if ``data`` has others in their place: see ``filled``.
+    levels : LevelColumns, optional
+        The categories of which ``data`` has indicators.
 
     Attributes
     ----------
     n, d : int
-        Rows of this process, features.
+        Rows of this process, features that are numbers.
     count : int
         Rows of all processes.
     total : float
@@ -69,8 +74,6 @@ class Rows:
     """
 
     streamed = False
-    # Indicators of the levels of categories that rows have after their d numbers.
-    n_levels = 0
     # Whether other processes have a share of the rows.
     shared = False
     processes = Processes()
@@ -85,16 +88,22 @@ class Rows:
         places: Tensor | None = None,
         has_missing: bool = False,
         holes: Tensor | None = None,
+        levels: LevelColumns | None = None,
     ) -> None:
-        self.data, self.home, self.places = data, home, places
+        self.data, self.home, self.places, self.levels = data, home, places, levels
         self.has_missing, self.holes = has_missing or holes is not None, holes
         self.device, self.dtype = data.device, data.dtype
-        self.n, self.d = data.shape
+        self.n, self.d = len(data), data.shape[1] - self.n_levels
         self.count = self.n
         self.chunk_rows = chunk_rows or cached_rows(self.d)
         self.shift, self.unit = data.new_zeros(()).expand(self.d), 1.0
         self._ready: Tensor | None = data
         self._set_weights(weights)
+
+    @property
+    def n_levels(self) -> int:
+        """L, the indicators that rows have after their numbers."""
+        return 0 if self.levels is None else self.levels.n_levels
 
     def _set_weights(self, weights: Tensor | None) -> None:
         # Sums of rows that all count once need fewer products.
@@ -150,8 +159,10 @@ class Rows:
         They are there for whatever cannot do with gaps; ``observed_chunks`` still has the gaps.
         """
         rows = copy.copy(self)
-        rows.holes = self.data.isnan() if self.holes is None else self.holes
-        rows.data = torch.where(rows.holes, values.to(self.data.dtype), self.data)
+        numbers = self.data[:, : self.d]
+        rows.holes = numbers.isnan() if self.holes is None else self.holes
+        filled = torch.where(rows.holes, values.to(self.data.dtype), numbers)
+        rows.data = filled if self.levels is None else self._joined(filled, self.data)
         rows._ready = rows._moved_at_once()
         return rows
 
@@ -166,7 +177,47 @@ class Rows:
         if weights is None and self.weights is not None:
             weights = self.weights[indices]
         holes = None if self.holes is None else self.holes[indices]
-        return Rows(self.select(indices), weights, places=indices, holes=holes)
+        return Rows(self.select(indices), weights, places=indices, holes=holes, levels=self.levels)
+
+    def numbers(self) -> Self:
+        """Return the same rows in memory without their categories."""
+        if self.levels is None:
+            return self
+        rows = copy.copy(self)
+        rows.levels, rows.data = None, self.data[:, : self.d]
+        rows._ready = None if self._ready is None else self._ready[:, : self.d]
+        return rows
+
+    def categories(self) -> Tensor:
+        """Indicators (n, L) of rows in memory, centred and scaled to be compared with numbers.
+
+        A column of categories has the variance of an average feature. What is missing is zero.
+        """
+        assert self.levels is not None  # of rows with categories
+        x = self.map(lambda x: x.to(torch.float64))
+        numbers, indicators = x[:, : self.d], x[:, self.d :]
+        share = self.all_weights().to(torch.float64) / self.total
+        variance = (share @ numbers.square() - (share @ numbers).square()).mean() if self.d else 1.0
+        unit = torch.as_tensor(variance, dtype=torch.float64).sqrt()
+        parts = []
+        for part in self.levels.slices:
+            known = indicators[:, part].sum(1, keepdim=True)
+            shares = (share @ indicators[:, part]) / (share @ known).clamp(min=1e-300)
+            impurity = (1 - shares.square().sum()).clamp(min=1e-12)
+            parts.append(unit * known * (indicators[:, part] - shares) / impurity.sqrt())
+        return torch.cat(parts, 1)
+
+    def level_counts(self) -> Tensor:
+        """Weight (L,) of each level among the rows of all processes."""
+        counts = torch.zeros(self.n_levels, dtype=torch.float64, device=self.device)
+        for place, x in self.chunks() if self.n_levels else ():
+            indicators = x[:, self.d :].to(torch.float64)
+            if self.weights is None:
+                counts += indicators.sum(0)
+            else:
+                counts += self.weights[place].double() @ indicators
+        self.all_reduce(counts)
+        return counts
 
     def collected(self, most: int) -> Rows:  # noqa: ARG002
         """Return all rows of all processes in memory where they are no more than ``most``."""
@@ -181,7 +232,7 @@ class Rows:
         rows nor writing one twice instead of giving it the weight two changes the sample.
         ``offset`` in [0, 1) is where the grid starts.
         """
-        keys = self.map(lambda x: x.to(torch.float64) @ direction.to(torch.float64))
+        keys = self._order_keys(direction)
         weights = self.all_weights()
         order = keys.argsort(stable=True)
         order = order[weights[order] > 0]
@@ -193,6 +244,13 @@ class Rows:
         places = order[picks.clamp_(max=order.numel() - 1)]
         share = weights.new_full((size,), float(cumulative[-1]) / size)
         return self.subset(places, share)
+
+    def _order_keys(self, direction: Tensor) -> Tensor:
+        """Numbers (n,) that put rows into an order of their own, along a direction (d,)."""
+        along = direction.to(torch.float64)
+        if self.levels is not None:
+            along = torch.cat([along, self.levels.order_keys(self.level_counts())])
+        return self.map(lambda x: x.to(torch.float64) @ along)
 
     # Passes ---------------------------------------------------------------------------------------
 
@@ -208,12 +266,22 @@ class Rows:
     def observed_chunks(self) -> Iterator[tuple[slice, Tensor]]:
         """Yield ``(slice, x (m, d))`` with NaN where a value is missing."""
         for place, x in self.chunks():
-            yield place, x if self.holes is None else x.masked_fill(self.holes[place], torch.nan)
+            yield place, x if self.holes is None else self._with_holes(x, self.holes[place])
 
     def observed(self) -> Tensor:
         """All rows (n, d), with NaN where a value is missing."""
         x = self.map(lambda x: x)
-        return x if self.holes is None else x.masked_fill(self.holes, torch.nan)
+        return x if self.holes is None else self._with_holes(x, self.holes)
+
+    def _with_holes(self, x: Tensor, holes: Tensor) -> Tensor:
+        """Rows (m, d + L) with NaN in the holes (m, d)."""
+        if self.levels is None:
+            return x.masked_fill(holes, torch.nan)
+        return self._joined(x[:, : self.d].masked_fill(holes, torch.nan), x)
+
+    def _joined(self, numbers: Tensor, x: Tensor) -> Tensor:
+        """Rows with numbers (m, d) and the indicators of rows (m, d + L)."""
+        return torch.cat([numbers, x[:, self.d :]], 1)
 
     @cached_property
     def missing_weight(self) -> float:
@@ -230,12 +298,12 @@ class Rows:
         total, weight = torch.zeros(2, self.d, dtype=torch.float64, device=self.device)
         empty = torch.zeros((), dtype=torch.long, device=self.device)
         for place, x in self.observed_chunks():
-            there = ~x.isnan()
+            there, x = ~x[:, : self.d].isnan(), x[:, : self.d]
             share = torch.ones_like(x[:, 0]) if self.weights is None else self.weights[place]
             weighted = there * share.unsqueeze(1)
             total += torch.where(there, x * weighted, 0).sum(0)
             weight += weighted.sum(0)
-            empty += (~there.any(1)).sum()
+            empty += (~there.any(1)).sum() if self.levels is None else 0
         self.all_reduce(total, weight, empty)
         return total / torch.where(weight > 0, weight, 1), weight, int(empty)
 
@@ -278,6 +346,7 @@ class Rows:
         total = torch.zeros(self.d, dtype=torch.float64, device=self.device)
         squares = torch.zeros_like(total)
         for place, x in self.chunks():
+            x = x[:, : self.d]
             weighted = x if self.weights is None else x * self.weights[place, None]
             total += weighted.sum(0)
             squares += (weighted * x).sum(0)
@@ -285,7 +354,7 @@ class Rows:
         return total / self.total, squares / self.total
 
     def select(self, indices: Tensor) -> Tensor:
-        """Some rows (m, d)."""
+        """Some rows (m, d + L)."""
         # Several times faster than indexing by a tensor.
         if self._ready is not None:
             return self._ready.index_select(0, indices)
@@ -366,8 +435,11 @@ class Rows:
         return self.unit == 1.0 and not bool(self.shift.any())
 
     def _as_moved(self, x: Tensor) -> Tensor:
-        x = x.to(self.dtype) - self.shift
-        return x if self.unit == 1.0 else x.div_(self.unit)
+        x = x.to(self.dtype)
+        numbers = x[:, : self.d] - self.shift
+        if self.unit != 1.0:
+            numbers.div_(self.unit)
+        return numbers if self.levels is None else self._joined(numbers, x)
 
     def _moved_at_once(self) -> Tensor | None:
         """All rows as they are handed out, where that is no copy or a small one."""

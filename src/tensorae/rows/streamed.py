@@ -20,6 +20,7 @@ from torch import Tensor
 
 from tensorae._torch import made_by_caller, several_threads
 from tensorae.exceptions import InvalidInputError
+from tensorae.rows.levels import LevelColumns
 from tensorae.rows.processes import Processes
 from tensorae.rows.rows import Rows, cached_rows, shared_tensor
 
@@ -121,6 +122,8 @@ class StreamedRows(Rows):
     device : torch.device
     checked : bool
         Whether the first pass makes a checksum.
+    levels : LevelColumns, optional
+        The columns of the source that hold codes of categories.
     """
 
     streamed = True
@@ -132,11 +135,14 @@ class StreamedRows(Rows):
         device: torch.device,
         *,
         checked: bool = False,
+        levels: LevelColumns | None = None,
     ) -> None:
         self.source, self.processes, self.device = source, processes, device
+        self.levels = levels
         self.shared = not processes.alone
         self.home = self.places = None
-        self.n, self.d = source.n_rows, source.n_features
+        self.n = source.n_rows
+        self.d = source.n_features if levels is None else len(levels.numbers)
         self.count = int(processes.of_each(self.n, device).sum())
         self.dtype = torch.float32 if source.dtype == np.float32 else torch.float64
         self.chunk_rows = cached_rows(self.d)
@@ -168,9 +174,14 @@ class StreamedRows(Rows):
 
     def chunks(self) -> Iterator[tuple[slice, Tensor]]:
         """Yield ``(slice, x (m, d))``."""
-        fill = None if self._fill is None else self._as_moved(self._fill)
+        fill = None if self._fill is None else self._as_moved(self._fill[None])[0]
         for place, x in self.observed_chunks():
-            yield place, x if fill is None else torch.where(x.isnan(), fill, x)
+            if fill is None:
+                yield place, x
+                continue
+            numbers = x[:, : self.d]
+            filled = torch.where(numbers.isnan(), fill, numbers)
+            yield place, filled if self.levels is None else self._joined(filled, x)
 
     def observed_chunks(self) -> Iterator[tuple[slice, Tensor]]:
         """Yield ``(slice, x (m, d))`` with NaN where a value is missing."""
@@ -185,6 +196,7 @@ class StreamedRows(Rows):
                 if stop > self.n:
                     raise self._other_rows("more")
                 x = part.to(self.device, self.dtype)
+                x = x if self.levels is None else self.levels.expand(x)
                 yield slice(start, stop), x if unmoved else self._as_moved(x)
         if stop < self.n:
             raise self._other_rows(stop)
@@ -205,7 +217,7 @@ class StreamedRows(Rows):
         """Some rows (m, d) of those that ``chunks`` yields."""
         order = indices.argsort()
         wanted = indices[order].contiguous()
-        found = torch.empty(len(indices), self.d, dtype=self.dtype, device=self.device)
+        found = torch.empty(len(indices), self._width, dtype=self.dtype, device=self.device)
         for place, x in chunks:
             bounds = torch.tensor([place.start, place.stop], device=self.device)
             first, last = torch.searchsorted(wanted, bounds).tolist()
@@ -218,7 +230,7 @@ class StreamedRows(Rows):
         largest = self.processes.of_each(float(costs[row]) if self.n else -torch.inf, self.device)
         if float(largest.max()) <= floor:
             return None
-        values = torch.zeros(self.d, dtype=self.dtype, device=self.device)
+        values = torch.zeros(self._width, dtype=self.dtype, device=self.device)
         if self.processes.rank == int(largest.argmax()):
             values += self.select(torch.tensor([row], device=self.device))[0]
         self.all_reduce(values)
@@ -233,11 +245,11 @@ class StreamedRows(Rows):
         Systematic sampling along a direction, as in memory: a reservoir would depend on the order
         of the rows and on who has which.
         """
-        keys = self.map(lambda x: x.to(torch.float64) @ direction.to(torch.float64))
+        keys = self._order_keys(direction)
         grid = torch.arange(size, device=self.device, dtype=torch.float64) + offset
         ranks = (grid * (self.count / size)).long().clamp(max=self.count - 1)
         places, owned = order_statistics(keys, ranks, self.processes)
-        x = torch.zeros(size, self.d, dtype=self.dtype, device=self.device)
+        x = torch.zeros(size, self._width, dtype=self.dtype, device=self.device)
         x[owned] = self._picked(places, self.observed_chunks())
         self.all_reduce(x)
         weights = torch.full((size,), self.count / size, dtype=self.dtype, device=self.device)
@@ -247,7 +259,7 @@ class StreamedRows(Rows):
         """All rows of all processes in memory, where they are no more than ``most``."""
         if self.count > most:
             return self
-        x = torch.zeros(self.count, self.d, dtype=self.dtype, device=self.device)
+        x = torch.zeros(self.count, self._width, dtype=self.dtype, device=self.device)
         mine = self.own(x)
         for place, part in self.observed_chunks():
             mine[place] = part
@@ -256,8 +268,19 @@ class StreamedRows(Rows):
 
     def _in_memory(self, x: Tensor, weights: Tensor | None = None) -> Rows:
         """Rows (m, d) with gaps as rows in memory, filled as these are."""
-        rows = Rows(x, weights, chunk_rows=self.chunk_rows, has_missing=self.has_missing)
-        return rows if self._fill is None else rows.filled(self._as_moved(self._fill))
+        rows = Rows(
+            x,
+            weights,
+            chunk_rows=self.chunk_rows,
+            has_missing=self.has_missing,
+            levels=self.levels,
+        )
+        return rows if self._fill is None else rows.filled(self._as_moved(self._fill[None])[0])
+
+    @property
+    def _width(self) -> int:
+        """Numbers and indicators of a row."""
+        return self.d + self.n_levels
 
     def fingerprint(self) -> str:
         """Tell these rows from others without reading them all; ``checksum`` tells the rest."""

@@ -1,0 +1,227 @@
+"""Tables with categories: which columns they are, what comes back, and what is refused."""
+
+import numpy as np
+import pandas as pd
+import polars as pl
+import pyarrow as pa
+import pytest
+import torch
+
+from tensorae import LinearTAE, load
+from tensorae.exceptions import InvalidInputError, InvalidParameterError
+
+
+@pytest.fixture(scope="module")
+def frame():
+    rng = np.random.RandomState(0)
+    groups = rng.randint(2, size=120)
+    return pd.DataFrame(
+        {
+            "mass": rng.randn(120) + 4 * groups,
+            "color": np.where(rng.uniform(size=120) < 0.9, np.array(["red", "blue"])[groups], "up"),
+            "length": rng.randn(120) - 3 * groups,
+            "wild": (groups == 1) ^ (rng.uniform(size=120) < 0.1),
+        }
+    )
+
+
+@pytest.fixture(scope="module")
+def model(frame):
+    return LinearTAE(2, random_state=0).fit(frame)
+
+
+# Which columns are categories ---------------------------------------------------------------------
+
+
+def test_text_and_truth_values_of_frames_are_categories(frame, model):
+    np.testing.assert_array_equal(model.is_categorical_, [False, True, False, True])
+    assert [list(levels) for levels in model.categories_] == [
+        ["blue", "red", "up"],
+        [False, True],
+    ]
+    assert model.cluster_centers_.shape == (2, 2)
+    assert model.n_features_in_ == 4
+    assert list(model.feature_names_in_) == list(frame)
+    for chances in model.level_probabilities_:
+        np.testing.assert_allclose(chances.sum(1), 1)
+
+
+@pytest.mark.parametrize("make", [
+    lambda f: f.astype({"color": "category"}),
+    lambda f: f.astype({"color": object, "wild": "boolean"}),
+    lambda f: pl.from_pandas(f),
+    lambda f: pl.from_pandas(f).with_columns(pl.col("color").cast(pl.Categorical)),
+    lambda f: pa.Table.from_pandas(f, preserve_index=False),
+], ids=["category", "object", "polars", "polars categorical", "pyarrow"])  # fmt: skip
+def test_all_libraries_say_the_same(frame, model, make):
+    table = make(frame)
+    found = LinearTAE(2, random_state=0).fit(table)
+    np.testing.assert_array_equal(found.labels_, model.labels_)
+    np.testing.assert_array_equal(found.is_categorical_, model.is_categorical_)
+    for rows in (found.reconstruct(table), found.sample(5)[0], found.impute(table)):
+        assert type(rows) is type(table)
+        assert list(getattr(rows, "column_names", rows.columns)) == list(frame)
+
+
+@pytest.mark.parametrize("named", [[1, 3], ["color", "wild"], [False, True, False, True], [-3, -1]])
+def test_columns_are_named_in_three_ways(frame, model, named):
+    found = LinearTAE(2, random_state=0, categorical_features=named).fit(frame)
+    np.testing.assert_array_equal(found.labels_, model.labels_)
+
+
+def test_columns_of_arrays_and_tensors_are_named_by_numbers(frame, model):
+    objects = frame.to_numpy(dtype=object)
+    found = LinearTAE(2, random_state=0, categorical_features=[1, 3]).fit(objects)
+    np.testing.assert_array_equal(found.labels_, model.labels_)
+    codes = frame.assign(color=frame.color.map({"blue": 3, "red": 7, "up": 1})).astype(float)
+    found = LinearTAE(2, random_state=0, categorical_features=[1, 3]).fit(codes.to_numpy())
+    np.testing.assert_array_equal(found.labels_, model.labels_)
+    assert list(found.categories_[0]) == [1, 3, 7]
+    assert set(found.reconstruct(codes.to_numpy())[:, 1]) <= {1.0, 3.0, 7.0}
+    tensor = torch.tensor(codes.to_numpy())
+    found = LinearTAE(2, random_state=0, categorical_features=[1, 3]).fit(tensor)
+    np.testing.assert_array_equal(found.labels_, model.labels_)
+
+
+def test_ordered_categories_and_text_that_says_numbers_are_numbers(frame):
+    sizes = pd.Categorical(
+        np.where(frame.mass > 2, "large", "small"), categories=["small", "large"], ordered=True
+    )
+    table = frame.assign(size=sizes, text=frame.length.astype(str))
+    found = LinearTAE(2, random_state=0).fit(table)
+    np.testing.assert_array_equal(found.is_categorical_, [False, True, False, True, False, False])
+    assert found.cluster_centers_.shape == (2, 4)
+    assert set(found.reconstruct(table)["size"]) <= {"small", "large"}
+    named = LinearTAE(2, random_state=0, categorical_features=["size"]).fit(
+        table[["mass", "length", "size"]]
+    )
+    assert list(named.categories_[0]) == ["large", "small"]
+
+
+def test_none_refuses_text_and_takes_truth_values_for_numbers(frame):
+    numbers = LinearTAE(2, random_state=0, categorical_features=None).fit(
+        frame.drop(columns="color")
+    )
+    assert numbers.cluster_centers_.shape == (2, 3)
+    with pytest.raises(InvalidInputError, match="'color'"):
+        LinearTAE(2, categorical_features=None).fit(frame)
+
+
+def test_columns_may_come_in_no_other_order(frame, model):
+    with pytest.raises(InvalidInputError, match="same order"):
+        model.predict(frame[["wild", "color", "mass", "length"]])
+
+
+# What comes back ----------------------------------------------------------------------------------
+
+
+def test_codes_and_reconstructions_are_those_of_the_numbers(frame, model):
+    codes = model.transform(frame)
+    assert codes.shape == (120, model.components_.shape[1])
+    back = model.inverse_transform(codes, model.labels_)
+    pd.testing.assert_frame_equal(back, model.reconstruct(frame), check_dtype=False)
+    most = model.categories_[0][model.level_probabilities_[0].argmax(1)]
+    np.testing.assert_array_equal(back["color"], most[model.labels_])
+
+
+def test_imputation_keeps_types_and_all_that_is_there(frame, model):
+    partial = frame.astype({"color": "category"})
+    partial.loc[3, "color"] = None
+    partial.loc[5, "mass"] = np.nan
+    filled = model.impute(partial)
+    assert filled.dtypes["color"] == partial.dtypes["color"]
+    assert filled.notna().all().all()
+    left = np.ones(120, dtype=bool)
+    left[[3, 5]] = False
+    pd.testing.assert_frame_equal(filled[left], partial[left])
+    error = model.impute_std(partial)
+    assert error.shape == (120, 4)
+    assert 0 < error[3, 1] < 0.5
+    assert error[5, 0] > 0
+    assert np.count_nonzero(error) == 2
+
+
+def test_a_saved_model_says_the_same(frame, model, tmp_path):
+    model.save(tmp_path / "mixed.tae")
+    again = load(tmp_path / "mixed.tae")
+    np.testing.assert_array_equal(again.predict_proba(frame), model.predict_proba(frame))
+    pd.testing.assert_frame_equal(again.reconstruct(frame), model.reconstruct(frame))
+    pd.testing.assert_frame_equal(
+        again.sample(4, random_state=0)[0], model.sample(4, random_state=0)[0]
+    )
+    again.partial_fit(frame)
+    classes = LinearTAE(2, random_state=0).fit(frame[["color", "wild"]])
+    classes.save(tmp_path / "classes.tae")
+    again = load(tmp_path / "classes.tae")
+    np.testing.assert_array_equal(again.predict(frame[["color", "wild"]]), classes.labels_)
+
+
+def test_a_checkpoint_goes_on_with_categories(frame, model, tmp_path):
+    path = tmp_path / "fit.ckpt"
+    found = LinearTAE(2, random_state=0).fit(frame, checkpoint=path, checkpoint_every=0)
+    np.testing.assert_array_equal(found.labels_, model.labels_)
+    assert not path.exists()
+
+
+def test_rare_levels_count_as_one():
+    rng = np.random.RandomState(0)
+    levels = [f"town {j}" for j in rng.zipf(1.3, size=3000) % 400]
+    table = pd.DataFrame({"x": rng.randn(3000), "town": levels})
+    with pytest.warns(UserWarning, match=r"column 'town' has \d+ levels: the \d+ rarest"):
+        model = LinearTAE(2, random_state=0).fit(table)
+    assert len(model.categories_[0]) == 51
+    assert np.isfinite(model.score_samples(table)).all()
+
+
+# What is refused ----------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(("change", "parts"), [
+    ({"color": [f"row {j}" for j in range(120)]}, ["'color'", "120", "it names rows"]),
+    ({"color": ["a", 1] * 60}, ["'color'", "one type", "numbers, text"]),
+    ({"color": [b"a", b"b"] * 60}, ["'color'", "bytes"]),
+    ({"color": [["a"], ["b"]] * 60}, ["'color'", "list"]),
+    ({"color": [None] * 120}, ["'color'", "at least one value"]),
+], ids=["names", "mixed types", "bytes", "nested", "empty"])  # fmt: skip
+def test_bad_columns_are_named(frame, change, parts):
+    with pytest.raises(InvalidInputError) as caught:
+        LinearTAE(2, categorical_features=["color"]).fit(frame.assign(**change))
+    for part in parts:
+        assert part in str(caught.value)
+
+
+def test_too_many_levels_are_refused():
+    names = np.repeat([f"name {j}" for j in range(1200)], 2)
+    table = pd.DataFrame({"x": np.arange(2400.0), "name": names})
+    with pytest.raises(InvalidInputError, match="at most 1000 levels, got 1200 in column 'name'"):
+        LinearTAE(2).fit(table)
+
+
+@pytest.mark.parametrize(("named", "part"), [
+    ("color", "put a single name into a list"),
+    (["colour"], "'colour'"),
+    ([7], "numbers below 4"),
+    ([True, False], "each of the 4 columns"),
+    ([1.5], "1.5"),
+])  # fmt: skip
+def test_bad_names_of_columns_are_refused(frame, named, part):
+    with pytest.raises(InvalidParameterError, match="categorical_features must") as caught:
+        LinearTAE(2, categorical_features=named).fit(frame)
+    assert part in str(caught.value)
+
+
+def test_text_in_an_array_has_to_be_named(frame):
+    with pytest.raises(InvalidInputError, match=r"categorical_features=\[1\]"):
+        LinearTAE(2).fit(frame[["mass", "color"]].to_numpy(dtype=object))
+    with pytest.raises(InvalidInputError, match="text only"):
+        LinearTAE(2, categorical_features=[0]).fit(np.array([["a", "b"]] * 20))
+
+
+@pytest.mark.parametrize(("settings", "part"), [
+    ({"latent_penalty": 0.1}, "latent_penalty must be left out"),
+    ({"assignment": "projected", "latent_dim": 1}, "assignment must be"),
+    ({"handle_unknown": "ignore"}, "handle_unknown"),
+])  # fmt: skip
+def test_settings_that_mean_nothing_for_categories_are_refused(frame, settings, part):
+    with pytest.raises(InvalidParameterError, match=part):
+        LinearTAE(2, **settings).fit(frame)
