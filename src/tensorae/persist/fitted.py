@@ -245,7 +245,7 @@ def _restore_linear(model: Any, tensors: Tensors, details: Details, sizes: dict[
     published = torch.as_tensor(model.cluster_centers_).double()
     distances = (published - centers).norm(dim=1)[weights > 0]
     deviation = torch.as_tensor(model.noise_variance_).double().amax() * sizes["d"]
-    extent = published.norm(torch.inf) + deviation.sqrt()
+    extent = published.abs().sum(1).amax() + deviation.sqrt()
     if not bool((distances <= TOLERANCE * extent).all()) or not torch.allclose(
         counts / counts.sum(), weights, rtol=0, atol=TOLERANCE
     ):
