@@ -150,8 +150,8 @@ class LinearTAE(BaseTAE):
     categorical_features : "from_dtype", None or array-like, default="from_dtype"
         Which columns are categories: those of type category, text or bool in a data frame of
         pandas, polars or pyarrow, or those with the given names, numbers or truth values. Each
-        cluster has its own probabilities of their levels. Text that says numbers, and categories
-        with an order, count as numbers unless they are named. None: all columns are numbers.
+        cluster has its own probabilities of their levels. Categories with an order count as
+        numbers unless they are named. None: all columns are numbers.
     handle_unknown : {"warn", "error"}, default="warn"
         What to do about levels that ``fit`` did not see: they are improbable in every cluster, or
         refused.

@@ -83,11 +83,11 @@ def test_columns_of_arrays_and_tensors_are_named_by_numbers(frame, model):
     np.testing.assert_array_equal(found.labels_, model.labels_)
 
 
-def test_ordered_categories_and_text_that_says_numbers_are_numbers(frame):
+def test_ordered_categories_and_numbers_as_objects_are_numbers(frame):
     sizes = pd.Categorical(
         np.where(frame.mass > 2, "large", "small"), categories=["small", "large"], ordered=True
     )
-    table = frame.assign(size=sizes, text=frame.length.astype(str))
+    table = frame.assign(size=sizes, objects=frame.length.astype(object))
     found = LinearTAE(2, random_state=0).fit(table)
     np.testing.assert_array_equal(found.is_categorical_, [False, True, False, True, False, False])
     assert found.cluster_centers_.shape == (2, 4)
@@ -178,11 +178,12 @@ def test_rare_levels_count_as_one():
 
 @pytest.mark.parametrize(("change", "parts"), [
     ({"color": [f"row {j}" for j in range(120)]}, ["'color'", "120", "it names rows"]),
+    ({"color": [f"{j}.5" for j in range(120)]}, ["'color'", "turn its text into numbers"]),
     ({"color": ["a", 1] * 60}, ["'color'", "one type", "numbers, text"]),
     ({"color": [b"a", b"b"] * 60}, ["'color'", "bytes"]),
     ({"color": [["a"], ["b"]] * 60}, ["'color'", "list"]),
     ({"color": [None] * 120}, ["'color'", "at least one value"]),
-], ids=["names", "mixed types", "bytes", "nested", "empty"])  # fmt: skip
+], ids=["names", "numbers as text", "mixed types", "bytes", "nested", "empty"])  # fmt: skip
 def test_bad_columns_are_named(frame, change, parts):
     with pytest.raises(InvalidInputError) as caught:
         LinearTAE(2, categorical_features=["color"]).fit(frame.assign(**change))

@@ -289,7 +289,8 @@ def _fitted_column(place: int, label: str, values: list[Any]) -> Column:
     if len(counts) == n_rows and n_rows > FEWEST_NAMES:
         raise InvalidInputError(
             f"a column of categories must have values that occur again, got {len(counts)} "
-            f"different ones in {n_rows} rows of column {label!r}: it names rows; drop it."
+            f"different ones in {n_rows} rows of column {label!r}: it names rows; drop it"
+            f"{', or turn its text into numbers' * all(map(_is_number, counts))}."
         )
     if len(counts) > TOO_MANY_LEVELS:
         raise InvalidInputError(
@@ -435,10 +436,12 @@ def _may_hold_categories(type_name: str) -> bool:
 
 
 def _holds_categories(values: list[Any], type_name: str) -> bool:
-    """Tell whether a column of such a type has categories: text that says a number is a number."""
-    if type_name.startswith(("bool", "categor", "dictionary", "enum")):
+    """Tell whether a column of such a type has categories: objects may be numbers."""
+    if not type_name.startswith("object"):
         return True
-    return not all(value is None or _is_number(value) for value in values)
+    return not all(
+        value is None or (_is_number(value) and not isinstance(value, str)) for value in values
+    )
 
 
 def _is_number(value: Any) -> bool:
