@@ -52,12 +52,9 @@ def planted(seed: int, n: int = 400) -> tuple[Frame, Array, str]:
     centers = apart * rng.standard_normal((k, d)) * (informative != "categories")
     frame = Frame(index=range(n))
     numbers = np.empty((n, d))
+    shapes = np.eye(d) + 0.6 * rng.standard_normal((k, d, d)) / np.sqrt(d)
     for j in range(k):
-        shape = np.eye(d) + 0.6 * rng.standard_normal((d, d)) / np.sqrt(d)
-        own = j if informative != "categories" else 0
-        if own == 0 and j > 0:
-            shape = first
-        first = shape
+        shape = shapes[j if informative != "categories" else 0]
         members = groups == j
         numbers[members] = centers[j] + rng.standard_normal((members.sum(), d)) @ shape
     for column in range(d):
@@ -83,8 +80,13 @@ def real_tables(folder: Path) -> dict[str, tuple[Frame, Array]]:
     credit = pd.read_csv(folder / "GermanCredit.csv")
     autos = pd.read_csv(folder / "auto_imports.csv", header=None, na_values="?")
     autos = autos.rename(columns=str)
-    targets = {"Zoo": (zoo, "type"), "Soybean": (soybean, "Class"), "Cars93": (cars, "Type"),
-               "GermanCredit": (credit, credit.columns[-1]), "auto_imports": (autos, "6")}  # fmt: skip
+    targets = {
+        "Zoo": (zoo, "type"),
+        "Soybean": (soybean, "Class"),
+        "Cars93": (cars, "Type"),
+        "GermanCredit": (credit, credit.columns[-1]),
+        "auto_imports": (autos, "6"),
+    }
     return {
         name: (scaled(frame.drop(columns=target)), frame[target].to_numpy())
         for name, (frame, target) in targets.items()
@@ -216,10 +218,11 @@ def planted_groups(draws: int) -> str:
     rows = []
     for kind in ("numbers", "categories", "both", "all"):
         chosen = [place for place, each in enumerate(kinds) if kind in (each, "all")]
-        rows.append([f"{kind} ({len(chosen)})"]
-                    + [f"{np.mean(np.array(found)[chosen]):.3f}" for found in scores.values()])  # fmt: skip
+        means = (f"{np.mean(np.array(found)[chosen]):.3f}" for found in scores.values())
+        rows.append([f"{kind} ({len(chosen)})", *means])
     noise = [place for place, each in enumerate(kinds) if each == "numbers"]
-    lost = np.array(scores["tensorae, numbers only"])[noise] - np.array(scores["tensorae"])[noise]
+    alone, whole = (np.array(scores[name])[noise] for name in list(FITS)[-2:])
+    lost = alone - whole
     said = (
         "Lost to the numbers alone where categories are noise: mean "
         f"{lost.mean():.3f}, most {lost.max():.3f}."
@@ -359,19 +362,16 @@ def times(n: int, repeats: int) -> str:
         drawn = (rng.uniform(size=n)[:, None] > chances[groups]).sum(1).clip(max=3)
         both[f"c{column}"] = np.array(list("abcd"))[drawn]
 
-    def timed(data: Frame) -> Callable[[], float]:
-        def run() -> float:
-            began = time.process_time()
-            LinearTAE(8, random_state=0).fit(data)
-            return time.process_time() - began
-
-        return run
-
-    alone, mixed = interleave({"alone": timed(frame), "mixed": timed(both)}, repeats).values()
+    competitors = {
+        "alone": lambda seed: LinearTAE(8, random_state=seed).fit(frame),
+        "mixed": lambda seed: LinearTAE(8, random_state=seed).fit(both),
+    }
+    found = interleave(competitors, rounds=repeats, clock=time.process_time)
+    alone, mixed = found["alone"].seconds, found["mixed"].seconds
     rows = [
         [f"{n:,} x 10 numbers", f"{np.median(alone):.2f} s"],
         [f"{n:,} x (10 numbers + 10 categories)", f"{np.median(mixed):.2f} s"],
-        ["ratio", spread(np.array(mixed) / np.array(alone))],
+        ["ratio", spread(mixed / alone)],
     ]
     return table(["k = 8, seconds of the processor", "default fit"], rows)
 
