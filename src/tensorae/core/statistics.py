@@ -201,7 +201,10 @@ class Moments:
         return image - self.sums.unsqueeze(-1) * (self.means().unsqueeze(-2) @ basis)
 
     def add(self, group: tuple[int, int], x: Tensor, weights: Tensor) -> None:
-        """Add rows (m, d + L) to cluster ``group`` = (start, j); negative weights take away."""
+        """Add rows to cluster ``group`` = (start, j); negative weights take away.
+
+        Rows are (m, d + L), or (m, d) where their levels have been counted already.
+        """
         x, indicators = self._parts(x)
         shifted = x - self.references[group].to(x.dtype)
         self._add_products(
@@ -248,7 +251,7 @@ class Moments:
     def _parts(self, x: Tensor) -> tuple[Tensor, Tensor | None]:
         """Numbers (m, d) and indicators (m, L) of rows (m, d + L); None without categories."""
         d = self.sums.shape[-1]
-        return (x, None) if not self.levels.shape[-1] else (x[:, :d], x[:, d:])
+        return (x, None) if x.shape[1] == d else (x[:, :d], x[:, d:])
 
     def reference_of(self, clusters: Tensor) -> Tensor:
         """References (m, d) of clusters (m,), counted through all starts."""
@@ -505,12 +508,18 @@ class SoftAccumulator:
 
     def __init__(self, rows: Rows, moments: Moments, negligible: float) -> None:
         self.rows, self.moments, self.negligible = rows, moments, negligible
+        self.numbers = rows if rows.streamed else rows.numbers()
         self.noted: list[tuple[Tensor, Tensor, Tensor]] = []
         self.size = 0
 
     def note(self, place: slice, x: Tensor, shares: Tensor) -> None:
-        """Note the rows ``x`` (m, d) at ``place`` by their shares (r, m, k) in clusters."""
+        """Note the rows ``x`` (m, d + L) at ``place`` by their shares (r, m, k) in clusters."""
         flat = shares.mT.reshape(-1, x.shape[0])
+        if self.rows.levels is not None:
+            # One product for all clusters; numbers are summed about each cluster's own reference.
+            counted = torch.where(flat > self.negligible, flat, 0)
+            x, indicators = x[:, : self.rows.d], x[:, self.rows.d :]
+            self.moments.levels += (counted @ indicators).view_as(self.moments.levels)
         groups, columns = (flat > self.negligible).nonzero(as_tuple=True)
         weights = flat[groups, columns]
         if self.rows.streamed or groups.numel() > PENDING_SHARES:
@@ -537,7 +546,7 @@ class SoftAccumulator:
         parts = zip(rows.split(sizes), weights.split(sizes), strict=True)
         for group, (members, share) in enumerate(parts):
             if members.numel():
-                values = self.rows.select(members) if x is None else x.index_select(0, members)
+                values = self.numbers.select(members) if x is None else x.index_select(0, members)
                 self.moments.add(divmod(group, k), values, share)
 
 

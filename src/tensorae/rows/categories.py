@@ -9,7 +9,6 @@ saw. Categories with an order count as numbers: their place in it.
 from __future__ import annotations
 
 import math
-from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from typing import Any, Self
@@ -134,16 +133,17 @@ class CategoryEncoder:
                 order = _order(X, place, kind)
                 if order is not None:
                     ordered[place] = order
-                elif _may_hold_categories(type_name) and _holds_categories(
-                    _values(X, place), type_name
-                ):
+                elif _may_hold_categories(type_name) and _holds_categories(X, place, type_name):
                     places.append(place)
         else:
             places = _chosen(categorical_features, _width(X), names)
         if not places and not ordered:
             return None
         columns = tuple(
-            _fitted_column(place, _label(names, place), _values(X, place)) for place in places
+            _fitted_column(
+                place, _label(names, place), *_factorized(X, place, _label(names, place))
+            )
+            for place in places
         )
         return cls(_width(X), columns, ordered, kind, tuple(names or ()))
 
@@ -181,7 +181,8 @@ class CategoryEncoder:
         coded = {}
         for column in self.columns:
             place = by_name.get(column.label, column.place)
-            coded[place] = _codes(column, _values(X, place), unknown).astype(kind)
+            found = _factorized(X, place, column.label)
+            coded[place] = _codes(column, *found, unknown).astype(kind)
         for fitted_place, order in self.ordered.items():
             place = by_name.get(_label(self.names or None, fitted_place), fitted_place)
             codes = {level: float(code) for code, level in enumerate(order)}
@@ -269,12 +270,28 @@ class CategoryEncoder:
 # Levels -------------------------------------------------------------------------------------------
 
 
-def _fitted_column(place: int, label: str, values: list[Any]) -> Column:
-    """The levels of a column with such values."""
-    for value in values:
-        if value.__hash__ is None:
-            raise _no_category(value, label)
-    counts = Counter(value for value in values if value is not None)
+def _factorized(X: Any, place: int, label: str) -> tuple[Array, list[Any]]:
+    """Places (n,) of the entries of a column in a list of its values; -1 where they are missing."""
+    if _frame_kind(X) == "pandas":
+        try:
+            codes, values = X.iloc[:, place].factorize()
+        except TypeError:  # lists and the like
+            pass
+        else:
+            return codes, list(map(_plain, values.tolist()))
+    entries = _values(X, place)
+    known: dict[Any, int] = {}
+    try:
+        found = [-1 if v is None else known.setdefault(v, len(known)) for v in entries]
+    except TypeError:
+        raise _no_category(next(v for v in entries if v.__hash__ is None), label) from None
+    return np.array(found, dtype=np.int64), list(known)
+
+
+def _fitted_column(place: int, label: str, found: Array, values: list[Any]) -> Column:
+    """The levels of a column with such values, which occur at the places (n,) found."""
+    times = np.bincount(found[found >= 0], minlength=len(values)).tolist()
+    counts = dict(zip(values, times, strict=True))
     if not counts:
         raise InvalidInputError(
             f"X must have at least one value in each column, got none in column {label!r}; drop it."
@@ -329,15 +346,13 @@ def _no_category(value: Any, label: str) -> InvalidInputError:
     )
 
 
-def _codes(column: Column, values: list[Any], unknown: str) -> Array:
-    """Codes (n,) of values, NaN where they are missing."""
+def _codes(column: Column, found: Array, values: list[Any], unknown: str) -> Array:
+    """Codes (n,) of entries at places (n,) of a list of values, NaN where they are missing."""
     known, last = column.codes, column.n_codes - 1
-    try:
-        found = [math.nan if v is None else known.get(v, last) for v in values]
-    except TypeError:
-        raise _no_category(next(v for v in values if v.__hash__ is None), column.label) from None
-    codes = np.array(found, dtype=float)
-    new = Counter(v for v, code in zip(values, found, strict=True) if code == last)
+    of_value = np.array([*(known.get(v, last) for v in values), math.nan], dtype=float)
+    codes: Array = of_value[found]
+    times = np.bincount(found[found >= 0], minlength=len(values))
+    new = {v: n for v, n in zip(values, times.tolist(), strict=True) if v not in known and n}
     if new:
         named = quoted(list(new))
         if unknown == "error":
@@ -435,12 +450,13 @@ def _may_hold_categories(type_name: str) -> bool:
     return type_name.startswith(CATEGORY_TYPES)
 
 
-def _holds_categories(values: list[Any], type_name: str) -> bool:
+def _holds_categories(X: Any, place: int, type_name: str) -> bool:
     """Tell whether a column of such a type has categories: objects may be numbers."""
     if not type_name.startswith("object"):
         return True
     return not all(
-        value is None or (_is_number(value) and not isinstance(value, str)) for value in values
+        value is None or (_is_number(value) and not isinstance(value, str))
+        for value in _values(X, place)
     )
 
 
