@@ -1,6 +1,9 @@
 """ImputerTAE: check -> scale -> several mixtures, weighed -> fill.
 
-Shapes: n samples, d features, e features with any value, m members.
+Categories are numbers here, an indicator for each level: a cluster's covariance then says which
+levels go together, and with which numbers.
+
+Shapes: n samples, p columns, d numbers with indicators, e of these with any value, m members.
 """
 
 from __future__ import annotations
@@ -20,8 +23,8 @@ from tensorae._parameters import Constraints, Interval, check_integer, check_par
 from tensorae._torch import isolated_torch
 from tensorae._validation import (
     check_fitted,
+    check_mixed_rows,
     check_n_clusters,
-    check_rows,
     check_sample_weight,
     check_seed,
     column_label,
@@ -32,6 +35,7 @@ from tensorae.core.prediction import LinearPredictor
 from tensorae.exceptions import InvalidInputError, InvalidParameterError
 from tensorae.linear_tae import PASSES
 from tensorae.rows import Rows
+from tensorae.rows.categories import CategoryEncoder, level_names
 
 __all__ = ["ImputerTAE"]
 
@@ -80,6 +84,12 @@ class ImputerTAE(TransformerMixin, EstimatorWithCard):
         Makes starts and held-out values repeatable.
     device : str, torch.device or None, default=None
         Where to compute; None: the CPU for arrays, the tensor's own device for tensors.
+    categorical_features : "from_dtype", None or array-like, default="from_dtype"
+        Which columns are categories: those of type category, text or bool in a data frame, or
+        those with the given names, numbers or truth values. A missing category gets its most
+        probable level, and a data frame with categories comes back as one.
+    handle_unknown : {"warn", "error"}, default="warn"
+        What to do about levels that ``fit`` did not see.
 
     Attributes
     ----------
@@ -89,7 +99,9 @@ class ImputerTAE(TransformerMixin, EstimatorWithCard):
         Clusters of each of them.
     hidden_errors_ : ndarray of shape (m,)
         Root mean squared error of each mixture on the held-out values, in standard deviations of
-        the columns; NaN where there was nothing to choose.
+        the columns; NaN where there was nothing to choose. A category has a column for each level.
+    categories_ : list of ndarray
+        Levels of each column of categories.
     n_iter_ : int
         Most passes of any of them.
     n_features_in_ : int
@@ -104,7 +116,6 @@ class ImputerTAE(TransformerMixin, EstimatorWithCard):
     Notes
     -----
     Values may be missing depending on observed values, but not on themselves (missing at random).
-    Text has to be dropped or encoded; ``sklearn.compose.ColumnTransformer`` selects columns.
 
     Examples
     --------
@@ -120,6 +131,9 @@ class ImputerTAE(TransformerMixin, EstimatorWithCard):
     True
     """
 
+    # The columns of categories.
+    _categories: CategoryEncoder | None = None
+
     def __init__(
         self,
         n_clusters: Any = "auto",
@@ -134,6 +148,8 @@ class ImputerTAE(TransformerMixin, EstimatorWithCard):
         tol: float = 1e-3,
         random_state: Any = None,
         device: Any = None,
+        categorical_features: Any = "from_dtype",
+        handle_unknown: str = "warn",
     ) -> None:
         self.n_clusters = n_clusters
         self.latent_dim = latent_dim
@@ -146,6 +162,8 @@ class ImputerTAE(TransformerMixin, EstimatorWithCard):
         self.tol = tol
         self.random_state = random_state
         self.device = device
+        self.categorical_features = categorical_features
+        self.handle_unknown = handle_unknown
 
     @isolated_torch()
     def fit(self, X: Any, y: Any = None, *, sample_weight: Any = None) -> Self:  # noqa: ARG002
@@ -171,6 +189,10 @@ class ImputerTAE(TransformerMixin, EstimatorWithCard):
             rows = rows.weighted(check_sample_weight(sample_weight, rows, 1))
         data = rows.data
         self._empty = data.isnan().all(0).cpu().numpy()
+        if self._categories is not None:
+            self._refuse_indicators()
+            unseen = [part.stop - 1 for part in self._blocks]
+            self._empty[unseen] = True  # of levels that no row has
         self._warn_of_empty()
         self._whole = _whole_numbers(data)
         self._range = _ranges(data)
@@ -198,6 +220,7 @@ class ImputerTAE(TransformerMixin, EstimatorWithCard):
                     rng,
                     hidden_share=checked["hidden_share"],
                     limits=Limits(checked["max_iter"], checked["tol"]),
+                    blocks=self._kept_blocks(),
                 )
         self.weights_ = np.array([member.weight for member in self._members])
         self.n_clusters_ = np.array([member.candidate.n_clusters for member in self._members])
@@ -220,6 +243,45 @@ class ImputerTAE(TransformerMixin, EstimatorWithCard):
         """
         return self._filled(X, lambda z: self._mixed(z)[0], within=True)
 
+    @isolated_torch()
+    def level_proba(self, X: Any) -> list[Any]:
+        """Probabilities of the levels of each category, where it is missing.
+
+        Parameters
+        ----------
+        X : array-like or Tensor of shape (n, p)
+
+        Returns
+        -------
+        list of ndarray or Tensor of shape (n, n_levels)
+            One for each of ``categories_``. The level that a row has is certain.
+
+        Examples
+        --------
+        >>> from palmerpenguins import load_penguins
+        >>> from tensorae import ImputerTAE
+        >>> birds = load_penguins().drop(columns="year")
+        >>> imputer = ImputerTAE(random_state=0).fit(birds)
+        >>> chances = imputer.level_proba(birds.assign(species=None))[0]
+        >>> best = imputer.categories_[0][chances.argmax(1)]
+        >>> bool((best == birds.species).mean() > 0.95)
+        True
+        """
+        check_fitted(self)
+        rows = self._check_rows(X, reset=False)
+        points = self._points(rows, lambda z: self._mixed(z)[0], within=True)
+        found = []
+        for part in self._blocks:
+            chances = points[:, part][:, :-1].clamp(min=0)
+            found.append(rows.as_given(chances / chances.sum(1, keepdim=True)))
+        return found
+
+    @property
+    def categories_(self) -> list[np.ndarray]:
+        """Levels of each column of categories."""
+        check_fitted(self)
+        return level_names(self._categories)
+
     def impute(self, X: Any, *, n_draws: int | None = None, random_state: Any = None) -> Any:
         """Impute missing values, or draw them, as ``LinearTAE.impute`` does.
 
@@ -235,17 +297,23 @@ class ImputerTAE(TransformerMixin, EstimatorWithCard):
         Returns
         -------
         ndarray or Tensor of shape (n, n_features_out), or (n_draws, n, n_features_out)
+            With categories a data frame like X, or a list of them.
         """
         if n_draws is None:
             return self._filled(X, lambda z: self._mixed(z)[0], within=True)
         count = check_integer("n_draws", n_draws, low=1)
         rng = check_seed(self.random_state if random_state is None else random_state)
         copies = [self._filled(X, lambda z: self._drawn(z, rng)) for _ in range(count)]
-        return torch.stack(copies) if isinstance(X, Tensor) else np.stack(copies)
+        if isinstance(X, Tensor):
+            return torch.stack(copies)
+        return np.stack(copies) if self._categories is None else copies
 
     @isolated_torch()
     def impute_std(self, X: Any) -> Any:
         """Conditional standard deviation of each missing value; zero for observed values.
+
+        For a missing category it is the probability that another level than the most probable one
+        is right.
 
         Parameters
         ----------
@@ -264,6 +332,9 @@ class ImputerTAE(TransformerMixin, EstimatorWithCard):
             if self._members:
                 z = self._standardised(rows.data[:, kept])
                 deviations[:, kept] = self._mixed(z)[1].sqrt() * self._scale.to(z.device)
+            if self._categories is not None:
+                chances = [torch.as_tensor(part) for part in self.level_proba(X)]
+                return rows.as_given(self._coded_deviations(deviations, chances))
             return rows.as_given(deviations[:, self._shown(kept)].clone())
 
     def get_feature_names_out(self, input_features: Any = None) -> np.ndarray:
@@ -280,7 +351,7 @@ class ImputerTAE(TransformerMixin, EstimatorWithCard):
         """
         check_fitted(self)
         names = _check_feature_names_in(self, input_features)
-        shown = names[self._shown(~self._empty)]
+        shown = np.delete(names, self._left_out())
         if not self.add_indicator:
             return np.asarray(shown, dtype=object)
         return np.concatenate([shown, self._indicator.get_feature_names_out(names)]).astype(object)
@@ -300,29 +371,79 @@ class ImputerTAE(TransformerMixin, EstimatorWithCard):
     # Inside ---------------------------------------------------------------------------------------
 
     def _check_rows(self, X: Any, *, reset: bool) -> Rows:
-        rows = check_rows(
-            self, X, reset=reset, device=self.device, allow_nan=True, empty_columns=True
-        )
+        rows = check_mixed_rows(self, X, reset=reset, device=self.device, empty_columns=True)
         if rows.streamed:
             raise InvalidInputError(
                 "X must be a table in memory for ImputerTAE, got Batches; use LinearTAE and its "
                 "impute for them."
             )
-        return rows
+        if rows.levels is None:
+            return rows
+        data = rows.data.clone()
+        for part in self._blocks:  # of what is missing no indicator is known
+            data[:, part][data[:, part].sum(1) == 0] = torch.nan
+        return Rows(data, home=rows.home, has_missing=True)
+
+    @property
+    def _blocks(self) -> list[slice]:
+        """Columns of the rows that are indicators of one category."""
+        if self._categories is None:
+            return []
+        layout = self._categories.layout
+        d = len(layout.numbers)
+        return [slice(d + part.start, d + part.stop) for part in layout.slices]
+
+    def _kept_blocks(self) -> list[slice]:
+        """The same among the features that had values."""
+        before = np.cumsum(np.append(0, ~self._empty))
+        return [slice(int(before[b.start]), int(before[b.stop])) for b in self._blocks]
+
+    def _refuse_indicators(self) -> None:
+        if self.add_indicator:
+            raise InvalidParameterError(
+                "add_indicator must be False where X has categories, got True; put "
+                "sklearn.impute.MissingIndicator beside the imputer."
+            )
+
+    def _coded(self, points: Tensor) -> Tensor:
+        """Columns (n, p) of numbers with indicators (n, d)."""
+        assert self._categories is not None  # else the columns are the numbers
+        return self._categories.layout.collapse(points)
+
+    def _coded_deviations(self, deviations: Tensor, chances: list[Tensor]) -> Tensor:
+        """Deviations of shown columns: of numbers as they are, of categories 1 - the best."""
+        assert self._categories is not None  # else the columns are the numbers
+        layout = self._categories.layout
+        coded = deviations.new_zeros(len(deviations), layout.n_columns)
+        coded[:, list(layout.numbers)] = deviations[:, : len(layout.numbers)]
+        for place, shares in zip(layout.places, chances, strict=True):
+            coded[:, place] = 1 - shares.amax(1).to(coded)
+        shown = [j for j in range(layout.n_columns) if j not in self._left_out()]
+        return coded[:, shown]
 
     def _warn_of_empty(self) -> None:
         """Say which columns are left out, as ``SimpleImputer`` does."""
         names = getattr(self, "feature_names_in_", None)
-        if self._empty.any() and not self.keep_empty_features:
-            columns = ", ".join(
-                column_label(names, j) for j in np.flatnonzero(self._empty).tolist()
-            )
+        empty = self._empty_columns()
+        if len(empty) and not self.keep_empty_features:
+            columns = ", ".join(column_label(names, j) for j in empty)
             warn(
                 f"X has no observed value in these columns, which are left out: {columns}; drop "
                 "them, or set keep_empty_features=True, which fills them with zero.",
                 UserWarning,
                 stacklevel=4,
             )
+
+    def _empty_columns(self) -> list[int]:
+        """Columns of X that had no value in the fit."""
+        if self._categories is None:
+            return np.flatnonzero(self._empty).tolist()
+        numbers = self._categories.layout.numbers
+        return [place for place, empty in zip(numbers, self._empty, strict=False) if empty]
+
+    def _left_out(self) -> list[int]:
+        """Columns of X that are not in the result."""
+        return [] if self.keep_empty_features else self._empty_columns()
 
     def _kept(self, data: Tensor) -> Tensor:
         """Which features (d,) had values in the fit."""
@@ -393,6 +514,21 @@ class ImputerTAE(TransformerMixin, EstimatorWithCard):
         check_fitted(self)
         rows = self._check_rows(X, reset=False)
         data, kept = rows.data, self._kept(rows.data)
+        points = self._points(rows, fill, within=within)
+        if self._categories is not None:
+            whole = self._categories.filled(X, self._coded(points))
+            return self._categories.without(whole, self._left_out())
+        given = rows.as_given(points[:, self._shown(kept)].clone())
+        if not self.add_indicator:
+            return given
+        missing = self._indicator.transform(_as_array(data))
+        if isinstance(given, Tensor):
+            return torch.cat([given, torch.as_tensor(missing).to(given)], dim=1)
+        return np.hstack([given, missing.astype(given.dtype)])
+
+    def _points(self, rows: Rows, fill: Any, *, within: bool) -> Tensor:
+        """Rows (n, d) with their missing values as ``fill`` gives them for scaled rows."""
+        data, kept = rows.data, self._kept(rows.data)
         with torch.inference_mode(), rows.parallel(self._work):
             points = torch.zeros_like(data, dtype=torch.float64)
             if self._members and bool(data[:, kept].isnan().any()):
@@ -403,16 +539,9 @@ class ImputerTAE(TransformerMixin, EstimatorWithCard):
                     points[:, kept] = points[:, kept].clamp(low[kept], high[kept])
             if self.round_integers:
                 whole = torch.as_tensor(self._whole, device=data.device)
+                whole[[j for part in self._blocks for j in range(part.start, part.stop)]] = False
                 points = torch.where(whole, points.round(), points)
-            filled = torch.where(data.isnan(), points.to(data.dtype), data)[:, self._shown(kept)]
-            filled = filled.clone()
-        given = rows.as_given(filled)
-        if not self.add_indicator:
-            return given
-        missing = self._indicator.transform(_as_array(data))
-        if isinstance(given, Tensor):
-            return torch.cat([given, torch.as_tensor(missing).to(given)], dim=1)
-        return np.hstack([given, missing.astype(given.dtype)])
+            return torch.where(data.isnan(), points.to(data.dtype), data)
 
 
 def _as_array(data: Tensor) -> np.ndarray:

@@ -58,7 +58,7 @@ from tensorae.core.spec import FitSpec, SearchSpace, Solution
 from tensorae.core.statistics import Moments
 from tensorae.exceptions import InvalidInputError, InvalidParameterError
 from tensorae.rows import Rows
-from tensorae.rows.categories import CategoryEncoder
+from tensorae.rows.categories import CategoryEncoder, level_names
 
 __all__ = ["LinearTAE"]
 
@@ -647,14 +647,8 @@ class LinearTAE(BaseTAE):
         deviations: Tensor = predictor.deviations(x)
         if self._categories is None:
             return deviations
-        layout, d = self._categories.layout, deviations.shape[1]
-        coded = deviations.new_zeros(len(x), layout.n_columns)
-        coded[:, list(layout.numbers)] = deviations
-        probabilities = predictor.level_probabilities(x)
-        for place, part in zip(layout.places, layout.slices, strict=True):
-            missing = x[:, d:][:, part].sum(1) == 0
-            coded[:, place] = missing * (1 - probabilities[:, part].amax(1))
-        return coded
+        indicators, chances = x[:, deviations.shape[1] :], predictor.level_probabilities(x)
+        return self._categories.layout.deviations(deviations, indicators, chances)
 
     def level_proba(self, X: Any) -> list[Any]:
         """Probabilities of the levels of each column of categories, given what a sample shows.
@@ -826,8 +820,7 @@ class LinearTAE(BaseTAE):
     def categories_(self) -> list[np.ndarray]:
         """Levels of each column of categories."""
         check_fitted(self)
-        columns = () if self._categories is None else self._categories.columns
-        return [_as_objects(column.named_levels) for column in columns]
+        return level_names(self._categories)
 
     @property
     def level_probabilities_(self) -> list[np.ndarray]:
@@ -1156,12 +1149,6 @@ class LinearTAE(BaseTAE):
 
 def _lacks_values(points: Tensor) -> bool:
     return bool(points.isnan().any())
-
-
-def _as_objects(levels: Sequence[Any]) -> np.ndarray:
-    """Levels as an array, of objects where they are text."""
-    found = np.array(levels)
-    return found if found.dtype.kind != "U" else found.astype(object)
 
 
 def as_array(tensor: Tensor) -> np.ndarray:

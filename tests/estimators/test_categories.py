@@ -7,7 +7,7 @@ import pyarrow as pa
 import pytest
 import torch
 
-from tensorae import LinearTAE, load
+from tensorae import ImputerTAE, LinearTAE, load
 from tensorae.exceptions import InvalidInputError, InvalidParameterError
 
 
@@ -226,3 +226,76 @@ def test_text_in_an_array_has_to_be_named(frame):
 def test_settings_that_mean_nothing_for_categories_are_refused(frame, settings, part):
     with pytest.raises(InvalidParameterError, match=part):
         LinearTAE(2, **settings).fit(frame)
+
+
+# Imputation by several mixtures -------------------------------------------------------------------
+
+
+@pytest.fixture(scope="module")
+def partial(frame):
+    gone = np.random.RandomState(1).uniform(size=frame.shape) < 0.15
+    return frame.astype({"wild": object}).mask(gone), gone
+
+
+@pytest.fixture(scope="module")
+def imputer(partial):
+    return ImputerTAE(random_state=0).fit(partial[0])
+
+
+def test_missing_categories_are_imputed_from_all_other_columns(frame, partial, imputer):
+    table, gone = partial
+    filled = imputer.transform(table)
+    assert filled.notna().all().all()
+    for place, column in enumerate(frame):
+        kept = ~gone[:, place]
+        assert (filled[column][kept] == table[column][kept]).all()
+        if column in ("color", "wild"):
+            hidden = gone[:, place]
+            mode = table[column].mode()[0]
+            right = (filled[column] == frame[column])[hidden].mean()
+            assert right > (frame[column] == mode)[hidden].mean() + 0.1
+
+
+def test_probabilities_of_levels_say_what_is_filled_in(partial, imputer):
+    table, gone = partial
+    filled, error = imputer.transform(table), imputer.impute_std(table)
+    assert error.shape == table.shape
+    assert (error[~gone] == 0).all()
+    for place, levels, chances in zip(
+        (1, 3), imputer.categories_, imputer.level_proba(table), strict=True
+    ):
+        hidden = gone[:, place]
+        np.testing.assert_allclose(chances.sum(1), 1)
+        best = np.asarray(levels)[chances.argmax(1)]
+        np.testing.assert_array_equal(best[hidden], filled.iloc[:, place][hidden])
+        np.testing.assert_allclose(error[hidden, place], 1 - chances[hidden].max(1))
+
+
+def test_draws_of_categories_differ_where_they_are_uncertain(partial, imputer):
+    table, gone = partial
+    draws = imputer.impute(table, n_draws=12, random_state=0)
+    differing = np.array([(draw != draws[0]).to_numpy() for draw in draws]).any(0)
+    assert differing[gone].any()
+    assert not differing[~gone].any()
+
+
+def test_imputers_take_arrays_with_named_columns(partial):
+    table, _ = partial
+    objects = table.to_numpy(dtype=object)
+    found = ImputerTAE(random_state=0, categorical_features=[1, 3]).fit_transform(objects)
+    expected = ImputerTAE(random_state=0).fit_transform(table).to_numpy(dtype=object)
+    assert (found == expected).all()
+
+
+def test_columns_without_values_are_left_out_beside_categories(partial):
+    table = partial[0].assign(empty=np.nan)
+    with pytest.warns(UserWarning, match="'empty'"):
+        imputer = ImputerTAE(random_state=0).fit(table)
+    assert list(imputer.transform(table)) == list(imputer.get_feature_names_out())
+    assert "empty" not in imputer.get_feature_names_out()
+    assert imputer.impute_std(table).shape == (120, 4)
+
+
+def test_indicators_of_missing_values_are_refused_beside_categories(partial):
+    with pytest.raises(InvalidParameterError, match="add_indicator must be False"):
+        ImputerTAE(add_indicator=True).fit(partial[0])

@@ -12,6 +12,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 
 import numpy as np
 import torch
@@ -91,6 +92,7 @@ def fit_members(
     *,
     hidden_share: float,
     limits: Limits,
+    blocks: Sequence[slice] = (),
 ) -> list[Member]:
     """Fit mixtures to rows with gaps, and weigh them.
 
@@ -103,6 +105,8 @@ def fit_members(
     hidden_share : float
         Share of the values that are hidden to choose by.
     limits : Limits
+    blocks : sequence of slice
+        Columns that are hidden together, the last ones: indicators of the levels of a category.
 
     Returns
     -------
@@ -115,7 +119,7 @@ def fit_members(
     part = rows
     if rows.n > CHOICE_ROWS:
         part = rows.subset(torch.as_tensor(rng.choice(rows.n, CHOICE_ROWS, replace=False)))
-    blinded, hidden = _hide(part, hidden_share, rng)
+    blinded, hidden = _hide(part, hidden_share, rng, blocks)
     models = [_fitted(blinded, candidate, rng, None, limits)[0] for candidate in candidates]
     truth = part.data[hidden]
     seen = blinded.observed()
@@ -174,10 +178,13 @@ def _fitted(
     return run.parameters.model[0].shifted(shift), run.n_iter
 
 
-def _hide(rows: Rows, share: float, rng: np.random.RandomState) -> tuple[Rows, Tensor]:
+def _hide(
+    rows: Rows, share: float, rng: np.random.RandomState, blocks: Sequence[slice]
+) -> tuple[Rows, Tensor]:
     """Rows with more gaps, and which values (n, d) they hide; all rows and columns keep some."""
     assert rows.holes is not None  # of rows that are filled
-    there = ~rows.holes
+    first = [*range(blocks[0].start if blocks else rows.d), *(block.start for block in blocks)]
+    there = ~rows.holes[:, first]
     # Among what is there: gaps that were made by the same seed would be drawn again otherwise.
     places = there.flatten().nonzero().squeeze(1).cpu()
     order = torch.as_tensor(rng.permutation(len(places)))
@@ -187,6 +194,8 @@ def _hide(rows: Rows, share: float, rng: np.random.RandomState) -> tuple[Rows, T
     if not bool(hidden.any()):  # the first that leaves its row and its column another one
         spare = there & (there.sum(1, keepdim=True) > 1) & (there.sum(0) > 1)
         hidden = spare & (spare.flatten().cumsum(0).view_as(spare) == 1)
+    sizes = torch.tensor([b - a for a, b in pairwise([*first, rows.d])], device=hidden.device)
+    hidden = hidden.repeat_interleave(sizes, 1)
     blinded = Rows(
         rows.data.masked_fill(rows.holes | hidden, torch.nan), rows.weights, has_missing=True
     )

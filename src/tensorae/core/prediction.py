@@ -127,9 +127,10 @@ class LinearPredictor:
         )
 
     @classmethod
-    def of_model(cls, model: Mixture) -> LinearPredictor:
-        """Set up from a model with own spreads, in the coordinates of the data."""
-        return cls(model, torch.zeros_like(model.centers[0]), torch.zeros_like(model.noise), 4096)
+    def of_model(cls, model: Mixture, columns: tuple[slice, ...] = ()) -> LinearPredictor:
+        """Set up from a model in the coordinates of the data."""
+        shift, priors = torch.zeros_like(model.centers[0]), model.log_weights
+        return cls(model, shift, priors, 4096, columns)
 
     @cached_property
     def folded(self) -> FoldedModel:

@@ -23,7 +23,7 @@ from tensorae.data.files import arrow
 from tensorae.exceptions import InvalidInputError, InvalidParameterError
 from tensorae.rows.levels import LevelColumns
 
-__all__ = ["CategoryEncoder"]
+__all__ = ["CategoryEncoder", "level_names"]
 
 Array = NDArray[Any]
 # Levels of a column with a probability of their own; rarer ones share one.
@@ -223,6 +223,16 @@ class CategoryEncoder:
                 changed[place] = values
         return _with_columns(X, changed)
 
+    def without(self, X: Any, places: Sequence[int]) -> Any:
+        """A table without some of its columns."""
+        if not len(places):
+            return X
+        kind = _frame_kind(X)
+        if kind is None:
+            return np.delete(X, places, axis=1)
+        names = [_names(X)[place] for place in places]  # type: ignore[index]
+        return X.drop(columns=names) if kind == "pandas" else X.drop(names)
+
     def _levels_of(self, column: Column, codes: Array) -> list[Any]:
         named = column.named_levels
         return [
@@ -265,6 +275,13 @@ class CategoryEncoder:
         if plain["kind"] not in (None, "pandas", "polars", "pyarrow"):
             raise ValueError(f"unknown kind of table {plain['kind']!r:.40}")
         return cls(n, tuple(columns), ordered, plain["kind"], tuple(plain["names"]))
+
+
+def level_names(encoder: CategoryEncoder | None) -> list[Array]:
+    """Levels of each column of categories, as arrays; of objects where they are text."""
+    columns = () if encoder is None else encoder.columns
+    found = [np.array(column.named_levels) for column in columns]
+    return [levels.astype(object) if levels.dtype.kind == "U" else levels for levels in found]
 
 
 # Levels -------------------------------------------------------------------------------------------
@@ -451,13 +468,11 @@ def _may_hold_categories(type_name: str) -> bool:
 
 
 def _holds_categories(X: Any, place: int, type_name: str) -> bool:
-    """Tell whether a column of such a type has categories: objects may be numbers."""
+    """Tell whether a column of such a type has categories: objects may be numbers, or nothing."""
+    values = _factorized(X, place, str(place))[1]
     if not type_name.startswith("object"):
-        return True
-    return not all(
-        value is None or (_is_number(value) and not isinstance(value, str))
-        for value in _values(X, place)
-    )
+        return len(values) > 0
+    return any(isinstance(value, str) or not _is_number(value) for value in values)
 
 
 def _is_number(value: Any) -> bool:

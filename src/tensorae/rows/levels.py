@@ -78,6 +78,19 @@ class LevelColumns:
             coded[:, place] = torch.where(found.values > 0, codes, torch.nan)
         return coded
 
+    def deviations(self, numbers: Tensor, indicators: Tensor, probabilities: Tensor) -> Tensor:
+        """How uncertain each entry (m, p) is that was filled in; zero where one was given.
+
+        Of numbers (m, d) it is the deviation, of a category without indicators (m, L) the
+        probability (m, L) of all levels but the most probable one.
+        """
+        found = numbers.new_zeros(len(numbers), self.n_columns)
+        found[:, list(self.numbers)] = numbers
+        for place, part in zip(self.places, self.slices, strict=True):
+            missing = indicators[:, part].sum(1) == 0
+            found[:, place] = missing * (1 - probabilities[:, part].amax(1))
+        return found
+
     def order_keys(self, counts: Tensor) -> Tensor:
         """Numbers (L,) that tell levels apart by how frequent (L,) they are, not by their names.
 

@@ -91,9 +91,9 @@ class Rows:
         levels: LevelColumns | None = None,
     ) -> None:
         self.data, self.home, self.places, self.levels = data, home, places, levels
-        self.has_missing, self.holes = has_missing or holes is not None, holes
         self.device, self.dtype = data.device, data.dtype
         self.n, self.d = len(data), data.shape[1] - self.n_levels
+        self.has_missing, self.holes = self.d > 0 and (has_missing or holes is not None), holes
         self.count = self.n
         self.chunk_rows = chunk_rows or cached_rows(self.d)
         self.shift, self.unit = data.new_zeros(()).expand(self.d), 1.0
@@ -299,7 +299,7 @@ class Rows:
         empty = torch.zeros((), dtype=torch.long, device=self.device)
         for place, x in self.observed_chunks():
             there, x = ~x[:, : self.d].isnan(), x[:, : self.d]
-            share = torch.ones_like(x[:, 0]) if self.weights is None else self.weights[place]
+            share = x.new_ones(len(x)) if self.weights is None else self.weights[place]
             weighted = there * share.unsqueeze(1)
             total += torch.where(there, x * weighted, 0).sum(0)
             weight += weighted.sum(0)
