@@ -27,7 +27,7 @@ from tensorae._torch import isolated_torch
 from tensorae._validation import (
     check_device,
     check_fitted,
-    check_rows,
+    check_mixed_rows,
     check_sample_weight,
     check_seed,
     no_values_error,
@@ -35,9 +35,9 @@ from tensorae._validation import (
 from tensorae._warnings import collected_warnings
 from tensorae.anomaly.detector import (
     SMALL_SHARE,
-    VIEWS,
     Calibration,
     Detector,
+    LevelMember,
     MarginalMember,
     Member,
     MixtureMember,
@@ -48,10 +48,15 @@ from tensorae.anomaly.detector import (
     weighted_quantile,
     widened,
 )
+from tensorae.assignment import RULES
+from tensorae.core.search import solve
+from tensorae.core.spec import FitSpec
 from tensorae.data.scaling import Scaling
 from tensorae.exceptions import InvalidInputError
 from tensorae.linear_tae import LinearTAE
 from tensorae.rows import Rows
+from tensorae.rows.categories import CategoryEncoder
+from tensorae.rows.levels import LevelColumns
 
 __all__ = ["OutlierTAE"]
 
@@ -64,6 +69,8 @@ SEEN_SHARE = 2 / 3
 # Clusters of a mixture, rows that there must be for each, and components. Other numbers change the
 # figures of benchmarks/outliers.py by no more than seeds do.
 CLUSTERS, FEWEST_MEMBERS, COMPONENTS = 20, 10, 5
+# Fewer for the probabilities of levels, which small clusters do not tell.
+LEVEL_CLUSTERS = 4
 # They are many, so that none has to be at its optimum.
 ITERATIONS, TOLERANCE = 10, 1e-3
 # Where a value of a column has the first share of the rows, clusters that sit on it are taken for
@@ -153,6 +160,8 @@ class OutlierTAE(OutlierMixin, EstimatorWithCard):
     """
 
     _detector: Detector
+    # The columns of categories.
+    _categories: CategoryEncoder | None = None
 
     def __init__(
         self,
@@ -163,6 +172,8 @@ class OutlierTAE(OutlierMixin, EstimatorWithCard):
         max_samples: int = 1000,
         random_state: Any = None,
         device: Any = None,
+        categorical_features: Any = "from_dtype",
+        handle_unknown: str = "warn",
     ) -> None:
         self.contamination = contamination
         self.n_clusters = n_clusters
@@ -170,6 +181,8 @@ class OutlierTAE(OutlierMixin, EstimatorWithCard):
         self.max_samples = max_samples
         self.random_state = random_state
         self.device = device
+        self.categorical_features = categorical_features
+        self.handle_unknown = handle_unknown
 
     @isolated_torch()
     def fit(self, X: Any, y: Any = None, *, sample_weight: Any = None) -> Self:  # noqa: ARG002
@@ -354,7 +367,13 @@ class OutlierTAE(OutlierMixin, EstimatorWithCard):
         return tags
 
     def _check_rows(self, X: Any, *, reset: bool) -> Rows:
-        return check_rows(self, X, reset=reset, device=self.device, allow_nan=True)
+        rows = check_mixed_rows(self, X, reset=reset, device=self.device)
+        if rows.d == 0:
+            raise InvalidInputError(
+                "X must have at least one column of numbers for OutlierTAE, got categories only; "
+                "LinearTAE and its score_samples take such tables."
+            )
+        return rows
 
     def _check_plan(self, rows: Rows) -> tuple[Plan, float | None]:
         """Check the parameters; the share of outliers is None where calibration decides."""
@@ -382,7 +401,7 @@ class OutlierTAE(OutlierMixin, EstimatorWithCard):
         if share is None:
             return self._detector.calibration.threshold(FALSE_ALARMS)
         if rows.shared:  # other processes have the other rows; the pool stands for all
-            score = self._detector.anomaly_score(torch.as_tensor(pool.x)).numpy()
+            score = self._detector.anomaly_score(pool.rows()).numpy()
             weights = pool.weights
         else:
             parts = rows.in_chunks(self._detector.chunk_rows).observed_chunks()
@@ -412,7 +431,8 @@ class OutlierTAE(OutlierMixin, EstimatorWithCard):
 
     def _check_parameters(self) -> None:
         check_seed(self.random_state)
-        self._check_plan(Rows(torch.zeros(1, 1).expand(self.n_samples_, self.n_features_in_)))
+        rows = torch.zeros(1, 1).expand(self.n_samples_, len(self._detector.shift))
+        self._check_plan(Rows(rows))
 
     def _checked_device(self) -> torch.device:
         return check_device(self.device)
@@ -456,11 +476,17 @@ class Pool:
         In double precision; NaN is a missing value.
     weights : ndarray of shape (n,)
     rng : RandomState
+    levels : ndarray of shape (n, L)
+        Indicators of the levels of categories.
+    layout : LevelColumns or None
+        Which categories these are of.
     """
 
     x: Array
     weights: Array
     rng: np.random.RandomState
+    levels: Array
+    layout: LevelColumns | None = None
 
     @classmethod
     def of(cls, rows: Rows, rng: np.random.RandomState) -> Pool:
@@ -475,8 +501,13 @@ class Pool:
         weights = gathered.all_weights().to(torch.float64).cpu().numpy()
         scale = 1.0 if many else gathered.effective_n() / weights.sum()
         weights = np.ones(len(x)) if many else weights * scale
+        x, levels = x[:, : rows.d], x[:, rows.d :]
         kept = (weights > 0) & ~np.isnan(x).all(1)
-        return cls(x[kept], weights[kept], rng)
+        return cls(x[kept], weights[kept], rng, levels[kept], rows.levels)
+
+    def rows(self) -> torch.Tensor:
+        """All rows (n, d + L)."""
+        return torch.as_tensor(np.hstack([self.x, self.levels]))
 
     def scaling(self) -> tuple[Array, Array]:
         """Mean and standard deviation (d,) of each column without its tails; never zero."""
@@ -489,7 +520,7 @@ class Pool:
 
     def select(self, rows: Array) -> Pool:
         """Some of the rows."""
-        return replace(self, x=self.x[rows], weights=self.weights[rows])
+        return replace(self, x=self.x[rows], weights=self.weights[rows], levels=self.levels[rows])
 
     def draw(self, size: int) -> tuple[Array, Array]:
         """Numbers of ``size`` rows, and the share (n,) of each row and its copies that is left.
@@ -561,8 +592,9 @@ def _fit_sample(pool: Pool, plan: Plan, values: list[_Values]) -> _Sample:
     shown = np.fmax.reduce(sample, axis=0) >= np.fmin.reduce(sample, axis=0)
     varied = np.fmax.reduce(pool.x, axis=0) > np.fmin.reduce(pool.x, axis=0)
     columns = np.flatnonzero(shown & varied if (shown & varied).any() else shown)
-    sample = sample[:, columns]
-    sample = sample[~np.isnan(sample).all(1)]
+    sample, levels = sample[:, columns], pool.levels[places]
+    there = ~np.isnan(sample).all(1)
+    sample, levels = sample[there], levels[there]
     n_clusters = min(plan.n_clusters or CLUSTERS, max(1, size // FEWEST_MEMBERS), len(sample))
     seed = int(pool.rng.randint(2**31 - 1))
     fitted = _fitted(sample, n_clusters, min(COMPONENTS, len(columns) - 1), seed, ITERATIONS)
@@ -573,15 +605,57 @@ def _fit_sample(pool: Pool, plan: Plan, values: list[_Values]) -> _Sample:
         MixtureMember.of(fitted, columns, trusted_clusters(fitted)),
         MixtureMember.robust_gaussian(sample, columns),
         MarginalMember.of(sample, columns),
-        MixtureMember.of(wide, columns, inlier_clusters(wide, steps)),  # for ``misfits`` only
     ]
-    z, scores = torch.as_tensor(pool.x), []
+    if pool.layout is not None:
+        members.append(_level_member(sample, levels, columns, pool, n_clusters))
+    views = len(members)
+    # For ``misfits`` only.
+    members.append(MixtureMember.of(wide, columns, inlier_clusters(wide, steps)))
+    z, scores = pool.rows(), []
     for number, member in enumerate(members):
         misfits = _as_if_unseen(member.misfit(z).numpy(), pool.weights, unseen)
         middle, unit = _middle_and_unit(misfits, pool.weights)
-        members[number] = replace(member, middle=middle, unit=unit if number < VIEWS else 1.0)
+        if isinstance(member, LevelMember):  # of few values, half of which may be alike
+            unit = max(unit, _moments(misfits, pool.weights)[1])
+        members[number] = replace(member, middle=middle, unit=unit if number < views else 1.0)
         scores.append(members[number].relative(torch.as_tensor(misfits)).numpy())
-    return _Sample(tuple(members[:VIEWS]), unseen, np.mean(scores[:VIEWS], axis=0), scores[VIEWS])
+    votes = [member.votes for member in members[:views]]
+    mean = np.average(scores[:views], axis=0, weights=votes)
+    return _Sample(tuple(members[:views]), unseen, mean, scores[views])
+
+
+def _level_member(
+    sample: Array, levels: Array, columns: Array, pool: Pool, n_clusters: int
+) -> LevelMember:
+    """Fit a mixture of numbers (m, p) and indicators (m, L) of categories."""
+    assert pool.layout is not None  # of rows with categories
+    p = sample.shape[1]
+    layout = replace(
+        pool.layout,
+        n_columns=p + len(pool.layout.sizes),
+        places=tuple(range(p, p + len(pool.layout.sizes))),
+    )
+    rows = Rows(
+        torch.as_tensor(np.hstack([sample, levels])),
+        has_missing=bool(np.isnan(sample).any()),
+        levels=layout,
+    )
+    spec = FitSpec(
+        n_clusters=min(n_clusters, LEVEL_CLUSTERS),
+        latent_dim=min(COMPONENTS, p - 1),
+        latent_penalty=None,
+        rule=RULES["em"],
+        init="k-means++",
+        n_init=1,
+        max_iter=ITERATIONS,
+        tol=TOLERANCE,
+        own_spread=True,
+    )
+    model = solve(_filled(rows), spec, pool.rng).model
+    wide = np.full((len(sample), pool.x.shape[1]), np.nan)
+    wide[:, columns] = sample
+    sizes = np.array(layout.sizes)
+    return LevelMember.of(model, torch.as_tensor(np.hstack([wide, levels])), columns, sizes)
 
 
 def _as_if_unseen(misfits: Array, weights: Array, unseen: Array) -> Array:

@@ -1,16 +1,19 @@
 """A fitted detector: members that are densities of samples of the rows, and their calibration.
 
-A mixture member sees clusters, or one robust Gaussian; a marginal member sees each column alone.
+A mixture member sees clusters, or one robust Gaussian; a marginal member sees each column alone; a
+level member sees how probable each category of a row is, given the rest of the row.
 
-Shapes: m rows, k clusters, c clusters that are kept, d features, p columns of one member, h latent.
+Shapes: m rows, k clusters, c clusters that are kept, d features, p columns of one member, h latent,
+L levels of categories, whose indicators come after the features of a row.
 """
 
 from __future__ import annotations
 
 import math
 from copy import copy
-from dataclasses import dataclass, field
-from typing import Any, Protocol
+from dataclasses import dataclass, field, replace
+from itertools import pairwise
+from typing import Any, ClassVar, Protocol
 
 import numpy as np
 import torch
@@ -19,7 +22,7 @@ from scipy.ndimage import gaussian_filter1d
 from scipy.sparse.csgraph import connected_components
 from torch import Tensor
 
-from tensorae.core.mixture import LOG_2PI
+from tensorae.core.mixture import LOG_2PI, Mixture
 from tensorae.core.prediction import LinearPredictor
 
 __all__ = [
@@ -29,6 +32,7 @@ __all__ = [
     "Calibration",
     "DensityModel",
     "Detector",
+    "LevelMember",
     "MarginalMember",
     "Member",
     "MixtureMember",
@@ -89,8 +93,11 @@ class Member:
     middle: float = 0.0
     unit: float = 1.0
 
+    # How much it counts beside the others of its sample.
+    votes: ClassVar[int] = 1
+
     def misfit(self, x: Tensor) -> Tensor:
-        """Minus the log-density (m,) of rows (m, d); a missing value counts as expected."""
+        """Minus the log-density (m,) of rows (m, d + L); a missing value counts as expected."""
         raise NotImplementedError
 
     def relative(self, misfits: Tensor) -> Tensor:
@@ -103,7 +110,7 @@ class Member:
         return excess.sign() * excess.abs().log1p()
 
     def select(self, x: Tensor) -> Tensor:
-        """Its columns (m, p) of rows (m, d)."""
+        """Its columns (m, p) of rows (m, d + L)."""
         if len(self.columns) == x.shape[1]:
             return x
         return x.index_select(1, torch.as_tensor(self.columns, device=x.device))
@@ -280,6 +287,97 @@ class MarginalMember(Member):
         return torch.where(z.isnan(), expected, found).sum(1)
 
 
+@dataclass(frozen=True, eq=False, kw_only=True)
+class LevelMember(Member):
+    """The categories of a row, given all else of it, under a mixture of numbers and categories.
+
+    Attributes
+    ----------
+    sizes : ndarray of shape (q,)
+        How many levels each category has.
+    expected : ndarray of shape (q,)
+        Mean misfit of each category over the rows, which a missing one counts.
+    centers : ndarray of shape (k, p)
+    components : ndarray of shape (k, h, p)
+    noise : ndarray of shape (k,)
+    along : ndarray of shape (k, h)
+    log_weights : ndarray of shape (k,)
+    levels : ndarray of shape (k, L)
+        Logarithms of the probabilities of all levels.
+    """
+
+    sizes: Array
+    expected: Array
+    centers: Array
+    components: Array
+    noise: Array
+    along: Array
+    log_weights: Array
+    levels: Array
+
+    # As much as all views of the numbers together.
+    votes: ClassVar[int] = VIEWS
+    _predictors: dict[torch.device, LinearPredictor] = field(
+        default_factory=dict, init=False, repr=False
+    )
+
+    @classmethod
+    def of(cls, model: Mixture, x: Tensor, columns: Array, sizes: Array) -> LevelMember:
+        """Keep a mixture of such ``columns`` and all categories, fitted to rows (m, d + L)."""
+        member = cls(
+            columns=columns,
+            sizes=sizes,
+            expected=np.zeros(len(sizes)),
+            centers=model.centers.numpy(),
+            components=model.components.numpy(),
+            noise=model.noise.numpy(),
+            along=model.along.numpy(),
+            log_weights=model.log_weights.numpy(),
+            levels=model.levels.numpy(),
+        )
+        return replace(member, expected=member._misfits(x).nanmean(0).nan_to_num(0.0).numpy())
+
+    def conditionals(self, x: Tensor) -> Tensor:
+        """Probabilities (m, L) of the levels of rows (m, d + L), given all else of the row."""
+        d = x.shape[1] - self.levels.shape[1]
+        places = torch.as_tensor(self.columns, device=x.device)
+        return self._predictor(x.device).level_conditionals(
+            torch.cat([x.index_select(1, places), x[:, d:]], 1)
+        )
+
+    def misfit(self, x: Tensor) -> Tensor:
+        """Minus the sum (m,) of the log-probabilities of all categories."""
+        found = self._misfits(x)
+        return torch.where(found.isnan(), torch.as_tensor(self.expected).to(found), found).sum(1)
+
+    def _misfits(self, x: Tensor) -> Tensor:
+        """Minus the log-probability (m, q) of each category; NaN where it is missing."""
+        d = x.shape[1] - self.levels.shape[1]
+        indicators, chances = x[:, d:], self.conditionals(x)
+        found = torch.empty(len(x), len(self.sizes), dtype=torch.float64, device=x.device)
+        for place, part in enumerate(self._parts):
+            found[:, place] = -(indicators[:, part] * chances[:, part]).sum(1).log()
+            found[:, place][indicators[:, part].sum(1) == 0] = torch.nan
+        return found
+
+    @property
+    def _parts(self) -> tuple[slice, ...]:
+        ends = np.cumsum((0, *self.sizes)).tolist()
+        return tuple(slice(start, stop) for start, stop in pairwise(ends))
+
+    def _predictor(self, device: torch.device) -> LinearPredictor:
+        if device not in self._predictors:
+            parts = {
+                name: torch.as_tensor(getattr(self, name), dtype=torch.float64, device=device)
+                for name in ("centers", "components", "noise", "along", "log_weights", "levels")
+            }
+            one = torch.ones((), dtype=torch.float64, device=device)
+            n_features = self.centers.shape[1]
+            model = Mixture(latent_penalty=one, tied=False, n_features=n_features, **parts)
+            self._predictors[device] = LinearPredictor.of_model(model, self._parts)
+        return self._predictors[device]
+
+
 def trusted_clusters(fitted: DensityModel) -> Array:
     """Clusters that vouch for their members: the largest ones, that hold most of the rows.
 
@@ -405,16 +503,28 @@ class Detector:
         return min(member.predictor(torch.device("cpu")).chunk_rows for member in mixtures)
 
     def anomaly_score(self, x: Tensor) -> Tensor:
-        """Mean misfit (m,) of rows (m, d): about zero for half of them, more for outliers."""
+        """Mean misfit (m,) of rows (m, d + L): about zero for half of them, more for outliers."""
+        z = self.scaled(x)
+        total = torch.zeros(len(z), dtype=torch.float64, device=z.device)
+        for member in self.members:
+            total += member.votes * member.relative(member.misfit(z))
+        return total / sum(member.votes for member in self.members)
+
+    def scaled(self, x: Tensor) -> Tensor:
+        """Rows (m, d + L) on the scale of the members."""
+        d = len(self.shift)
         shift, unit = (
             torch.as_tensor(part, dtype=torch.float64, device=x.device)
             for part in (self.shift, self.unit)
         )
-        z = (x.to(torch.float64) - shift) / unit
-        total = torch.zeros(len(z), dtype=torch.float64, device=z.device)
-        for member in self.members:
-            total += member.relative(member.misfit(z))
-        return total / len(self.members)
+        x = x.to(torch.float64)
+        return torch.cat([(x[:, :d] - shift) / unit, x[:, d:]], 1)
+
+    def level_conditionals(self, x: Tensor) -> Tensor:
+        """Probabilities (m, L) of the levels of rows (m, d + L), given all else of the row."""
+        z = self.scaled(x)
+        seeing = [member for member in self.members if isinstance(member, LevelMember)]
+        return torch.stack([member.conditionals(z) for member in seeing]).mean(0)
 
 
 @dataclass(frozen=True, eq=False)

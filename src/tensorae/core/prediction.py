@@ -241,6 +241,16 @@ class LinearPredictor:
         """Probabilities (m, L) of all levels for rows (m, d + L), given what they show."""
         return self.responsibilities(self.costs(x)) @ self.model.levels.exp()
 
+    def level_conditionals(self, x: Tensor) -> Tensor:
+        """Probabilities (m, L) of the levels of categories, given all else of rows (m, d + L)."""
+        joint, indicators = self.model.log_joint(self.costs(x)), x[:, self.model.d :]
+        found = torch.empty(indicators.shape, dtype=torch.float64, device=x.device)
+        for part in self.columns:
+            logs = self.model.levels[:, part]
+            without = joint - indicators[:, part].to(logs) @ logs.mT
+            found[:, part] = torch.softmax(without, 1) @ logs.exp()
+        return found
+
     def draw(self, x: Tensor, rng: np.random.RandomState) -> Tensor:
         """Rows (m, d + L) with what may be missing drawn from its distribution.
 

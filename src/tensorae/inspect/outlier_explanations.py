@@ -5,12 +5,14 @@ Shapes: n samples, m rows that are explained, d features.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy.special import erfcinv
 
 from tensorae import _notebook
 from tensorae._parameters import Interval, check_integer
@@ -21,7 +23,14 @@ if TYPE_CHECKING:
     from tensorae.outliers import OutlierTAE
     from tensorae.table_model import TableModel
 
-__all__ = ["ExplainedRow", "FeatureDeviation", "Outliers", "largest_deviations", "outliers"]
+__all__ = [
+    "ExplainedRow",
+    "FeatureDeviation",
+    "LevelDeviation",
+    "Outliers",
+    "largest_deviations",
+    "outliers",
+]
 
 Array = NDArray[Any]
 
@@ -47,6 +56,26 @@ class FeatureDeviation:
 
 
 @dataclass(frozen=True)
+class LevelDeviation:
+    """A category and the one to be expected, given all else of the row."""
+
+    name: str
+    value: Any
+    expected: Any
+    probability: float  # of the category that the row has
+    expected_probability: float
+
+    @property
+    def deviations(self) -> float:
+        """Standard deviations from which on a Gaussian is as improbable."""
+        return math.sqrt(2) * float(erfcinv(min(max(self.probability, 1e-300), 1.0)))
+
+    def __str__(self) -> str:
+        share = f"{self.expected_probability:.1%}".replace(".0%", "%")
+        return f"{self.name} {self.value}, expected {self.expected} ({share} of such rows)"
+
+
+@dataclass(frozen=True)
 class ExplainedRow:
     """A row with its anomaly score and the features behind it."""
 
@@ -55,7 +84,7 @@ class ExplainedRow:
     score: float  # anomaly score: higher is more anomalous
     probability: float  # share of ordinary rows with a lower score
     cluster: int  # the nearest one of the reference
-    features: tuple[FeatureDeviation, ...]  # largest deviation first
+    features: tuple[FeatureDeviation | LevelDeviation, ...]  # largest deviation first
 
     @property
     def because(self) -> str:
@@ -160,22 +189,77 @@ def outliers(
     names = model_names(detector, feature_names)
     scores = -_numbers(detector.score_samples(X))
     order = np.argsort(-scores, kind="stable")[:n_rows]
-    values = as_floats(X)[order].astype(np.float64)
+    categories = detector._categories
+    if categories is None:
+        values = as_floats(X)[order].astype(np.float64)
+    else:
+        rows = detector._check_rows(X, reset=False).observed()[order.tolist()]
+        values = rows[:, : len(categories.layout.numbers)].cpu().numpy().astype(np.float64)
     z = detector.scaling_.apply(values)
     clusters = np.asarray(detector.reference_.predict(z))
     expected, deviations = conditional_residuals(detector.reference_, z, clusters)
     expected = detector.scaling_.undo(expected)
     if scaling is not None:
         values, expected = scaling.undo(values), scaling.undo(expected)
+    named: Iterator[tuple[FeatureDeviation | LevelDeviation, ...]]
+    if categories is None:
+        named = largest_deviations(names, values, expected, deviations, n_features)
+    else:
+        of_numbers = [names[place] for place in categories.layout.numbers]
+        every = largest_deviations(of_numbers, values, expected, deviations, len(of_numbers))
+        named = _with_levels(every, _level_deviations(detector, rows, names), n_features)
     columns = (
         order.tolist(),
         (_numbers(detector.predict(X))[order] < 0).tolist(),
         scores[order].tolist(),
         _numbers(detector.outlier_probability(X))[order].tolist(),
         clusters.tolist(),
-        largest_deviations(names, values, expected, deviations, n_features),
+        named,
     )
     return Outliers(tuple(ExplainedRow(*row) for row in zip(*columns, strict=True)))
+
+
+def _level_deviations(
+    detector: OutlierTAE, x: Any, names: Sequence[str]
+) -> Iterator[list[LevelDeviation]]:
+    """For each row (m, d + L), its categories beside those to be expected."""
+    categories = detector._categories
+    assert categories is not None  # of rows with categories
+    layout = categories.layout
+    chances = detector._detector.level_conditionals(x).cpu().numpy()
+    indicators = x[:, len(layout.numbers) :].cpu().numpy()
+    for shown, row in zip(indicators, chances, strict=True):
+        found = []
+        for column, part in zip(categories.columns, layout.slices, strict=True):
+            if not shown[part].any():
+                continue  # nothing is known of it
+            code, best = int(shown[part].argmax()), int(row[part][:-1].argmax())
+            levels = (*column.named_levels, "an unknown level")
+            found.append(
+                LevelDeviation(
+                    names[column.place],
+                    levels[code],
+                    levels[best],
+                    float(row[part][code]),
+                    float(row[part][best]),
+                )
+            )
+        yield found
+
+
+def _with_levels(
+    numbers: Iterator[tuple[FeatureDeviation, ...]],
+    levels: Iterator[list[LevelDeviation]],
+    most: int,
+) -> Iterator[tuple[FeatureDeviation | LevelDeviation, ...]]:
+    """Features of both kinds, the largest deviations first."""
+    for of_numbers, of_levels in zip(numbers, levels, strict=True):
+        every: list[FeatureDeviation | LevelDeviation] = [*of_numbers, *of_levels]
+        ranked = sorted(every, key=lambda one: -np.nan_to_num(abs(one.deviations)))[:most]
+        yield tuple(
+            one for place, one in enumerate(ranked)
+            if place == 0 or abs(one.deviations) >= MIN_DEVIATION
+        )  # fmt: skip
 
 
 def _numbers(values: Any) -> Array:

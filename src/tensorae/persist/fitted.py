@@ -40,6 +40,7 @@ from tensorae.anomaly.detector import (
     VIEWS,
     Calibration,
     Detector,
+    LevelMember,
     MarginalMember,
     Member,
     MixtureMember,
@@ -172,6 +173,23 @@ MARGINAL = {
     "surprise": Field("p g", DOUBLE, low=-LARGEST_SCORE, high=LARGEST_SCORE),
     "expected": Field("p", DOUBLE, low=-LARGEST_SCORE, high=LARGEST_SCORE),
 }
+LEVELS = {
+    **MEMBER,
+    "sizes": Field("q", WHOLE, low=1),
+    "expected": Field("q", DOUBLE, low=0, high=LARGEST_SCORE),
+    "centers": Field("c p", DOUBLE, of_data=True),
+    "components": Field("c h p", DOUBLE, orthonormal=True),
+    "noise": Field("c", DOUBLE, high=LARGEST_SQUARE, above=0),
+    "along": Field("c h", DOUBLE, high=LARGEST_SQUARE, above=0),
+    "log_weights": Field("c", DOUBLE, high=0),
+    "levels": Field("c l", DOUBLE, high=0),
+}
+# By a tensor that only members of a kind have.
+MEMBERS = {
+    "surprise": (MarginalMember, MARGINAL),
+    "levels": (LevelMember, LEVELS),
+    "weights": (MixtureMember, MIXTURE),
+}
 CALIBRATION = {
     "ordinary": Field("n", DOUBLE),
     "weights": Field("n", DOUBLE, low=0),
@@ -256,13 +274,8 @@ def _restore_categories(
     model: Any, tensors: Tensors, plain: Details, sizes: dict[str, int]
 ) -> None:
     """Restore what is known of the columns of categories."""
-    try:
-        categories = CategoryEncoder.of_json(plain)
-        layout = categories.layout
-    except (KeyError, TypeError, ValueError, AttributeError) as error:
-        raise SchemaError(f"categories are not as expected ({error!s:.80})") from None
-    if len(layout.numbers) != sizes["d"]:
-        raise SchemaError(f"cluster_centers_ must have {len(layout.numbers)} features")
+    categories = _encoder(plain, sizes["d"])
+    layout = categories.layout
     levels = tensors.get("_levels")
     if levels is None or levels.shape[1] != layout.n_levels:
         raise SchemaError(f"_levels must have {layout.n_levels} columns")
@@ -272,6 +285,18 @@ def _restore_categories(
             raise SchemaError("_levels must be logarithms of probabilities")
     model._categories, model._levels = categories, levels.numpy()
     model.n_features_in_ = layout.n_columns
+
+
+def _encoder(plain: Details, d: int) -> CategoryEncoder:
+    """Check and return the encoder of a table with ``d`` numbers."""
+    try:
+        categories = CategoryEncoder.of_json(plain)
+        layout = categories.layout
+    except (KeyError, TypeError, ValueError, AttributeError) as error:
+        raise SchemaError(f"categories are not as expected ({error!s:.80})") from None
+    if len(layout.numbers) != d:
+        raise SchemaError(f"there must be {len(layout.numbers)} features beside categories")
+    return categories
 
 
 def _comparison(stored: list[Any]) -> dict[str, list[Any]]:
@@ -395,34 +420,44 @@ def _pack_outliers(model: Any) -> Packed:
     tree = _packed(vars(model) | vars(detector), DETECTOR)
     tree["calibration"] = _packed(vars(detector.calibration), CALIBRATION)
     for number, member in enumerate(detector.members):
-        table = MARGINAL if isinstance(member, MarginalMember) else MIXTURE
+        table = next(table for kind, table in MEMBERS.values() if type(member) is kind)
         tree[f"member{number}"] = _packed(vars(member), table)
     tree["reference"], details = _pack_linear(model.reference_)
-    return tree, {"reference": details}
+    categories = None if model._categories is None else model._categories.to_json()
+    return tree, {"reference": details, "categories": categories}
 
 
 def _restore_outliers(
     model: Any, tensors: Tensors, details: Details, sizes: dict[str, int]
 ) -> None:
     check(tensors, DETECTOR, sizes)
-    check(details, {"reference": Value((dict,))}, sizes)
+    check(
+        details, {"reference": Value((dict,)), "categories": Value((dict,), optional=True)}, sizes
+    )
     d = sizes["d"]
     model.offset_, model.n_samples_ = tensors["offset_"].item(), tensors["n_samples_"].item()
-    model.n_features_in_ = d
+    model.n_features_in_, model._categories = d, None
+    views, codes = VIEWS, ()
+    if details.get("categories") is not None:
+        model._categories = _encoder(details["categories"], d)
+        layout = model._categories.layout
+        model.n_features_in_, codes, views = layout.n_columns, layout.sizes, VIEWS + 1
     members: list[Member] = []
     while inner := part(tensors, prefix := f"member{len(members)}"):
-        table = MARGINAL if "surprise" in inner else MIXTURE
+        kind, table = MEMBERS[next((name for name in MEMBERS if name in inner), "weights")]
         check(inner, table, {"g": GRID}, prefix=f"{prefix}.")
         columns = inner["columns"]
         if int(columns.max()) >= d or bool((columns.diff() <= 0).any()):
             raise SchemaError(f"{prefix}.columns must increase and stay below {d}")
-        if table is MARGINAL:
-            members.append(MarginalMember(**_values(inner, table)))
-            continue
-        _check_latent_dims(inner["latent_dims"], inner["explained_variance"], positive=True)
-        members.append(MixtureMember(**_values(inner, table)))
-    if len(members) != VIEWS * model.n_estimators:
-        raise SchemaError(f"it must have {VIEWS * model.n_estimators} members, got {len(members)}")
+        if kind is LevelMember:
+            sizes_of = tuple(inner["sizes"].tolist())
+            if sizes_of != codes or inner["levels"].shape[1] != sum(codes):
+                raise SchemaError(f"{prefix} must have the levels of the categories")
+        if kind is MixtureMember:
+            _check_latent_dims(inner["latent_dims"], inner["explained_variance"], positive=True)
+        members.append(kind(**_values(inner, table)))
+    if len(members) != views * model.n_estimators:
+        raise SchemaError(f"it must have {views * model.n_estimators} members, got {len(members)}")
     calibration = part(tensors, "calibration")
     check(calibration, CALIBRATION, {}, prefix="calibration.")
     if not len(calibration["ordinary"]) or bool((calibration["ordinary"].diff() < 0).any()):
