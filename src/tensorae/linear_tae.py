@@ -612,6 +612,19 @@ class LinearTAE(BaseTAE):
         filled = self._map(X, lambda predictor, x: self._coded(step(predictor, x)))
         return filled if self._categories is None else self._categories.filled(X, filled)
 
+    def _numbers(self, X: Any, kind: str = "given") -> Any:
+        """Numbers (n, d) of a table with categories: "given", "imputed" or "reconstructed"."""
+
+        def step(predictor: LinearPredictor, x: Tensor) -> Tensor:
+            if kind == "imputed":
+                return predictor.conditional(x)[0]
+            if kind == "reconstructed":
+                labels = predictor.assign(x)[0]
+                return predictor.decode(predictor.encode(x, labels), labels)
+            return x[:, : predictor.model.d]
+
+        return self._map(X, step)
+
     def _coded(self, x: Tensor) -> Tensor:
         """Coded rows of rows (m, d + L); those of numbers are as they are."""
         return x if self._categories is None else self._categories.layout.collapse(x)

@@ -343,9 +343,15 @@ class OutlierTAE(OutlierMixin, EstimatorWithCard):
         check_fitted(self)
         if feature_names is None and not hasattr(X, "columns"):
             feature_names = getattr(self, "feature_names_in_", None)
+        table = X
+        if self._categories is not None:
+            table = self._categories.numbers(X)
+            if feature_names is not None:
+                numbers = self._categories.layout.numbers
+                feature_names = [feature_names[place] for place in numbers]
         return write_report(
             self.reference_,
-            X,
+            table,
             path,
             title=title,
             identifiers=identifiers,

@@ -7,8 +7,9 @@ import pyarrow as pa
 import pytest
 import torch
 
-from tensorae import ImputerTAE, LinearTAE, load
+from tensorae import ImputerTAE, LinearTAE, OutlierTAE, load
 from tensorae.exceptions import InvalidInputError, InvalidParameterError
+from tensorae.inspect import describe
 
 
 @pytest.fixture(scope="module")
@@ -299,3 +300,44 @@ def test_columns_without_values_are_left_out_beside_categories(partial):
 def test_indicators_of_missing_values_are_refused_beside_categories(partial):
     with pytest.raises(InvalidParameterError, match="add_indicator must be False"):
         ImputerTAE(add_indicator=True).fit(partial[0])
+
+
+# Descriptions, cards, pages -----------------------------------------------------------------------
+
+
+def test_descriptions_name_levels_that_are_more_frequent_than_elsewhere(frame, model):
+    found = describe(model, frame)
+    for cluster in found:
+        named = {(one.feature, one.level): one for one in cluster.levels}
+        assert {feature for feature, _ in named} <= {"color", "wild"}
+        first = cluster.levels[0]
+        column = list(frame).index(first.feature) // 2  # "color" is the first category
+        level = list(model.categories_[column]).index(first.level)
+        chances = model.level_probabilities_[column][:, level]
+        assert first.share == pytest.approx(chances[cluster.label])
+        assert first.elsewhere == pytest.approx(chances[1 - cluster.label])
+        assert abs(first.share - first.elsewhere) > 0.5
+        assert f"categories       {first}" in str(cluster)
+        assert set(found.feature_names) == {"mass", "length"}
+    assert [one.levels for one in describe(model)] == [one.levels for one in found]
+
+
+def test_cards_pages_and_plots_take_tables_with_categories(frame, model, partial, tmp_path):
+    assert "elsewhere" in model._repr_html_()
+    page = model.report(partial[0], tmp_path / "page.html").read_text("utf-8")
+    assert "Categories more or less frequent than elsewhere" in page
+    assert model.plot(frame).axes
+    detector = OutlierTAE(random_state=0).fit(frame)
+    assert "mass" in detector._repr_html_()
+    assert "mass" in detector.report(frame, tmp_path / "odd.html").read_text("utf-8")
+
+
+def test_categories_alone_have_a_description_but_no_page(frame, tmp_path):
+    table = frame[["color", "wild"]]
+    model = LinearTAE(2, random_state=0).fit(table)
+    assert describe(model, table)[0].levels
+    assert "elsewhere" in model._repr_html_()
+    with pytest.raises(InvalidInputError, match="at least one column of numbers"):
+        model.report(table, tmp_path / "page.html")
+    with pytest.raises(InvalidInputError, match="at least one column of numbers"):
+        model.plot(table)

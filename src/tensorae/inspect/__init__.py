@@ -11,6 +11,7 @@ from tensorae.inspect.clusters import (
     ClusterSummary,
     Component,
     Description,
+    LevelShare,
     Loading,
     describe,
 )
@@ -18,6 +19,7 @@ from tensorae.inspect.cross_tables import CrossTable, Excess, cross_table
 from tensorae.inspect.outlier_explanations import (
     ExplainedRow,
     FeatureDeviation,
+    LevelDeviation,
     Outliers,
     outliers,
 )
@@ -31,6 +33,8 @@ __all__ = [
     "Excess",
     "ExplainedRow",
     "FeatureDeviation",
+    "LevelDeviation",
+    "LevelShare",
     "Loading",
     "Outliers",
     "Slope",

@@ -22,6 +22,8 @@ from tensorae.exceptions import InvalidInputError
 from tensorae.inspect.samples import (
     ClusteredSamples,
     DictMixin,
+    categories_of,
+    column_names,
     in_units,
     is_linear,
     model_names,
@@ -36,6 +38,7 @@ __all__ = [
     "ClusterSummary",
     "Component",
     "Description",
+    "LevelShare",
     "Loading",
     "Missing",
     "Observed",
@@ -149,6 +152,32 @@ class Loading(NamedTuple):
         return f"{self.feature} {self.value:+.2f}"
 
 
+class LevelShare(NamedTuple):
+    """A level of a category that is more or less frequent in a cluster than in the others."""
+
+    feature: str
+    level: Any
+    share: float  # probability in the cluster
+    elsewhere: float  # in all other clusters
+
+    @property
+    def effect(self) -> float:
+        """Cohen's h, an effect size for shares."""
+        return cohen_h(self.share, self.elsewhere)
+
+    def __str__(self) -> str:
+        return (
+            f"{shown(self.feature)} {self.level} {percent(self.share, 0)} "
+            f"({percent(self.elsewhere, 0)} elsewhere)"
+        )
+
+
+def cohen_h(share: float, elsewhere: float) -> float:
+    """Effect size of a difference of shares."""
+    own, others = (2 * math.asin(math.sqrt(min(max(p, 0.0), 1.0))) for p in (share, elsewhere))
+    return own - others
+
+
 class Missing(NamedTuple):
     """A feature that is missing more or less often in a cluster than in the others."""
 
@@ -159,8 +188,7 @@ class Missing(NamedTuple):
     @property
     def effect(self) -> float:
         """Cohen's h, an effect size for shares."""
-        own, others = (2 * math.asin(math.sqrt(share)) for share in (self.share, self.elsewhere))
-        return own - others
+        return cohen_h(self.share, self.elsewhere)
 
     def __str__(self) -> str:
         return (
@@ -220,6 +248,9 @@ class ClusterSummary(DictMixin):
         samples.
     worst : tuple of int
         Rows that fit worst, worst first.
+    levels : tuple of LevelShare
+        Levels of categories that are clearly more or less frequent than in the other clusters,
+        clearest first; empty for models without categories.
     missing : tuple of Missing
         Features that are missing clearly more or less often than in the other clusters, clearest
         first.
@@ -242,6 +273,7 @@ class ClusterSummary(DictMixin):
     missing: tuple[Missing, ...] = ()
     mean: NDArray[Any] | None = None
     missing_share: NDArray[Any] | None = None
+    levels: tuple[LevelShare, ...] = ()
 
     @property
     def round(self) -> bool:
@@ -252,6 +284,8 @@ class ClusterSummary(DictMixin):
         lines = [f"cluster {self.label}{self._head}"]
         if self.defining:
             lines.append(f"  unlike the rest  {_listed(self.defining)}")
+        if self.levels:
+            lines.append(f"  categories       {_listed(self.levels)}")
         if self.missing:
             lines.append(f"  missing values   {_listed(self.missing)}")
         for number, component in enumerate(self.components):
@@ -361,6 +395,7 @@ def cluster_table(
     numbers = len(columns)
     columns |= {
         "unlike the rest": [tuple(map(str, one.defining)) for one in clusters],
+        "categories": [tuple(map(str, one.levels)) for one in clusters],
         "missing values": [tuple(map(str, one.missing)) for one in clusters],
         "varies along": [_along(one, n_components) for one in clusters],
         "typical rows": [_listed(one.typical) for one in clusters],
@@ -448,10 +483,33 @@ def _description(
                 missing=() if missing is None else _missing(missing[:, label], names),
                 mean=None if statistics.members is None else scaling.undo(statistics.means[label]),
                 missing_share=None if missing is None else missing[0, label],
+                levels=_levels(model, label, n_features),
             )
         )
     spread = statistics.spread * scaling.unit
     return Description(type(model).__name__, n, names, tuple(clusters), spread)
+
+
+def _levels(model: Any, label: int, count: int) -> tuple[LevelShare, ...]:
+    """Levels whose probabilities in a cluster and in all others clearly differ."""
+    categories = categories_of(model)
+    if categories is None or len(model.weights_) < 2:
+        return ()
+    weights = np.asarray(model.weights_, np.float64)
+    others = np.arange(len(weights)) != label
+    if not weights[others].sum() > 0:
+        return ()
+    found, names = [], column_names(model)
+    for column, levels, chances in zip(
+        categories.columns, model.categories_, model.level_probabilities_, strict=True
+    ):
+        elsewhere = np.average(chances[others], axis=0, weights=weights[others])
+        shares = zip(levels.tolist(), chances[label].tolist(), elsewhere.tolist(), strict=True)
+        every = [LevelShare(names[column.place], *one) for one in shares]
+        # Of two levels both say the same.
+        found += every if len(every) != 2 else [max(every, key=lambda one: one.effect)]
+    clear = [one for one in found if abs(one.effect) >= MEDIUM_EFFECT]
+    return tuple(sorted(clear, key=lambda one: -abs(one.effect))[:count])
 
 
 def _missing(shares: Array, names: tuple[str, ...]) -> tuple[Missing, ...]:

@@ -21,6 +21,7 @@ from tensorae.exceptions import InvalidInputError, InvalidParameterError
 if TYPE_CHECKING:
     from tensorae.deep_tae import TAE
     from tensorae.linear_tae import LinearTAE
+    from tensorae.rows.categories import CategoryEncoder
     from tensorae.table_model import TableModel
 
     FittedModel: TypeAlias = LinearTAE | TAE | TableModel
@@ -31,8 +32,10 @@ __all__ = [
     "as_array",
     "as_floats",
     "as_rows",
+    "categories_of",
     "check_groups",
     "check_names",
+    "column_names",
     "estimator_of",
     "evenly_spaced",
     "find_feature",
@@ -173,6 +176,8 @@ class ClusteredSamples:
         if isinstance(X, ClusteredSamples):
             return X
         estimator, names, scaler = unwrapped(model, feature_names, scaler)
+        if categories_of(estimator) is not None:
+            return cls._mixed(estimator, X, names, scaler)
         scaling = Scaling.like(scaler, int(estimator.n_features_in_))
         shape = None
         if is_table_model(model):
@@ -207,6 +212,31 @@ class ClusteredSamples:
             scaling,
             missing=missing if missing.any() else None,
             prepared_shape=shape,
+        )
+
+    @classmethod
+    def _mixed(
+        cls, estimator: Any, X: Any, names: Sequence[str] | None, scaler: Any
+    ) -> ClusteredSamples:
+        """Samples with categories: values are the numbers alone."""
+        if scaler is not None:
+            raise InvalidParameterError(
+                f"scaler must be None where X has categories, got {type(scaler).__name__}; give X "
+                "as in the fit."
+            )
+        labels = np.asarray(estimator.predict(X))
+        values = estimator._numbers(X)
+        missing = np.isnan(values)
+        if missing.any():
+            values = np.where(missing, estimator._numbers(X, "imputed"), values)
+        return cls(
+            estimator,
+            X,
+            values,
+            model_names(estimator, names),
+            labels,
+            Scaling.none(values.shape[1]),
+            missing=missing if missing.any() else None,
         )
 
     @cached_property
@@ -276,6 +306,9 @@ class ClusteredSamples:
         """Reconstructions (n, d)."""
         if self.scaled is not self:
             return self.scaling.undo(self.scaled.reconstructions)
+        if categories_of(self.model) is not None:
+            found: Array = self.model._numbers(self.given, "reconstructed")
+            return found
         return as_rows(self.model.reconstruct(self.given))
 
     @cached_property
@@ -335,11 +368,24 @@ class ClusteredSamples:
 # Features -----------------------------------------------------------------------------------------
 
 
-def model_names(model: Any, feature_names: Sequence[str] | None = None) -> tuple[str, ...]:
-    """Names of a fitted model's features: as given, as fitted, or x0, x1 and so on."""
+def categories_of(model: Any) -> CategoryEncoder | None:
+    """What a fitted model knows of its columns of categories; None where it has none."""
+    return getattr(model, "_categories", None)
+
+
+def column_names(model: Any, feature_names: Sequence[str] | None = None) -> tuple[str, ...]:
+    """Names of a fitted model's columns: as given, as fitted, or x0, x1 and so on."""
     if feature_names is None:
         feature_names = getattr(model, "feature_names_in_", None)
     return check_names(feature_names, int(model.n_features_in_))
+
+
+def model_names(model: Any, feature_names: Sequence[str] | None = None) -> tuple[str, ...]:
+    """The same of those columns that are numbers."""
+    names, categories = column_names(model, feature_names), categories_of(model)
+    if categories is None:
+        return names
+    return tuple(names[place] for place in categories.layout.numbers)
 
 
 def check_names(feature_names: Sequence[str] | None, d: int) -> tuple[str, ...]:
@@ -357,6 +403,11 @@ def check_names(feature_names: Sequence[str] | None, d: int) -> tuple[str, ...]:
 
 def find_feature(feature: int | str, names: Sequence[str]) -> int:
     """Column of a feature, given by name or number; negative numbers count from the end."""
+    if not names:
+        raise InvalidInputError(
+            "X must have at least one column of numbers for plots, got categories only; describe "
+            "such clusters by tensorae.inspect.describe."
+        )
     if isinstance(feature, str):
         if feature in names:
             return list(names).index(feature)

@@ -23,6 +23,7 @@ from tensorae.inspect.clusters import Observed
 from tensorae.inspect.comparison import ComparedFamily, ComparisonView
 from tensorae.inspect.samples import (
     as_rows,
+    categories_of,
     evenly_spaced,
     has_own_spreads,
     in_units,
@@ -440,7 +441,11 @@ def missing_values(samples: ReportSamples) -> Context | None:
     if missing is None:
         return None
     model: Any = samples.model
-    deviations = as_rows(model.impute_std(samples.given)) * samples.scaling.unit
+    deviations = as_rows(model.impute_std(samples.given))
+    categories = categories_of(model)
+    if categories is not None:
+        deviations = deviations[:, list(categories.layout.numbers)]
+    deviations = deviations * samples.scaling.unit
     counts, per_row = missing.sum(0), missing.sum(1)
     order = np.argsort(-counts, kind="stable")[:MAX_MISSING_COLUMNS]
     return {

@@ -192,6 +192,10 @@ class CategoryEncoder:
             coded[place] = np.array(entries, dtype=kind)
         return _with_columns(X, coded)
 
+    def numbers(self, X: Any) -> Any:
+        """The same table without its categories; those with an order are their places in it."""
+        return self.without(self.transform(X), self.places)
+
     # Back to tables -------------------------------------------------------------------------------
 
     def inverse_transform(self, coded: Any) -> Any:
