@@ -296,16 +296,52 @@ def check_mixed_rows(
     if reset:
         Options(("warn", "error")).check("handle_unknown", estimator.handle_unknown)
         refuse_masked(X, "X")
-        estimator._categories = CategoryEncoder.fit(X, estimator.categorical_features)
+        estimator._categories = _learned_categories(X, estimator.categorical_features)
     encoder: CategoryEncoder | None = estimator._categories
     limits: dict[str, Any] = {"device": device, "allow_nan": True, "empty_columns": empty_columns}
     if encoder is None:
         return check_rows(estimator, X, reset=reset, **limits)
     unknown = "warn" if reset else estimator.handle_unknown
+    if isinstance(X, Batches):
+        streamed = _check_batches(estimator, X, reset=reset, device=device, allow_nan=True)
+        return _streamed_with_categories(streamed, encoder, unknown, reset=reset)
     rows = check_rows(estimator, encoder.transform(X, unknown=unknown), reset=reset, **limits)
     data = encoder.layout.expand(rows.data)
     has_missing = rows.has_missing and bool(data.isnan().any())
     return Rows(data, home=rows.home, has_missing=has_missing, levels=encoder.layout)
+
+
+def _learned_categories(X: Any, categorical_features: Any) -> CategoryEncoder | None:
+    """What there is to know of the categories of a table or of batches."""
+    if not isinstance(X, Batches):
+        return CategoryEncoder.fit(X, categorical_features)
+    group = processes()
+    share = X.with_missing() if group.alone else X.with_missing().shard(group.rank, group.size)
+    with callers_threads():
+        X.check()
+        return CategoryEncoder.of_batches(
+            share, X.n_features, X.feature_names, categorical_features, group
+        )
+
+
+def _streamed_with_categories(
+    rows: StreamedRows, encoder: CategoryEncoder, unknown: str, *, reset: bool
+) -> StreamedRows:
+    """The same rows with indicators of the levels of their categories."""
+    if rows.source.n_features != encoder.n_columns:
+        return rows  # which has been refused already
+    mixed = StreamedRows(
+        rows.source,
+        rows.processes,
+        rows.device,
+        checked=reset,
+        levels=encoder.layout,
+        encode=lambda batch: encoder.coded(batch, unknown),
+    )
+    if reset:
+        with mixed.parallel(1):
+            mixed.find_gaps()
+    return mixed
 
 
 def check_codes(Z: Any, width: int, *, device: Any = None) -> Rows:

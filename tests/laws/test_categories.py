@@ -7,7 +7,7 @@ import pandas as pd
 import pytest
 from sklearn.metrics import adjusted_rand_score
 
-from tensorae import LinearTAE
+from tensorae import Batches, LinearTAE
 from tensorae.core.families import LEVEL_STRENGTH
 
 K = 3
@@ -197,6 +197,23 @@ def test_fit_and_predict_agree():
             model = fitted(frame, **settings)
             np.testing.assert_array_equal(model.predict(frame), model.labels_)
             np.testing.assert_array_equal(model.predict_proba(frame).argmax(1), model.labels_)
+
+
+@pytest.mark.parametrize("settings", [{}, {"assignment": "lloyd"}, {"spread": "shared"}])
+@pytest.mark.parametrize("missing", [0.0, 0.1])
+def test_streams_equal_memory(settings, missing):
+    frame, _ = planted(13, n=3000)
+    X = np.column_stack(
+        [frame[c] if c.startswith("x") else frame[c].map(ord).astype(float) for c in frame]
+    )
+    X[np.random.RandomState(0).uniform(size=X.shape) < missing] = np.nan
+    named = {"categorical_features": [3, 4, 5, 6], **settings}
+    one = fitted(X, **named)
+    two = LinearTAE(K, random_state=0, **named).fit(Batches(X, batch_rows=700))
+    np.testing.assert_array_equal(one.labels_, two.labels_)
+    np.testing.assert_array_equal(two.predict(Batches(X)), two.labels_)
+    for first, second in zip(one.level_probabilities_, two.level_probabilities_, strict=True):
+        np.testing.assert_allclose(first, second, atol=1e-9)
 
 
 # Missing and unknown ------------------------------------------------------------------------------

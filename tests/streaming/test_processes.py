@@ -30,6 +30,7 @@ def results(start, tmp_path_factory):
 LINEAR = [
     "iris", "em", "auto", "sampled", "own", "all auto, sampled", "counted",
     "single precision", "centres", "empty clusters", "gaps", "gaps, hard",
+    "categories", "categories, sampled",
 ]  # fmt: skip
 
 

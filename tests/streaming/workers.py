@@ -103,6 +103,19 @@ def linear_cases():
         np.repeat(iris[:6], 30, axis=0),
         LinearTAE(8, 1, random_state=0, latent_penalty=0.1),
     )
+    for name, n in (("categories", 400), ("categories, sampled", 9001)):
+        yield name, mixed(n), LinearTAE(3, random_state=0, categorical_features=[2, 4])
+
+
+def mixed(n):
+    """Numbers and, in columns 2 and 4, categories; some levels are rare, some values missing."""
+    rng = np.random.default_rng(0)
+    y = np.sort(rng.integers(3, size=n))
+    X = rng.normal(size=(n, 5)) + 3 * rng.normal(size=(3, 5))[y]
+    X[:, 2] = np.where(rng.random(n) < 0.8, np.array([7, 3, 5])[y], rng.integers(9, size=n))
+    X[:, 4] = rng.random(n) < np.array([0.1, 0.5, 0.9])[y]
+    X[rng.random(n) < 0.1, 4] = np.nan
+    return X
 
 
 class Joined:

@@ -14,6 +14,7 @@ from dataclasses import asdict, dataclass, field
 from typing import Any, Self
 
 import numpy as np
+import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
@@ -22,6 +23,7 @@ from tensorae._warnings import warn
 from tensorae.data.files import arrow
 from tensorae.exceptions import InvalidInputError, InvalidParameterError
 from tensorae.rows.levels import LevelColumns
+from tensorae.rows.processes import Processes
 
 __all__ = ["CategoryEncoder", "level_names"]
 
@@ -146,6 +148,44 @@ class CategoryEncoder:
             for place in places
         )
         return cls(_width(X), columns, ordered, kind, tuple(names or ()))
+
+    @classmethod
+    def of_batches(
+        cls,
+        batches: Iterable[Array],
+        width: int,
+        names: Sequence[str] | None,
+        categorical_features: Any,
+        processes: Processes,
+    ) -> Self | None:
+        """Learn the levels of batches (m, p) of numbers, in a pass over those of each process."""
+        if categorical_features is None or isinstance(categorical_features, str):
+            return None  # batches hold numbers only
+        places = _chosen(categorical_features, width, None if names is None else list(names))
+        if not places:
+            return None
+        counts: list[dict[float, int]] = [{} for _ in places]
+        for batch in batches:
+            for found, place in zip(counts, places, strict=True):
+                entries = np.asarray(batch[:, place], dtype=np.float64)
+                values, times = np.unique(entries[~np.isnan(entries)], return_counts=True)
+                for value, n in zip(values.tolist(), times.tolist(), strict=True):
+                    found[value] = found.get(value, 0) + n
+        columns = tuple(
+            _column_of_counts(place, _label(names, place), _of_all(found, processes))
+            for place, found in zip(places, counts, strict=True)
+        )
+        return cls(width, columns, names=tuple(names or ()))
+
+    def coded(self, batch: Array, unknown: str) -> Array:
+        """A batch (m, p) of numbers with codes in place of categories."""
+        coded = np.array(batch, dtype=np.result_type(batch.dtype, np.float32))
+        for column in self.columns:
+            entries = np.asarray(batch[:, column.place], dtype=np.float64)
+            values, found = np.unique(entries, return_inverse=True)
+            found = np.where(np.isnan(entries), -1, found)
+            coded[:, column.place] = _codes(column, found, values.tolist(), unknown)
+        return coded
 
     @property
     def layout(self) -> LevelColumns:
@@ -312,7 +352,31 @@ def _factorized(X: Any, place: int, label: str) -> tuple[Array, list[Any]]:
 def _fitted_column(place: int, label: str, found: Array, values: list[Any]) -> Column:
     """The levels of a column with such values, which occur at the places (n,) found."""
     times = np.bincount(found[found >= 0], minlength=len(values)).tolist()
-    counts = dict(zip(values, times, strict=True))
+    return _column_of_counts(place, label, dict(zip(values, times, strict=True)))
+
+
+def _of_all(counts: Mapping[float, int], processes: Processes) -> dict[float, int]:
+    """How often each value occurs in all processes."""
+    if processes.alone:
+        return dict(counts)
+    room = min(len(counts), TOO_MANY_LEVELS + 1)  # more are refused
+    pairs = torch.zeros(2, processes.size, TOO_MANY_LEVELS + 1, dtype=torch.float64)
+    present = torch.zeros(processes.size, TOO_MANY_LEVELS + 1, dtype=torch.float64)
+    pairs[0, processes.rank, :room] = torch.tensor(list(counts)[:room], dtype=torch.float64)
+    pairs[1, processes.rank, :room] = torch.tensor(
+        list(counts.values())[:room], dtype=torch.float64
+    )
+    present[processes.rank, :room] = 1
+    processes.all_reduce(pairs, present)
+    total: dict[float, int] = {}
+    there = present > 0
+    for value, n in zip(pairs[0][there].tolist(), pairs[1][there].tolist(), strict=True):
+        total[value] = total.get(value, 0) + int(n)
+    return total
+
+
+def _column_of_counts(place: int, label: str, counts: Mapping[Any, int]) -> Column:
+    """The levels of a column whose values occur so often."""
     if not counts:
         raise InvalidInputError(
             f"X must have at least one value in each column, got none in column {label!r}; drop it."

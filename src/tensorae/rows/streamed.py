@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import copy
 import zlib
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager
 from typing import Any, Protocol, Self
 
@@ -123,7 +123,9 @@ class StreamedRows(Rows):
     checked : bool
         Whether the first pass makes a checksum.
     levels : LevelColumns, optional
-        The columns of the source that hold codes of categories.
+        The columns of the source that hold categories.
+    encode : callable, optional
+        Puts the codes of the levels into a batch.
     """
 
     streamed = True
@@ -136,9 +138,10 @@ class StreamedRows(Rows):
         *,
         checked: bool = False,
         levels: LevelColumns | None = None,
+        encode: Callable[[NDArray[Any]], NDArray[Any]] | None = None,
     ) -> None:
         self.source, self.processes, self.device = source, processes, device
-        self.levels = levels
+        self.levels, self.encode = levels, encode
         self.shared = not processes.alone
         self.home = self.places = None
         self.n = source.n_rows
@@ -191,6 +194,8 @@ class StreamedRows(Rows):
         for batch in made_by_caller(self.source):
             if checksum is not None:
                 checksum.update(batch)
+            if self.encode is not None:
+                batch = self.encode(batch)
             for part in shared_tensor(batch).split(self.chunk_rows):
                 start, stop = stop, stop + part.shape[0]
                 if stop > self.n:
