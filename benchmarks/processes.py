@@ -38,7 +38,7 @@ def worker(file: str, k: int, h: int, *, threads: int, prefetch: int) -> None:
     import torch
 
     from tensorae import Batches, LinearTAE
-    from tensorae.rows.processes import joined_by_torchrun
+    from tensorae.data.processes import joined_by_torchrun
 
     torch.set_num_threads(threads)
     with joined_by_torchrun() as group:

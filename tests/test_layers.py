@@ -28,7 +28,6 @@ LAYERS = [
     ["anomaly", "photos", "persist"],
     ["deep"],
     ["core"],
-    ["rows"],
     ["data"],
     ["assignment"],
     ["exceptions"],

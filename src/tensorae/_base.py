@@ -34,7 +34,7 @@ from tensorae._validation import (
     check_rows,
 )
 from tensorae.assignment import RULES
-from tensorae.rows import Rows
+from tensorae.data.rows import Rows
 
 if TYPE_CHECKING:
     from tensorae.persist.checkpoints import Checkpoint

@@ -25,23 +25,23 @@ from torch import Tensor
 from tensorae._parameters import Interval, Options, check_integer
 from tensorae._schema import LARGEST
 from tensorae._torch import callers_threads
-from tensorae.data.batches import Batches
-from tensorae.exceptions import (
-    InvalidInputError,
-    InvalidParameterError,
-    NotFittedError,
-)
-from tensorae.rows import Rows, StreamedRows
-from tensorae.rows.arrays import (
+from tensorae.data.arrays import (
     complex_numbers,
     is_numeric,
     nothing_inside,
     refuse_masked,
     refuse_other_columns,
 )
-from tensorae.rows.categories import CategoryEncoder
-from tensorae.rows.processes import Processes, processes
-from tensorae.rows.rows import shared_tensor
+from tensorae.data.batches import Batches
+from tensorae.data.categories import CategoryEncoder
+from tensorae.data.processes import Processes, processes
+from tensorae.data.rows import Rows, shared_tensor
+from tensorae.data.streamed import StreamedRows
+from tensorae.exceptions import (
+    InvalidInputError,
+    InvalidParameterError,
+    NotFittedError,
+)
 
 __all__ = [
     "CPU",

@@ -40,6 +40,8 @@ from tensorae._validation import (
 from tensorae._warnings import warn
 from tensorae.assignment import RULES
 from tensorae.core.search import is_start
+from tensorae.data.arrays import as_rows, sample_shape, with_channels
+from tensorae.data.rows import Rows
 from tensorae.deep.assign import chunk_rows, scored_rows
 from tensorae.deep.denoise import Blend
 from tensorae.deep.epoch import ProgressReporter, as_columns
@@ -49,8 +51,6 @@ from tensorae.deep.schedule import WORK, TrainingOptions
 from tensorae.deep.train import Trained, train
 from tensorae.deep.user_architecture import SHARINGS, shared_names
 from tensorae.exceptions import InvalidParameterError
-from tensorae.rows import Rows
-from tensorae.rows.arrays import as_rows, sample_shape, with_channels
 
 __all__ = ["TAE", "InterruptedWarning"]
 

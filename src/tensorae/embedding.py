@@ -17,6 +17,7 @@ from tensorae._validation import (
     check_rows,
     check_seed,
 )
+from tensorae.data.arrays import as_rows
 from tensorae.deep.manifold import (
     DIMENSIONS,
     NEIGHBORS,
@@ -25,7 +26,6 @@ from tensorae.deep.manifold import (
     compared_points,
 )
 from tensorae.exceptions import InvalidInputError
-from tensorae.rows.arrays import as_rows
 
 __all__ = ["embed"]
 

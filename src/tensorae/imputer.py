@@ -32,10 +32,10 @@ from tensorae._validation import (
 from tensorae._warnings import warn
 from tensorae.core.imputation import Limits, Member, candidates_for, fit_members
 from tensorae.core.prediction import LinearPredictor
+from tensorae.data.categories import CategoryEncoder, level_names
+from tensorae.data.rows import Rows
 from tensorae.exceptions import InvalidInputError, InvalidParameterError
 from tensorae.linear_tae import PASSES
-from tensorae.rows import Rows
-from tensorae.rows.categories import CategoryEncoder, level_names
 
 __all__ = ["ImputerTAE"]
 

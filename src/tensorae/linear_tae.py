@@ -56,9 +56,9 @@ from tensorae.core.search import is_start
 from tensorae.core.selection import select_and_fit
 from tensorae.core.spec import FitSpec, SearchSpace, Solution
 from tensorae.core.statistics import Moments
+from tensorae.data.categories import CategoryEncoder, level_names
+from tensorae.data.rows import Rows
 from tensorae.exceptions import InvalidInputError, InvalidParameterError
-from tensorae.rows import Rows
-from tensorae.rows.categories import CategoryEncoder, level_names
 
 __all__ = ["LinearTAE"]
 

@@ -51,12 +51,11 @@ from tensorae.anomaly.detector import (
 from tensorae.assignment import RULES
 from tensorae.core.search import solve
 from tensorae.core.spec import FitSpec
+from tensorae.data.categories import CategoryEncoder, LevelColumns
+from tensorae.data.rows import Rows
 from tensorae.data.scaling import Scaling
 from tensorae.exceptions import InvalidInputError
 from tensorae.linear_tae import LinearTAE
-from tensorae.rows import Rows
-from tensorae.rows.categories import CategoryEncoder
-from tensorae.rows.levels import LevelColumns
 
 __all__ = ["OutlierTAE"]
 

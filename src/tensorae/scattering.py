@@ -30,11 +30,11 @@ from tensorae._parameters import Constraints, Interval, Options, check_parameter
 from tensorae._torch import isolated_torch, one_thread, usable_threads
 from tensorae._validation import check_device, check_fitted, check_rows
 from tensorae.data import Batches
+from tensorae.data.arrays import as_rows, refuse_masked, sample_shape
+from tensorae.data.rows import Rows
 from tensorae.deep.pca import principal_directions
 from tensorae.exceptions import InvalidInputError, InvalidParameterError
 from tensorae.persist import save
-from tensorae.rows import Rows
-from tensorae.rows.arrays import as_rows, refuse_masked, sample_shape
 
 __all__ = ["Scattering"]
 

@@ -9,7 +9,7 @@ from torch import Tensor
 
 from tensorae.core.denoise import Denoiser
 from tensorae.core.passes import ChunkedPass
-from tensorae.rows import Rows
+from tensorae.data.rows import Rows
 
 
 def denoiser_of(x: Tensor, labels: Tensor, k: int, **options: int) -> Denoiser:

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from tensorae.core.families import SMALLEST_PENALTY, Directions, Estimation, fix_signs
 from tensorae.core.passes import ChunkedPass
 from tensorae.core.statistics import Moments
-from tensorae.rows import Rows
+from tensorae.data.rows import Rows
 
 law = settings(max_examples=40, deadline=None, derandomize=True, database=None)
 seeds = st.integers(0, 2**31 - 1)

@@ -12,7 +12,7 @@ from tensorae.core.fill import (
 from tensorae.core.mixture import Mixture
 from tensorae.core.passes import MissingValuesPass
 from tensorae.core.prediction import LinearPredictor
-from tensorae.rows.rows import Rows
+from tensorae.data.rows import Rows
 
 
 @pytest.fixture

@@ -8,7 +8,7 @@ from tensorae import LinearTAE
 from tensorae.core.families import Directions, Estimation
 from tensorae.core.genetic_search import GeneticSearch, Population, Quadratics, subspace_plus_plus
 from tensorae.core.mixture import Mixture
-from tensorae.rows import Rows
+from tensorae.data.rows import Rows
 
 
 def quadratics_of(x, weights=None, latent_dim=1, penalty=0.1):

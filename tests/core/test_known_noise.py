@@ -6,7 +6,7 @@ from tensorae.assignment import RULES
 from tensorae.core.covariances import spikes
 from tensorae.core.em import Alternation
 from tensorae.core.known_noise import Cleaner, KnownNoise
-from tensorae.rows.rows import Rows
+from tensorae.data.rows import Rows
 
 
 def two_planes(n=1500, d=12, strength=6.0):

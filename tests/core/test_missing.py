@@ -8,7 +8,7 @@ from scipy.stats import multivariate_normal, ortho_group
 from tensorae.core import missing
 from tensorae.core.fill import knn_fill
 from tensorae.core.missing import ByCode, ByMissing, ByObserved, Marginals
-from tensorae.rows import Rows
+from tensorae.data.rows import Rows
 
 N_CLUSTERS = 3
 forms = pytest.mark.parametrize("form", [ByMissing, ByObserved, ByCode])

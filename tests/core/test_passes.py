@@ -13,7 +13,7 @@ from tensorae.assignment import RULES, AssignmentContext, shares
 from tensorae.core import passes, statistics
 from tensorae.core.mixture import Mixture, winners
 from tensorae.core.passes import ChunkedPass, PrunedPass, TabulatedPass, cheapest
-from tensorae.rows import Rows
+from tensorae.data.rows import Rows
 
 law = settings(max_examples=20, deadline=None, derandomize=True, database=None)
 seeds = st.integers(0, 2**31 - 1)

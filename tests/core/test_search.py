@@ -14,7 +14,8 @@ from tensorae.core.mixture import Mixture
 from tensorae.core.passes import cheapest
 from tensorae.core.spec import FitSpec
 from tensorae.core.swap_search import relocate, rescue
-from tensorae.rows import Rows, rows
+from tensorae.data import rows
+from tensorae.data.rows import Rows
 
 
 def lumps(seed, n=200, d=3, k=5):

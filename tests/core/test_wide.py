@@ -13,7 +13,7 @@ from tensorae.core.mixture import Mixture
 from tensorae.core.passes import ChunkedPass, MembersPass
 from tensorae.core.statistics import MemberMoments
 from tensorae.data import Batches
-from tensorae.rows import Rows
+from tensorae.data.rows import Rows
 
 N, D, K = 600, 160, 4
 

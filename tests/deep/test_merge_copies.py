@@ -8,6 +8,7 @@ import torch
 from torch import nn
 
 from tensorae import TAE
+from tensorae.data.rows import Rows
 from tensorae.datasets import parallel_lines
 from tensorae.deep import epoch, train
 from tensorae.deep.assign import Assigner, Assignments, Copies, TrainingData
@@ -17,7 +18,6 @@ from tensorae.deep.initial import aligned_to
 from tensorae.deep.module import tensorize
 from tensorae.deep.networks import built_in
 from tensorae.deep.schedule import TrainingOptions
-from tensorae.rows import Rows
 
 N, D, H, K = 60, 6, 2, 3
 

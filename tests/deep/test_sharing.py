@@ -9,11 +9,11 @@ from sklearn.metrics import adjusted_rand_score
 from torch import nn
 
 from tensorae import TAE, tensorize
+from tensorae.data.rows import Rows
 from tensorae.deep.assign import Copies, Members, TrainingData
 from tensorae.deep.epoch import Trainer
 from tensorae.deep.networks import ConvAutoencoder, MLPAutoencoder, VariationalAutoencoder
 from tensorae.deep_tae import deep_options
-from tensorae.rows import Rows
 
 PLACES = np.array([[0.0, 0, 0, 0], [12, 0, 0, 0], [0, 12, 0, 0], [0, 0, 12, 12]])
 SHORT = {"max_epochs": 20, "random_state": 0}

@@ -10,14 +10,14 @@ from sklearn.metrics import adjusted_rand_score
 from torch import nn
 
 from tensorae import TAE, Batches, tensorize
+from tensorae.data.processes import Processes
+from tensorae.data.streamed import StreamedRows
 from tensorae.deep import train
 from tensorae.deep.assign import Copies, TrainingData
 from tensorae.deep.epoch import buffers
 from tensorae.deep.schedule import Schedule
 from tensorae.deep.train import TrainingLoop, fit_loop
 from tensorae.deep_tae import deep_options
-from tensorae.rows import StreamedRows
-from tensorae.rows.processes import Processes
 
 PLACES = np.array([[0.0, 0, 0, 0], [12, 0, 0, 0], [0, 12, 0, 0], [0, 0, 12, 12]])
 SHORT = {"max_epochs": 4, "random_state": 0}

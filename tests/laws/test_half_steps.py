@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from tensorae.assignment import RULES
 from tensorae.core.families import Directions, Estimation
 from tensorae.core.passes import ChunkedPass, TabulatedPass
-from tensorae.rows import Rows
+from tensorae.data.rows import Rows
 
 law = settings(max_examples=10, deadline=None, derandomize=True, database=None)
 seeds = st.integers(0, 2**31 - 1)

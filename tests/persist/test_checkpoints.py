@@ -11,10 +11,10 @@ from sklearn.datasets import load_iris
 from sklearn.exceptions import ConvergenceWarning
 
 from tensorae import TAE, Batches, LinearTAE
+from tensorae.data.processes import Processes
 from tensorae.exceptions import CheckpointError, InvalidParameterError, ModelFileError
 from tensorae.persist.checkpoints import KIND, Checkpoint, identity_of
 from tensorae.persist.container import Container, FileKind, read_container, write_container
-from tensorae.rows.processes import Processes
 
 IRIS = load_iris().data
 CPU = torch.device("cpu")

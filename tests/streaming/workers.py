@@ -19,8 +19,8 @@ from sklearn.exceptions import ConvergenceWarning
 from torch import distributed as dist
 
 from tensorae import TAE, Batches, LinearTAE
+from tensorae.data.processes import joined_by_torchrun
 from tensorae.deep import train
-from tensorae.rows.processes import joined_by_torchrun
 
 
 def small_samples(rows):

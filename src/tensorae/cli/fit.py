@@ -313,8 +313,8 @@ def fit(
     inputs = _read(data, columns, reading, model, messages, stream=streaming.stream or distributed)
     # Slow to import, and not needed to say what is wrong with a table.
     from tensorae import TableModel
+    from tensorae.data.processes import joined_by_torchrun
     from tensorae.deep_tae import InterruptedWarning
-    from tensorae.rows.processes import joined_by_torchrun
 
     with joined_by_torchrun() as processes, _checkpoint_named(streaming.checkpoint, messages):
         estimator: Any = model.build(inputs.preparation.shape)

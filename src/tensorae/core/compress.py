@@ -14,7 +14,7 @@ import torch
 from torch import Tensor
 
 from tensorae.core.mixture import Mixture
-from tensorae.rows.rows import Rows
+from tensorae.data.rows import Rows
 
 __all__ = ["RowSpace", "compressed_width"]
 

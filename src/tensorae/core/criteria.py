@@ -22,7 +22,7 @@ from tensorae.core.mixture import Mixture
 from tensorae.core.prediction import n_parameters
 from tensorae.core.statistics import positive
 from tensorae.core.ties import TiedVariance
-from tensorae.rows.rows import Rows
+from tensorae.data.rows import Rows
 
 __all__ = [
     "DEEP",

@@ -29,7 +29,7 @@ from tensorae.core.passes import (
     fits_table,
 )
 from tensorae.core.statistics import Moments
-from tensorae.rows.rows import Rows
+from tensorae.data.rows import Rows
 
 __all__ = ["Alternation", "Trace", "Observer", "FitResult", "State", "longer", "positions"]
 

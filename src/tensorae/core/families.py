@@ -24,7 +24,7 @@ from tensorae.core.covariances import (
 )
 from tensorae.core.mixture import TENSORS, Mixture, log_volume
 from tensorae.core.statistics import MemberMoments, Moments, positive
-from tensorae.rows.rows import LARGE_WIDTH
+from tensorae.data.rows import LARGE_WIDTH
 
 __all__ = [
     "Directions",

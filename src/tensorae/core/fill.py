@@ -16,7 +16,7 @@ from torch import Tensor
 from tensorae.core.missing import Form, Marginals
 from tensorae.core.mixture import Mixture
 from tensorae.core.statistics import Moments
-from tensorae.rows.rows import Rows
+from tensorae.data.rows import Rows
 
 __all__ = [
     "LikelyClusters",

@@ -19,7 +19,7 @@ from tensorae.core.families import Estimation
 from tensorae.core.initial import drawn
 from tensorae.core.mixture import Mixture
 from tensorae.core.passes import TabulatedPass
-from tensorae.rows.rows import Rows
+from tensorae.data.rows import Rows
 
 __all__ = ["Population", "GeneticSearch", "Quadratics", "subspace_plus_plus"]
 

@@ -24,7 +24,7 @@ from tensorae.core.mixture import Mixture
 from tensorae.core.prediction import LinearPredictor
 from tensorae.core.search import Search
 from tensorae.core.spec import FitSpec
-from tensorae.rows.rows import Rows
+from tensorae.data.rows import Rows
 
 __all__ = ["Candidate", "Limits", "Member", "candidates_for", "fit_members"]
 

@@ -23,7 +23,7 @@ from tensorae.core.mixture import Mixture, winners
 from tensorae.core.passes import cheapest
 from tensorae.core.statistics import positive
 from tensorae.core.swap_search import swap
-from tensorae.rows.rows import Rows
+from tensorae.data.rows import Rows
 
 __all__ = [
     "N_SHORT",

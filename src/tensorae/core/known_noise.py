@@ -19,7 +19,7 @@ from tensorae.core.covariances import Spikes, Subspaces, spikes
 from tensorae.core.families import Directions, Estimation, Means, Parameters, log_shares
 from tensorae.core.mixture import FoldedModel, Mixture
 from tensorae.core.statistics import Moments, positive
-from tensorae.rows.rows import Rows
+from tensorae.data.rows import Rows
 
 __all__ = ["Cleaner", "KnownNoise"]
 

@@ -26,7 +26,7 @@ from tensorae.core.families import (
 from tensorae.core.missing import Marginals, add_expected
 from tensorae.core.mixture import Mixture
 from tensorae.core.statistics import Moments
-from tensorae.rows.rows import Rows
+from tensorae.data.rows import Rows
 
 __all__ = ["absorb", "in_order_of"]
 

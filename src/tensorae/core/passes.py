@@ -32,7 +32,7 @@ from tensorae.core.statistics import (
     SoftAccumulator,
     positive,
 )
-from tensorae.rows.rows import CACHED_BYTES, Rows
+from tensorae.data.rows import CACHED_BYTES, Rows
 
 __all__ = [
     "Assigned",

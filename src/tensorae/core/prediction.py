@@ -18,7 +18,7 @@ from tensorae.assignment import posterior
 from tensorae.core.families import VARIANCE_FLOOR
 from tensorae.core.missing import Marginals, costs_with_missing, log_correction
 from tensorae.core.mixture import FoldedModel, Mixture, score_errors, winners
-from tensorae.rows.rows import cached_rows
+from tensorae.data.rows import cached_rows
 
 __all__ = ["LinearPredictor", "draw", "information_criterion", "n_parameters"]
 

@@ -46,7 +46,7 @@ from tensorae.core.spec import WIDE, FitSpec, Solution
 from tensorae.core.statistics import Moments
 from tensorae.core.swap_search import agree, has_unused, relocate, rescue, swap
 from tensorae.core.ties import TiedVariance, tied_variance
-from tensorae.rows.rows import LARGE_WIDTH, Rows, cached_rows
+from tensorae.data.rows import LARGE_WIDTH, Rows, cached_rows
 
 __all__ = [
     "Fit",

@@ -32,7 +32,7 @@ from tensorae.core.em import FitResult, Observer
 from tensorae.core.initial import N_SHORT
 from tensorae.core.search import Resume, Search, in_space, is_wide, solve, without_needless_floor
 from tensorae.core.spec import WIDE_COMPONENTS, FitSpec, SearchSpace, Solution
-from tensorae.rows.rows import Rows
+from tensorae.data.rows import Rows
 
 __all__ = [
     "CUT_WEIGHT_PER_FEATURE",

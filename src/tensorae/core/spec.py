@@ -12,7 +12,7 @@ from tensorae.core.compress import RowSpace
 from tensorae.core.em import FitResult
 from tensorae.core.families import PRIOR_STRENGTH
 from tensorae.core.mixture import Mixture
-from tensorae.rows.rows import Rows
+from tensorae.data.rows import Rows
 
 __all__ = ["Solution", "FitSpec", "SearchSpace"]
 

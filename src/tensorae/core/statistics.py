@@ -14,8 +14,8 @@ import torch
 from numpy.typing import DTypeLike, NDArray
 from torch import Tensor
 
+from tensorae.data.rows import LARGE_WIDTH, Rows
 from tensorae.exceptions import InvalidInputError
-from tensorae.rows.rows import LARGE_WIDTH, Rows
 
 __all__ = ["MemberMoments", "Moments", "HardAccumulator", "SoftAccumulator", "positive"]
 

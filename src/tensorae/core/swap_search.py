@@ -22,7 +22,7 @@ from tensorae.core.families import RANK_TOLERANCE
 from tensorae.core.mixture import Mixture
 from tensorae.core.passes import ChunkedPass, cheapest
 from tensorae.core.statistics import Moments, positive
-from tensorae.rows.rows import Rows
+from tensorae.data.rows import Rows
 
 __all__ = ["agree", "has_unused", "relocate", "rescue", "swap"]
 

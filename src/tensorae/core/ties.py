@@ -24,7 +24,7 @@ import torch
 from torch import Tensor
 
 from tensorae.core.compress import RowSpace
-from tensorae.rows.rows import Rows
+from tensorae.data.rows import Rows
 
 __all__ = ["TiedVariance", "tied_variance"]
 

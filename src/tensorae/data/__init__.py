@@ -12,6 +12,11 @@ selection.py      columns that can tell groups apart, for `explore`
 scaling.py        statistics of columns; scaling and back
 preparation.py    tables and streams made ready for a fit, and the same again for a fitted model
 writing.py        results -> file, batch by batch
+rows.py           Rows: what solvers see of X, in memory, chunk by chunk
+streamed.py       StreamedRows: the same, read anew in every pass
+processes.py      one process or many
+categories.py     columns of categories: levels <-> codes <-> indicators
+arrays.py         arrays, frames and images as rows
 """
 
 from __future__ import annotations

@@ -23,11 +23,11 @@ from torch import Tensor, nn
 
 from tensorae._torch import FitRNG
 from tensorae.assignment import AssignmentContext
+from tensorae.data.rows import Rows
 from tensorae.deep.module import TensorizedAutoencoder, costs_from_parts
 from tensorae.deep.pca import principal_directions
 from tensorae.deep.schedule import TrainingOptions
 from tensorae.deep.vae import MIN_NOISE
-from tensorae.rows import Rows
 
 # Clusters that a row is scored by at a refresh: the nearest of the start.
 CANDIDATES = 3

@@ -23,9 +23,9 @@ import torch
 from torch import Tensor, nn
 
 from tensorae._torch import callers_threads
+from tensorae.data.rows import Rows
 from tensorae.deep.assign import Assigner, Assignments, Copies, Members, TrainingData
 from tensorae.deep.schedule import TrainingOptions, n_batches
-from tensorae.rows import Rows
 
 if TYPE_CHECKING:
     from tensorae.deep.train import State

@@ -27,13 +27,13 @@ from tensorae.assignment import RULES
 from tensorae.core.initial import k_means_plus_plus, random_rows
 from tensorae.core.search import is_start, model_of, solve
 from tensorae.core.spec import FitSpec
+from tensorae.data.rows import Rows
 from tensorae.deep.assign import Assigner, Assignments, TrainingData, chunk_rows
 from tensorae.deep.manifold import manifold_labels
 from tensorae.deep.pca import main_parts, principal_directions
 from tensorae.deep.schedule import TrainingOptions
 from tensorae.deep.vae import gaussian_start
 from tensorae.exceptions import InvalidInputError
-from tensorae.rows import Rows
 
 # Range of standard deviations of X, and its inverse, for which scale and costs are finite.
 MAX_SPREAD = {torch.float32: 1e15, torch.float64: 1e30}

@@ -30,9 +30,9 @@ from tensorae.assignment import RULES
 from tensorae.core.criteria import agreement
 from tensorae.core.search import solve
 from tensorae.core.spec import FitSpec
+from tensorae.data.rows import Rows
 from tensorae.deep.pca import main_parts, with_equal_lengths
 from tensorae.exceptions import InvalidInputError
-from tensorae.rows import Rows
 
 # Rows with more features than the first number are reduced to so many main directions, because
 # distances between raw ones are mostly noise. 20 agree as well between seeds, 50 less.

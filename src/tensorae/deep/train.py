@@ -32,6 +32,7 @@ from torch import Tensor
 
 from tensorae._schema import MERGED, check_training_state
 from tensorae._torch import FitRNG
+from tensorae.data.rows import Rows
 from tensorae.deep.assign import Assigner, Assignments, Copies, TrainingData, chunk_rows
 from tensorae.deep.denoise import Blend, fit_blend
 from tensorae.deep.epoch import DivergedError, Epoch, Trainer, as_columns, from_columns
@@ -46,7 +47,6 @@ from tensorae.deep.schedule import (
     TrainingOptions,
 )
 from tensorae.deep.user_architecture import check_autoencoder, draws_numbers
-from tensorae.rows import Rows
 
 # Rows on which an architecture is tried before training.
 TRIAL_ROWS = 4

@@ -19,9 +19,9 @@ from tensorae.data.scaling import Scaling
 from tensorae.exceptions import InvalidInputError, InvalidParameterError
 
 if TYPE_CHECKING:
+    from tensorae.data.categories import CategoryEncoder
     from tensorae.deep_tae import TAE
     from tensorae.linear_tae import LinearTAE
-    from tensorae.rows.categories import CategoryEncoder
     from tensorae.table_model import TableModel
 
     FittedModel: TypeAlias = LinearTAE | TAE | TableModel

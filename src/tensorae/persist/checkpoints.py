@@ -24,6 +24,7 @@ import torch
 
 from tensorae._files import remove_leftovers, write_atomically
 from tensorae._schema import COUNT, SchemaError, Value, check
+from tensorae.data.processes import Processes
 from tensorae.exceptions import CheckpointError, InvalidParameterError, TensoraeError
 from tensorae.persist.container import (
     Container,
@@ -33,7 +34,6 @@ from tensorae.persist.container import (
     split_tree,
     write_container,
 )
-from tensorae.rows.processes import Processes
 
 RESTART = "remove the file to start the fit again"
 KIND = FileKind("tensorae checkpoint", 2, CheckpointError, if_foreign=RESTART, if_damaged=RESTART)

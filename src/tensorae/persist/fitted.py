@@ -48,10 +48,10 @@ from tensorae.anomaly.detector import (
 from tensorae.assignment import RULES, rule_name
 from tensorae.core.denoise import Denoiser
 from tensorae.core.prediction import LinearPredictor
+from tensorae.data.categories import CategoryEncoder
 from tensorae.deep.denoise import Blend
 from tensorae.persist.container import part
 from tensorae.persist.networks import module_state, sample_costs
-from tensorae.rows.categories import CategoryEncoder
 
 Tensors = Mapping[str, Tensor]
 Details = Mapping[str, Any]

@@ -18,6 +18,7 @@ from tensorae.core.em import Alternation
 from tensorae.core.known_noise import Cleaner, KnownNoise
 from tensorae.core.mixture import Mixture
 from tensorae.core.passes import cheapest
+from tensorae.data.rows import Rows, cached_rows
 from tensorae.exceptions import InvalidParameterError, unknown_choice
 from tensorae.photos.images import (
     Image,
@@ -29,7 +30,6 @@ from tensorae.photos.images import (
 )
 from tensorae.photos.noise import NoiseModel, Stabilizer, noise_of
 from tensorae.photos.patches import Tile, average_patches, extract_patches, make_tiles, map_tiles
-from tensorae.rows.rows import Rows, cached_rows
 
 __all__ = ["DenoiseSpec", "denoise", "denoise_planes"]
 

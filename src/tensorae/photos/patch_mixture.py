@@ -29,8 +29,8 @@ from tensorae.core.initial import short_k_means
 from tensorae.core.mixture import Mixture
 from tensorae.core.passes import ChunkedPass
 from tensorae.core.statistics import Moments
+from tensorae.data.rows import Rows
 from tensorae.photos.patches import average_patches, extract_patches, patch_indices
-from tensorae.rows.rows import Rows
 
 __all__ = ["REACH", "SIDE", "FillSpec", "MaskedTile", "PatchMixture", "fill_tile", "near_known"]
 

@@ -8,10 +8,10 @@ import pytest
 import torch
 
 from tensorae import Batches
+from tensorae.data.processes import Processes
+from tensorae.data.rows import Rows
+from tensorae.data.streamed import LANES, ROUNDS, Checksum, StreamedRows
 from tensorae.exceptions import InvalidInputError
-from tensorae.rows import Rows, StreamedRows
-from tensorae.rows.processes import Processes
-from tensorae.rows.streamed import LANES, ROUNDS, Checksum
 
 CPU = torch.device("cpu")
 

@@ -6,7 +6,7 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tensorae.rows import Rows
+from tensorae.data.rows import Rows
 
 law = settings(max_examples=25, deadline=None, derandomize=True, database=None)
 seeds = st.integers(0, 2**31 - 1)

@@ -19,10 +19,10 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from tensorae._torch import made_by_caller, several_threads
+from tensorae.data.categories import LevelColumns
+from tensorae.data.processes import Processes
+from tensorae.data.rows import Rows, cached_rows, shared_tensor
 from tensorae.exceptions import InvalidInputError
-from tensorae.rows.levels import LevelColumns
-from tensorae.rows.processes import Processes
-from tensorae.rows.rows import Rows, cached_rows, shared_tensor
 
 __all__ = ["BatchSource", "Checksum", "StreamedRows"]
 
@@ -70,7 +70,7 @@ class Checksum:
     Examples
     --------
     >>> import numpy as np
-    >>> from tensorae.rows.streamed import Checksum
+    >>> from tensorae.data.streamed import Checksum
     >>> whole, parts = Checksum(), Checksum()
     >>> whole.update(np.arange(6.0).reshape(3, 2))
     >>> parts.update(np.arange(2.0))

@@ -20,8 +20,8 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from tensorae._torch import several_threads
-from tensorae.rows.levels import LevelColumns
-from tensorae.rows.processes import Processes
+from tensorae.data.categories import LevelColumns
+from tensorae.data.processes import Processes
 
 __all__ = ["LARGE_WIDTH", "Rows", "cached_rows", "shared_tensor"]
 
