@@ -322,7 +322,8 @@ class BaseTAE(
             Taken from X or the fit where they know them.
         scaler : scaler of scikit-learn, optional
             What brought the features to the scale of the fit, fitted, such as a
-            ``StandardScaler``. X is then in the features' own units, and so is the page.
+            ``StandardScaler`` or ``PowerTransformer``. X is then in the features' own units, and
+            so is the page.
         shape : (height, width) or (c, height, width), optional
             Says that rows are images, where neither X nor the fit knows.
         noise : float or "auto", optional

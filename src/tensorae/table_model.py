@@ -283,7 +283,10 @@ class TableModel(EstimatorWithCard):
         -------
         ndarray of shape (n, d)
         """
-        return self._result("impute_std", X) * self.preparation.scaling.unit
+        scaling, deviations = self.preparation.scaling, self._result("impute_std", X)
+        if scaling.linear:
+            return deviations * scaling.unit
+        return scaling.undo_deviation(np.asarray(self._result("impute", X)), deviations)
 
     @_if_estimator_has("inverse_transform")
     def inverse_transform(self, Z: Any, labels: Any) -> Any:

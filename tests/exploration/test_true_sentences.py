@@ -5,8 +5,9 @@ import re
 import numpy as np
 import pandas as pd
 import pytest
+from sklearn.metrics import adjusted_rand_score
 
-from tensorae import LinearTAE, explore
+from tensorae import LinearTAE, explore, load
 from tensorae.exploration.diagnostics import GRADES, grade_of
 from tensorae.inspect import cross_table, describe
 
@@ -74,6 +75,31 @@ def test_a_row_that_is_a_group_of_its_own_is_unusual_and_said_to_be(rng):
     n = int(found.odd.sum())
     assert f"{n} rows" in found.sentences[-1]
     assert "unusual for their group, including 1 in tiny groups" in found.sentences[-1]
+
+
+# Skewed columns -----------------------------------------------------------------------------------
+
+
+def test_skewed_spending_is_compared_on_a_logarithmic_scale_and_told_in_money(tmp_path):
+    rng = np.random.RandomState(0)
+    kind = rng.rand(500) < 0.35
+    logs = np.where(kind[:, None], [6.5, 9, 9.5], [9, 7, 7.5]) + rng.randn(500, 3)
+    frame = pd.DataFrame(np.exp(logs).round(2), columns=["fresh", "milk", "paper"])
+    found = explore(frame)
+    assert adjusted_rand_score(kind, found.labels) > 0.9
+    assert adjusted_rand_score(kind, explore(frame, scale="standard").labels) < 0.6
+    assert "Skewed, so on a logarithmic scale: fresh, milk, paper." in found.summary
+    for group in found.description:
+        own = frame[found.labels == group.label]
+        np.testing.assert_allclose(group.mean, own.mean())
+    np.testing.assert_allclose(found.description.spread, frame.std(ddof=0))
+    for row in found.outliers:
+        for feature in row.features:
+            assert feature.value == pytest.approx(frame[feature.name][row.row])
+    found.save(tmp_path / "model.tae")
+    again = load(tmp_path / "model.tae")
+    np.testing.assert_array_equal(again.predict(frame), found.labels)
+    np.testing.assert_allclose(again.cluster_centers_, found.model.cluster_centers_)
 
 
 # Warnings of the fit ------------------------------------------------------------------------------

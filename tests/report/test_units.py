@@ -7,7 +7,7 @@ import numpy as np
 import pandas as pd
 import pytest
 from sklearn.datasets import load_digits
-from sklearn.preprocessing import MinMaxScaler, StandardScaler
+from sklearn.preprocessing import MinMaxScaler, PowerTransformer, StandardScaler
 
 from tensorae import TAE, LinearTAE
 from tensorae.data import Scaling
@@ -33,6 +33,25 @@ def model(grams, scaler):
 @pytest.fixture(scope="module")
 def page(model, grams, scaler, names, write):
     return write(model, grams, feature_names=names, scaler=scaler)
+
+
+@pytest.mark.parametrize("scale", ["auto", "power"])
+def test_skewed_columns_are_described_in_their_own_units(scale, write, rng):
+    X = np.exp(rng.randn(200, 2) + np.repeat([[5, 9], [8, 6]], 100, 0))
+    scaler = Scaling.of(X, "auto") if scale == "auto" else PowerTransformer().fit(X)
+    assert scale != "auto" or scaler.name == "log"
+    model = LinearTAE(2, 1, random_state=0).fit(Scaling.like(scaler, 2).apply(X))
+    page = write(model, X, feature_names=["spent", "saved"], scaler=scaler)
+    centers = Scaling.like(scaler, 2).undo(model.cluster_centers_)
+    described = describe(model, X, scaler=scaler)
+    np.testing.assert_allclose(described.spread, X.std(0))
+    for cluster in described:
+        np.testing.assert_allclose(cluster.mean, X[model.labels_ == cluster.label].mean(0))
+        for value in centers[cluster.label]:
+            assert pytest.approx(value) in page.numbers_in(f"cluster-{cluster.label}")
+    np.testing.assert_allclose(page.column("x0")["values"], X[:, 0], rtol=1e-5)
+    line = np.array(page.column("x0")["line"])
+    assert (line > 0).all()  # money does not become negative along an axis
 
 
 # Units ------------------------------------------------------------------------------------------

@@ -344,7 +344,8 @@ def denoise(
         f"{name}_denoised" if name in copied else name: clean[:, j]
         for j, name in enumerate(names or [f"x{j}" for j in range(clean.shape[1])])
     }
-    change = ((clean - values) / inputs.preparation.scaling.unit)[~np.isnan(values)]
+    apply = inputs.preparation.scaling.apply
+    change = (apply(clean) - apply(values))[~np.isnan(values)]
     shape = inputs.preparation.shape or inputs.rows.table.shape
     return Result(
         columns,

@@ -21,7 +21,7 @@ in_columns = functools.partial(typer.Option, rich_help_panel="Columns")
 in_reading = functools.partial(typer.Option, rich_help_panel="Reading")
 
 Format = StrEnum("Format", ["csv", "tsv", "parquet", "arrow", "npy", "image"])  # data.FORMATS
-Scale = StrEnum("Scale", ["auto", "none", "standard", "max"])  # data.SCALES
+Scale = StrEnum("Scale", ["auto", "none", "standard", "max", "log"])  # data.SCALES
 # Input columns that are copied to the output; "unused" are those that the model does not use.
 Keep = StrEnum("Keep", ["all", "text", "unused", "none"])
 
@@ -82,7 +82,11 @@ SEED = Annotated[
 ]
 SCALE = Annotated[
     Scale,
-    in_columns("--scale", help="How to scale columns; auto: standardise if their units differ."),
+    in_columns(
+        "--scale",
+        help="How to scale columns; auto: standardise if their units differ, with logarithms of "
+        "skewed columns.",
+    ),
 ]
 
 

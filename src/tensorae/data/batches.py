@@ -268,7 +268,10 @@ class Batches:
             [self._start, self._start + self.n_rows],
         ]
         if self._scaling is not None:
-            facts.append([self._scaling.shift.tolist(), self._scaling.unit.tolist()])
+            scaling = self._scaling
+            facts.append([scaling.shift.tolist(), scaling.unit.tolist()])
+            if scaling.log_unit is not None:
+                facts.append(scaling.log_unit.tolist())
         return hashlib.sha256(json.dumps(facts).encode()).hexdigest()[:32]
 
     def __repr__(self) -> str:

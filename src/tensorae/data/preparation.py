@@ -8,7 +8,7 @@ from __future__ import annotations
 import math
 import os
 import shlex
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from typing import Any, NoReturn
 
@@ -146,19 +146,19 @@ class Preparation:
             chosen, notes = choice.columns, [note_on_header(table), choice.note]
         matrix = as_matrix(table, chosen)
         used = _usable_rows(table, matrix, chosen, drop=drop_missing, gaps=gaps)
-        stats = ColumnStats.of(matrix if used.all() else matrix[used])
+        fitted = matrix if used.all() else matrix[used]
+        stats = ColumnStats.of(fitted)
         if gaps:
             _refuse_empty_columns(table.name, stats, chosen)
         known, names = None, ()  # type: Array | None, tuple[str, ...]
         if labels is not None:
             known, names = known_labels(table.take(used), labels, n_clusters)
-        if scale == "auto" and chosen is not None:
-            notes.append(stats.scaling_note([shown(name) for name in chosen]))
-        elif scale == "auto":
-            scale = "none"
+        scaling = _scaling_of(stats, scale, chosen, lambda: (fitted,))
+        if scale == "auto":
+            notes.append(scaling.note(stats, chosen or ()))
         preparation = cls(
             columns=chosen,
-            scaling=Scaling.of(stats, scale),
+            scaling=scaling,
             shape=table.shape,
             names=cluster_names(names, n_clusters) if names else (),
             labels=labels,
@@ -206,7 +206,7 @@ class Preparation:
 
     def as_header(self) -> dict[str, Any]:
         """The entries of a model file, in JSON's own types."""
-        plain = self.scaling.name == "none"
+        plain, logs = self.scaling.name == "none", self.scaling.log_unit
         return {
             "tables": VERSION,
             "columns": None if self.columns is None else list(self.columns),
@@ -214,6 +214,7 @@ class Preparation:
             "scale": self.scaling.name,
             "shift": None if plain else self.scaling.shift.tolist(),
             "unit": None if plain else self.scaling.unit.tolist(),
+            **({} if logs is None else {"log_unit": logs.tolist()}),
             "shape": None if self.shape is None else list(self.shape),
             "names": list(self.names),
             "labels": self.labels,
@@ -327,6 +328,16 @@ class Preparation:
             )
 
 
+def _scaling_of(
+    stats: ColumnStats,
+    scale: str,
+    columns: Sequence[str] | None,
+    rows: Callable[[], Iterable[Array]],
+) -> Scaling:
+    """The scaling of a fit; arrays and images have one unit, which "auto" does not change."""
+    return Scaling.of(rows, "none" if scale == "auto" and columns is None else scale, stats)
+
+
 def _formats_of(table: Table, columns: Sequence[str] | None) -> dict[str, NumberFormat]:
     """How the numbers of some columns are written, unless it is the usual format."""
     format = table.number_format
@@ -351,12 +362,15 @@ def _checked(stored: Mapping[str, Any], d: Any) -> Preparation:
     if stored["scale"] != "none":
         shift = np.array(stored["shift"], dtype=np.float64)
         unit = np.array(stored["unit"], dtype=np.float64)
-    fits = shift.shape == unit.shape == (count,) and bool(np.isfinite([shift, unit]).all())
-    if not fits or not (unit > 0).all():
+    logs = stored.get("log_unit")
+    log_unit = np.zeros(count) if logs is None else np.array(logs, dtype=np.float64)
+    parts = (shift, unit, log_unit)
+    fits = all(part.shape == (count,) and bool(np.isfinite(part).all()) for part in parts)
+    if not fits or not (unit > 0).all() or not (log_unit >= 0).all():
         raise ValueError("unit")
     return Preparation(
         columns=None if columns is None else tuple(columns),
-        scaling=Scaling(stored["scale"], shift, unit),
+        scaling=Scaling(stored["scale"], shift, unit, None if logs is None else log_unit),
         shape=None if shape is None else tuple(shape),
         names=tuple(names),
         labels=stored["labels"],
@@ -520,7 +534,7 @@ def prepare_stream(
     options : ReadOptions, optional
     columns, ignore : sequence of str
         Just these, or all but these; arrays and images are used whole.
-    scale : {"none", "standard", "max", "auto"}, default="none"
+    scale : {"none", "standard", "max", "log", "auto"}, default="none"
     drop_missing : bool, default=False
         Drop rows with missing or infinite values; otherwise they are an error.
     gaps : bool, default=False
@@ -563,10 +577,10 @@ def prepare_stream(
             _refuse_missing(_name(parts), stats, chosen, gaps=False)
         about_missing = [_dropped_note(replace(stats, n_incomplete=n_rows - n_left), "left out")]
         parts, stats = complete, _stats_of(_batches(complete, chosen))
-    if scale == "auto" and chosen is not None:
-        notes.append(stats.scaling_note([shown(name) for name in chosen]))
-    scaling = Scaling.of(stats, "none" if scale == "auto" and chosen is None else scale)
     batches = _batches(parts, chosen)
+    scaling = _scaling_of(stats, scale, chosen, batches.unchecked)
+    if scale == "auto":
+        notes.append(scaling.note(stats, chosen or ()))
     batches = batches.with_missing() if gaps else batches
     batches = batches if scaling.name == "none" else batches.scaled(scaling)
     formats = {} if head is None else _formats_of(head, chosen)

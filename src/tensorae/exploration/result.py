@@ -16,7 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tensorae import _notebook
-from tensorae._text import counted
+from tensorae._text import counted, listed, shown
 from tensorae._warnings import collected_warnings
 from tensorae.data.columns import note_on_header
 from tensorae.data.files import ReadOptions, arrow, format_of
@@ -59,10 +59,16 @@ Array = NDArray[Any]
 ADDED = ("cluster", "confidence", "outlier")
 SCALED = {
     "standard": "Columns have different units, so each was standardised to mean 0 and variance 1.",
+    "log": (
+        "Columns without negative values whose distribution is skewed, with a long tail of large "
+        "values, were brought to a logarithmic scale; then each column was standardised to mean 0 "
+        "and variance 1. All values below are in the units of the table. On a logarithmic scale:"
+    ),
     "max": "Columns were divided by their largest absolute value.",
     "none": "Columns were not scaled: their ranges are similar.",
 }
 MOST_COMPARED = 12
+MOST_LOGS = 6
 
 
 @dataclass(frozen=True)
@@ -318,7 +324,9 @@ class Exploration:
                 )
             )
         if self.columns is not None:
-            steps.append(Step(SCALED.get(self.preparation.scaling.name, "")))
+            scaling = self.preparation.scaling
+            logs = tuple(shown(self.columns[place]) for place in scaling.logs)
+            steps.append(Step(SCALED.get(scaling.name, ""), logs))
         missing = int(np.isnan(self.rows.values).sum())
         if missing:
             steps.append(
@@ -337,6 +345,10 @@ class Exploration:
         head = [f"{self.name}: {self.steps[0].what}"]
         if self.left_out:
             head.append(f"Left out: {named_with_reasons(self.left_out)}.")
+        logs = self.preparation.scaling.logs
+        if len(logs) and self.columns is not None:
+            names = listed([shown(self.columns[place]) for place in logs], MOST_LOGS)
+            head.append(f"Skewed, so on a logarithmic scale: {names}.")
         if self.sample is not None:
             head.append(f"The groups were found on a sample of {len(self.sample):,} rows.")
         groups = group_lines(self.group_words, self.sizes) if self.n_clusters > 1 else []

@@ -64,8 +64,9 @@ def explore(
         Use all but these.
     n_clusters : int or "auto", default="auto"
         Number of groups; "auto" chooses from 1 to 10.
-    scale : {"auto", "none", "standard", "max"}, default="auto"
-        "auto" standardises columns if their units differ.
+    scale : {"auto", "none", "standard", "max", "log"}, default="auto"
+        "auto" takes logarithms of columns without negative values that are skewed, and standardises
+        if there are any or the units of columns differ; "log" takes those of every such column.
     max_rows : int, default=20_000
         Groups of a larger table are found on a sample of so many rows.
     random_state : int, default=0

@@ -123,7 +123,9 @@ def describe(
     statistics = _model_statistics(estimator)
     names = model_names(estimator, feature_names)
     scaling = Scaling.like(scaler, len(names))
-    return _description(estimator, statistics, names, scaling, n_features, 0)
+    middle = statistics.sizes @ statistics.centers / max(statistics.sizes.sum(), 1)
+    spread = scaling.undo_deviation(middle, statistics.spread)
+    return _description(estimator, statistics, names, scaling, None, spread, n_features, 0)
 
 
 def describe_samples(
@@ -135,8 +137,15 @@ def describe_samples(
 ) -> Description:
     """The same of samples whose clusters are known; ``numbered`` names features by numbers."""
     names = tuple(map(str, range(samples.d))) if numbered else samples.names
-    statistics = _sample_statistics(samples.scaled)
-    return _description(samples.model, statistics, names, samples.scaling, n_features, n_members)
+    statistics, scaling = _sample_statistics(samples.scaled), samples.scaling
+    means, spread = scaling.undo(statistics.means), statistics.spread * scaling.unit
+    if not scaling.linear:  # the mean of logarithms is not that of the values
+        observed = Observed.of(samples)
+        means = np.where(samples.sizes[:, None] > 0, observed.means, means)
+        spread = observed.spread
+    return _description(
+        samples.model, statistics, names, scaling, means, spread, n_features, n_members
+    )
 
 
 # Results ------------------------------------------------------------------------------------------
@@ -449,9 +458,12 @@ def _description(
     statistics: _Statistics,
     names: tuple[str, ...],
     scaling: Scaling,
+    means: Array | None,
+    spread: Array,
     n_features: int,
     n_members: int,
 ) -> Description:
+    """``means`` (k, d) and ``spread`` (d,) of the samples are in the units of the features."""
     clusters, n = [], int(statistics.sizes.sum())
     for label, own in enumerate(statistics.directions):
         # Standard deviations over all samples are not zero where the centres differ.
@@ -473,7 +485,9 @@ def _description(
                         share=float(ratio),
                         loadings=_largest(direction, names, n_features),
                         direction=direction,
-                        step=np.sqrt(max(variance, 0)) * direction * scaling.unit,
+                        step=scaling.undo_deviation(
+                            statistics.centers[label], np.sqrt(max(variance, 0)) * direction
+                        ),
                     )
                     for direction, variance, ratio in components
                 ),
@@ -481,12 +495,11 @@ def _description(
                 typical=tuple(members[:n_members].tolist()),
                 worst=tuple(members[::-1][:n_members].tolist()),
                 missing=() if missing is None else _missing(missing[:, label], names),
-                mean=None if statistics.members is None else scaling.undo(statistics.means[label]),
+                mean=None if means is None else means[label],
                 missing_share=None if missing is None else missing[0, label],
                 levels=_levels(model, label, n_features),
             )
         )
-    spread = statistics.spread * scaling.unit
     return Description(type(model).__name__, n, names, tuple(clusters), spread)
 
 

@@ -5,6 +5,7 @@ Shapes: n samples, k clusters, d features, p points of a line, m pairs of featur
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable
 from dataclasses import dataclass
 from itertools import combinations
@@ -66,9 +67,11 @@ def cluster_axes(
         AxisLine(
             cluster.label,
             number,
-            axis_ends(cluster.center, component.step),
+            _axis(samples, center, math.sqrt(max(component.variance, 0)) * component.direction),
         )
-        for cluster in description or describe_samples(samples)
+        for cluster, center in zip(
+            description or describe_samples(samples), samples.scaled.centers, strict=True
+        )
         for number, component in enumerate(cluster.components[:MAX_COMPONENTS])
     ]
 
@@ -97,8 +100,19 @@ def overall_axis(samples: ClusteredSamples, directions: Array) -> list[AxisLine]
     if len(directions) == 0:
         return []
     along = (samples.scaled.values - samples.scaled.mean) @ directions[0]
-    step = np.sqrt((along**2).mean()) * directions[0] * samples.scaling.unit
-    return [AxisLine(-1, 0, axis_ends(samples.mean, step))]
+    step = np.sqrt((along**2).mean()) * directions[0]
+    return [AxisLine(-1, 0, _axis(samples, samples.scaled.mean, step))]
+
+
+def _axis(samples: ClusteredSamples, center: Array, step: Array) -> Array:
+    """A principal axis in the units of the features, given one standard deviation on the scale.
+
+    A curve where that scale is curved, otherwise its two ends.
+    """
+    ends = axis_ends(center, step)
+    if not samples.scaling.linear:
+        ends = np.linspace(ends[0], ends[1], CURVE_POINTS)
+    return samples.scaling.undo(ends)
 
 
 def axis_ends(center: Array, step: Array) -> Array:

@@ -150,20 +150,14 @@ class ReportSamples(ClusteredSamples):
     @cached_property
     def errors(self) -> Array:
         """Root mean square error (d,) of the reconstructions of each feature."""
-        missed = self.values - self.reconstructions
-        if self.missing is None:
-            return root_mean_square(missed)
-        # Imputed values are close to their reconstructions and would flatter the model.
-        shares = np.maximum(1 - self.missing.mean(0), 1 / self.n)
-        errors: Array = root_mean_square(np.where(self.missing, 0, missed)) / np.sqrt(shares)
-        return errors
+        return _errors(self)
 
     @property
     def explained(self) -> float | None:
         """Share of the variance that centres and codes explain; None where nothing varies."""
         # On the scale of the model, where features can be added up.
-        whole = float(((self.spread / self.scaling.unit) ** 2).sum())
-        missed = float(((self.errors / self.scaling.unit) ** 2).sum())
+        whole = float((self.scaled.spread**2).sum())
+        missed = float((_errors(self.scaled) ** 2).sum())
         return None if whole == 0 else 1 - missed / whole
 
     def defining(self, cluster: ClusterSummary) -> list[dict[str, Any]]:
@@ -197,6 +191,16 @@ def root_mean_square(values: Array) -> Array:
     """Of each column (d,)."""
     root: Array = np.sqrt((values**2).mean(0, dtype=np.float64))
     return root
+
+
+def _errors(samples: ClusteredSamples) -> Array:
+    missed = samples.values - samples.reconstructions
+    if samples.missing is None:
+        return root_mean_square(missed)
+    # Imputed values are close to their reconstructions and would flatter the model.
+    shares = np.maximum(1 - samples.missing.mean(0), 1 / samples.n)
+    errors: Array = root_mean_square(np.where(samples.missing, 0, missed)) / np.sqrt(shares)
+    return errors
 
 
 def _denoised(samples: ClusteredSamples, noise: float | str | None) -> Array | None:

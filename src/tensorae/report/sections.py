@@ -445,7 +445,7 @@ def missing_values(samples: ReportSamples) -> Context | None:
     categories = categories_of(model)
     if categories is not None:
         deviations = deviations[:, list(categories.layout.numbers)]
-    deviations = deviations * samples.scaling.unit
+    deviations = samples.scaling.undo_deviation(samples.scaled.values, deviations)
     counts, per_row = missing.sum(0), missing.sum(1)
     order = np.argsort(-counts, kind="stable")[:MAX_MISSING_COLUMNS]
     return {
