@@ -421,7 +421,7 @@ REFUSED = [
     ("--shape", "--model", "conv", "--shape", "2by2"),
     ("--penalty", "--penalty", "much"),
     ("--model", "--model", "tree"),
-    ("--scale", "--scale", "log"),
+    ("--scale", "--scale", "logs"),
     ("--columns", "--columns", "a", "--ignore", "b"),
     ("--seed", "--seed", "-1"),
     ("--resize", "--resize", "6by8"),
