@@ -34,7 +34,7 @@ from tensorae._validation import (
     check_rows,
 )
 from tensorae.assignment import RULES
-from tensorae.data.rows import Rows
+from tensorae.data.rows import Chunk, Rows
 
 if TYPE_CHECKING:
     from tensorae.persist.checkpoints import Checkpoint
@@ -451,17 +451,17 @@ class BaseTAE(
         counts = torch.zeros(k, dtype=torch.float64, device=rows.device)
         sizes = torch.zeros(k, dtype=torch.int64, device=rows.device)
         loss = torch.zeros((), dtype=torch.float64, device=rows.device)
+
+        def add(sums: tuple[Tensor, ...], chunk: Chunk) -> None:
+            found, costs = assign(chunk.index, chunk.observed)
+            share = chunk.weight.double()
+            sums[0].index_add_(0, found, share)
+            sums[1].add_(torch.bincount(found, minlength=k))
+            sums[2].add_(share @ costs.double())
+            labels[chunk.index] = found.cpu().numpy()
+
         with torch.no_grad(), rows.parallel(self._work * k):
-            for place, x in rows.observed_chunks():
-                found, costs = assign(place, x)
-                own = costs.double()
-                ones = torch.ones_like(own)
-                share = ones if rows.weights is None else rows.weights[place].double()
-                counts.index_add_(0, found, share)
-                sizes += torch.bincount(found, minlength=k)
-                loss += share @ own
-                labels[place] = found.cpu().numpy()
-        rows.all_reduce(counts, sizes, loss)
+            rows.reduce(add, (counts, sizes, loss))
         self.labels_, self.loss_ = labels, float(loss)
         self.cluster_sizes_ = sizes.cpu().numpy()
         return counts

@@ -311,7 +311,7 @@ class TAE(BaseTAE):
         rng = check_seed(self.random_state, rows.processes)
         target = kept = None
         if sample_weight is not None:
-            rows = rows.weighted(check_sample_weight(sample_weight, rows, options.n_clusters))
+            rows = rows.with_weights(check_sample_weight(sample_weight, rows, options.n_clusters))
         known = check_known_labels(labels, rows, options.n_clusters, options.init)
         if known is not None and is_start(
             known, options.n_clusters

@@ -186,7 +186,7 @@ class ImputerTAE(TransformerMixin, EstimatorWithCard):
         rng = check_seed(self.random_state)
         checked = check_parameters(self.get_params(deep=False), CONSTRAINTS)
         if sample_weight is not None:
-            rows = rows.weighted(check_sample_weight(sample_weight, rows, 1))
+            rows = rows.with_weights(check_sample_weight(sample_weight, rows, 1))
         data = rows.data
         self._empty = data.isnan().all(0).cpu().numpy()
         if self._categories is not None:
@@ -457,7 +457,7 @@ class ImputerTAE(TransformerMixin, EstimatorWithCard):
         """Rows with all columns on one scale, filled with their means; keeps the scale."""
         self._mean, weight, _ = rows.observed_means()
         centered = rows.data.to(torch.float64) - self._mean
-        share = rows.all_weights().to(torch.float64)
+        share = rows.weights.to(torch.float64)
         squares = (centered.nan_to_num(0.0).square() * share.unsqueeze(1)).sum(0)
         scale = (squares / weight).sqrt()
         tiny = torch.finfo(torch.float64).eps * self._mean.abs().clamp(
@@ -466,8 +466,7 @@ class ImputerTAE(TransformerMixin, EstimatorWithCard):
         self._scale = torch.where(scale > tiny, scale, 1.0)
         z = centered / self._scale
         there = ~z.isnan().all(1)
-        weights = None if bool(there.all()) and rows.weights is None else share * there
-        return Rows(z, weights, has_missing=True).filled(torch.zeros_like(self._mean))
+        return Rows(z, share * there, has_missing=True).filled(torch.zeros_like(self._mean))
 
     def _standardised(self, x: Tensor) -> Tensor:
         return (x.to(torch.float64) - self._mean.to(x.device)) / self._scale.to(x.device)

@@ -424,7 +424,7 @@ class LinearTAE(BaseTAE):
                 "call partial_fit with one batch after the other."
             )
         if sample_weight is not None:
-            rows = rows.weighted(check_sample_weight(sample_weight, rows, 1))
+            rows = rows.with_weights(check_sample_weight(sample_weight, rows, 1))
         with rows.parallel(len(self.cluster_centers_)):
             predictor = self._predictor(rows)
             chunks = rows.in_chunks(predictor.chunk_rows)
@@ -855,7 +855,7 @@ class LinearTAE(BaseTAE):
         rng = check_seed(self.random_state, rows.processes)
         k = space.options.n_clusters
         if sample_weight is not None:
-            rows = rows.weighted(check_sample_weight(sample_weight, rows, k))
+            rows = rows.with_weights(check_sample_weight(sample_weight, rows, k))
         if labels is not None and len(space.n_clusters) > 1:
             raise InvalidParameterError(
                 f"labels requires an integer n_clusters, got {self.n_clusters!r}; give n_clusters "
@@ -977,7 +977,7 @@ class LinearTAE(BaseTAE):
             )
         if n_empty and not rows.streamed:
             there = ~rows.data.isnan().all(1)
-            rows = rows.weighted(rows.all_weights() * there.to(rows.all_weights().dtype))
+            rows = rows.with_weights(rows.weights * there.to(rows.weights.dtype))
         return rows.filled(torch.where(weight > 0, means, 0))
 
     # Results ----------------------------------------------------------------------------------
@@ -1124,9 +1124,8 @@ class LinearTAE(BaseTAE):
                 RuntimeWarning,
                 stacklevel=4,
             )
-        weights = None if compared is None else compared.weights
-        if weights is not None:
-            counting = weights[weights > 0]
+        if compared is not None and compared.weighted:
+            counting = compared.weights[compared.weights > 0]
             weight = float(counting.max())
             if weight > 1 and weight == float(counting.min()):
                 # Such weights tell no row from another, and yet decide on the number of clusters.

@@ -205,7 +205,7 @@ class OutlierTAE(OutlierMixin, EstimatorWithCard):
         plan, share = self._check_plan(rows)
         rng = check_seed(self.random_state, rows.processes)
         if sample_weight is not None:
-            rows = rows.weighted(check_sample_weight(sample_weight, rows, 1))
+            rows = rows.with_weights(check_sample_weight(sample_weight, rows, 1))
         with torch.no_grad(), rows.parallel(plan.n_estimators):
             pool = Pool.of(rows, rng)
             self._check_pool(pool)
@@ -405,15 +405,14 @@ class OutlierTAE(OutlierMixin, EstimatorWithCard):
         """Anomaly score above which rows are outliers."""
         if share is None:
             return self._detector.calibration.threshold(FALSE_ALARMS)
-        if rows.shared:  # other processes have the other rows; the pool stands for all
+        if not rows.processes.alone:  # other processes have the other rows; the pool stands for all
             score = self._detector.anomaly_score(pool.rows()).numpy()
             weights = pool.weights
         else:
-            parts = rows.in_chunks(self._detector.chunk_rows).observed_chunks()
-            score = np.concatenate(
-                [self._detector.anomaly_score(x).cpu().numpy() for _, x in parts]
-            )
-            weights = rows.all_weights().double().cpu().numpy()
+            parts = rows.in_chunks(self._detector.chunk_rows).chunks()
+            scores = [self._detector.anomaly_score(part.observed).cpu().numpy() for part in parts]
+            score = np.concatenate(scores)
+            weights = rows.weights.double().cpu().numpy()
         rising = np.argsort(score, kind="stable")
         line = weighted_quantile(score[rising], weights[rising], 1 - share)
         above = score[(score > line) & (weights > 0)]
@@ -503,7 +502,7 @@ class Pool:
         if many:
             gathered = _filled(gathered).sample(direction, POOL_ROWS, offset)
         x = gathered.observed().to(torch.float64).cpu().numpy()
-        weights = gathered.all_weights().to(torch.float64).cpu().numpy()
+        weights = gathered.weights.to(torch.float64).cpu().numpy()
         scale = 1.0 if many else gathered.effective_n() / weights.sum()
         weights = np.ones(len(x)) if many else weights * scale
         x, levels = x[:, : rows.d], x[:, rows.d :]

@@ -39,7 +39,7 @@ def set_up(seed, *, n=50, d=4, r=2, k=3, h=2, weighted=False, chunk_rows=16):
 
 
 def all_of(rows):
-    return torch.cat([x for _, x in rows.chunks()])
+    return torch.cat([chunk.x for chunk in rows.chunks()])
 
 
 def assert_moments_of(moments, x, shares):
@@ -64,7 +64,7 @@ def assert_moments_of(moments, x, shares):
 
 def memberships(rows, labels, k):
     one_hot = torch.nn.functional.one_hot(labels.long(), k).double()
-    return one_hot * rows.all_weights()[:, None]
+    return one_hot * rows.weights[:, None]
 
 
 # Sums -----------------------------------------------------------------------------------------
@@ -138,7 +138,7 @@ def test_a_soft_pass_applies_the_rule_and_sums_by_the_new_shares(sweep_type, wei
     )
     expected = RULES[name].function(model.costs(all_of(rows)), previous, context)
     step = sweep_type(rows).soft_pass(model, previous.clone(), RULES[name], context)
-    weights = rows.all_weights()
+    weights = rows.weights
     torch.testing.assert_close(step.members, expected)
     entropy = torch.special.entr(expected).sum(-1) @ weights / rows.total
     torch.testing.assert_close(step.entropy, entropy)
@@ -317,7 +317,7 @@ def test_labels_and_sums_are_those_of_full_passes(partial_passes, seed, weighted
 def test_bounds_hold_while_the_model_moves(penalty):
     rng = np.random.RandomState(1)
     rows = drawn_rows(rng, torch.float64)
-    x = next(iter(rows.in_chunks(rows.n).chunks()))[1].double()
+    x = next(iter(rows.in_chunks(rows.n).chunks())).x.double()
     first, *later = drifting_models(rng, steps=8, penalties=[penalty] * 8)
     scores = first.fold().scores(x)
     labels = winners(scores)[0]

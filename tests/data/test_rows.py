@@ -19,16 +19,16 @@ def rows_of(*, weighted=False, chunk_rows=16, n=50):
 
 
 def all_of(rows):
-    return torch.cat([x for _, x in rows.chunks()])
+    return torch.cat([chunk.x for chunk in rows.chunks()])
 
 
 @pytest.mark.parametrize("weighted", [False, True])
 @pytest.mark.parametrize("chunk_rows", [1, 7, 50, 1000])
 def test_chunks_cover_all_rows_once_and_are_centered(weighted, chunk_rows):
     rows = rows_of(weighted=weighted, chunk_rows=chunk_rows).centered()
-    covered = [i for part, _ in rows.chunks() for i in range(part.start, part.stop)]
+    covered = [i for chunk in rows.chunks() for i in range(1000)[chunk.index]]
     assert covered == list(range(50))
-    x, weights = all_of(rows), rows.all_weights()
+    x, weights = all_of(rows), rows.weights
     torch.testing.assert_close(x + rows.shift, rows.data)
     torch.testing.assert_close(weights @ x, torch.zeros(4, dtype=x.dtype), atol=1e-9, rtol=0)
     assert rows.total == pytest.approx(weights.sum().item())
@@ -49,7 +49,7 @@ def test_large_data_is_handed_out_like_small_data(offset, n):
     torch.testing.assert_close(rows.select(torch.tensor([5, 2])), x[[5, 2]])
     if n > 50 and offset < 100:
         assert x[0].data_ptr() != 0
-        assert next(rows.chunks())[1].data_ptr() == data.data_ptr()
+        assert next(rows.chunks()).x.data_ptr() == data.data_ptr()
 
 
 @pytest.mark.parametrize("n", [50, 100_000])
@@ -74,7 +74,7 @@ def test_the_most_expensive_row_comes_with_the_rows_of_the_same_values():
 
 def test_weights_keep_their_precision_where_small_data_gets_more():
     weights = torch.tensor([0.1, 0.2, 1e-50], dtype=torch.float64)
-    rows = Rows(torch.eye(3)).weighted(weights)
+    rows = Rows(torch.eye(3)).with_weights(weights)
     assert rows.data.dtype == torch.float32
     torch.testing.assert_close(rows.centered().weights, weights, atol=0, rtol=0)
     assert Rows(torch.eye(3), weights).moved(torch.zeros(3)).weights.dtype == torch.float32
@@ -111,7 +111,7 @@ def test_other_values_or_weights_are_other_rows():
 def along_first_axis(keys, weights, size, offset):
     rows = Rows(torch.stack([keys, torch.zeros_like(keys)], 1), weights)
     sample = rows.sample(torch.tensor([1.0, 0.0]), size, offset)
-    return sample.places, sample.all_weights()
+    return sample.places, sample.weights
 
 
 def test_a_small_set_is_taken_whole_in_the_order_of_its_keys():
@@ -153,3 +153,30 @@ def test_neither_order_nor_copies_change_the_sample(seed, size, offset):
         again, _ = along_first_axis(repeated, torch.ones(total), size, offset)
         if len(rows) == size:
             torch.testing.assert_close(repeated[again], keys[rows])
+
+
+# The loop over rows -------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("chunk_rows", [7, 1000])
+def test_reduce_sums_over_all_rows_whatever_the_chunks(chunk_rows):
+    rows = rows_of(weighted=True, chunk_rows=chunk_rows)
+
+    def add(sums, chunk):
+        sums[0].add_(chunk.weight @ chunk.x)
+        sums[1].add_(chunk.mask.sum())
+
+    zero = torch.zeros(4, dtype=torch.float64), torch.zeros((), dtype=torch.long)
+    total, missing = rows.reduce(add, zero)
+    torch.testing.assert_close(total, rows.weights @ rows.data)
+    assert int(missing) == 0
+
+
+def test_a_chunk_knows_what_is_missing_and_what_stands_there():
+    data = torch.tensor([[1.0, torch.nan], [3.0, 4.0]])
+    rows = Rows(data, has_missing=True).filled(torch.tensor([5.0, 6.0]))
+    (chunk,) = rows.chunks()
+    assert chunk.x.tolist() == [[1, 6], [3, 4]]
+    assert chunk.mask.tolist() == [[False, True], [False, False]]
+    assert chunk.weight.tolist() == [1, 1]
+    assert rows.missing_weight == 1

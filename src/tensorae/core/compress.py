@@ -65,7 +65,7 @@ class RowSpace:
         order = rows.select(torch.arange(rows.n, device=rows.device)).square().sum(1).argsort()
         chosen = order[::step]
         x = rows.select(chosen).to(torch.float64)
-        x = x * rows.all_weights()[chosen].to(torch.float64).sqrt().unsqueeze(1)
+        x = x * rows.weights[chosen].to(torch.float64).sqrt().unsqueeze(1)
         n, d = x.shape
         if min(n, d) <= EXACT_WIDTH:
             small = x.mT @ x if d <= n else x @ x.mT

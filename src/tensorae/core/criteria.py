@@ -22,7 +22,7 @@ from tensorae.core.mixture import Mixture
 from tensorae.core.prediction import n_parameters
 from tensorae.core.statistics import positive
 from tensorae.core.ties import TiedVariance
-from tensorae.data.rows import Rows
+from tensorae.data.rows import Chunk, Rows
 
 __all__ = [
     "DEEP",
@@ -272,15 +272,15 @@ def criteria_of(
         model = model.tied_with(noise=model.unit + tied.trace / model.n_features)
     likelihood, entropy = torch.zeros(2, dtype=torch.float64, device=rows.device)
     sizes = torch.zeros(k, dtype=torch.float64, device=rows.device)
-    for place, x in rows.observed_chunks():
-        joint = log_joint(model, x.to(torch.float64))
-        weights = torch.ones_like(joint[:, 0])
-        if rows.weights is not None:
-            weights = rows.weights[place].to(torch.float64)
-        likelihood += weights @ torch.logsumexp(joint, dim=1)
-        entropy += weights @ torch.special.entr(joint.softmax(1)).sum(1)
-        sizes.index_add_(0, joint.argmax(1), weights)
-    rows.all_reduce(likelihood, entropy, sizes)
+
+    def add(sums: tuple[Tensor, ...], chunk: Chunk) -> None:
+        joint = log_joint(model, chunk.observed.to(torch.float64))
+        weights = chunk.weight.to(torch.float64)
+        sums[0].add_(weights @ torch.logsumexp(joint, dim=1))
+        sums[1].add_(weights @ torch.special.entr(joint.softmax(1)).sum(1))
+        sums[2].index_add_(0, joint.argmax(1), weights)
+
+    rows.reduce(add, (likelihood, entropy, sizes))
     likelihood -= sizes @ _tied_distances(model, tied) / 2
     rows_per_weight = effective_n / rows.total
     count = n_parameters(

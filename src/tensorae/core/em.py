@@ -431,15 +431,14 @@ class Alternation:
 
     def _shared(self, parameters: Parameters) -> Parameters:
         """The first process's parameters in all: rounding may differ between machines."""
-        if self.rows.shared:
-            self.rows.broadcast(*parameters.state_dict().values())
+        self.rows.broadcast(*parameters.state_dict().values())
         return parameters
 
     def _objective(self, assigned: Assigned, parameters: Parameters, before: Parameters) -> Tensor:
         """What is minimised (r,)."""
         if (self.rule.probabilistic or self.rule.hard) and assigned.log_likelihood is not None:
             likelihood = assigned.log_likelihood - self.rows.total * before.model.log_normalizer()
-            if self.rows.has_missing and not self.estimation.own:
+            if not self.estimation.own:
                 likelihood += self.rows.missing_weight * log_correction(before.noise_variance)
             return before.regularizer - likelihood
         return parameters.objective

@@ -48,7 +48,7 @@ def knn_fill(rows: Rows, direction: Tensor) -> Rows:
         one = rows.total / DONORS
     places = chosen.places
     assert places is not None  # a sample of rows in memory knows
-    donors, gaps, share = x[places], holes[places], chosen.all_weights().to(torch.float64)
+    donors, gaps, share = x[places], holes[places], chosen.weights.to(torch.float64)
     parts = []
     for part, lacking in zip(x.split(AT_ONCE), holes.split(AT_ONCE), strict=True):
         distances = _shared_distances(part, lacking, donors, gaps)

@@ -74,7 +74,7 @@ class Quadratics(TabulatedPass):
     def __init__(self, rows: Rows, estimation: Estimation) -> None:
         super().__init__(rows)
         self.estimation = estimation
-        self.weights = rows.all_weights().to(self.x.dtype)
+        self.weights = rows.weights.to(self.x.dtype)
         first, second = torch.triu_indices(rows.d, rows.d, device=self.x.device)
         self.pairs, self.eye = (first, second), torch.eye(rows.d).to(self.x)
         # A product of two different features stands for both of its places in the matrix.

@@ -218,7 +218,7 @@ def short_runs(rows: Rows, seeds: Tensor, estimation: Estimation) -> Tensor:
 
 def other_starts(rows: Rows, sample: Rows, n_clusters: int, rng: np.random.RandomState) -> Tensor:
     """Labels (r, n) of starts that do not take distances as they are; see ``short_runs``."""
-    x, weights = sample.data, sample.all_weights()
+    x, weights = sample.data, sample.weights
     if n_clusters == 1:
         return torch.empty(0, rows.n, dtype=torch.int32, device=rows.device)
     return torch.cat(

@@ -45,7 +45,7 @@ class KnownNoise(Estimation):
     @classmethod
     def of(cls, rows: Rows) -> KnownNoise:
         """Return that of rows (n, d) in units of their noise."""
-        some = Directions(rows.data[:1], rows.all_weights()[:1])  # noise is alike in all
+        some = Directions(rows.data[:1], rows.weights[:1])  # noise is alike in all
         return cls(rows.d - 1, rows.d, None, some, variance_floor=1.0, dtype=rows.dtype)
 
     @property

@@ -25,8 +25,8 @@ from tensorae.core.families import (
 )
 from tensorae.core.missing import Marginals, add_expected
 from tensorae.core.mixture import Mixture
-from tensorae.core.statistics import Moments
-from tensorae.data.rows import Rows
+from tensorae.core.statistics import Accumulator, Moments
+from tensorae.data.rows import Chunk, Rows
 
 __all__ = ["absorb", "in_order_of"]
 
@@ -108,7 +108,7 @@ def _estimation(
         latent_dim=model.components.shape[-2],
         n_features=rows.d,
         latent_penalty=None if estimated_penalty else float(model.latent_penalty),
-        directions=Directions(points, rows.all_weights()),
+        directions=Directions(points, rows.weights),
         variance_floor=torch.finfo(torch.float64).tiny ** 0.5,
         levels=levels,
     )
@@ -159,13 +159,15 @@ def _decayed(moments: Moments, centers: Tensor, decay: float) -> Moments:
 
 def _add(moments: Moments, rows: Rows, model: Mixture, labels: Tensor) -> None:
     """Add all rows to the sums of their clusters, by labels (n,); with gaps what is expected."""
-    marginals = Marginals.of(model) if rows.has_missing else None
-    for place, part in rows.observed_chunks():
-        flat = torch.ones_like(part[:, 0]) if rows.weights is None else rows.weights[place]
-        if marginals is not None:
-            members = torch.nn.functional.one_hot(labels[place].long(), len(model.centers[0]))
-            add_expected(moments, marginals, part, members[None] * flat.unsqueeze(1))
-            continue
-        for j in labels[place].unique().tolist():
-            members = labels[place] == j
-            moments.add((0, j), part[members], flat[members])
+    marginals = Marginals.of(model)
+
+    def add(sums: Accumulator, chunk: Chunk) -> None:
+        found = labels[chunk.index].long()
+        if rows.has_missing:
+            members = torch.nn.functional.one_hot(found, len(model.centers[0]))
+            shares = members[None] * chunk.weight.unsqueeze(1)
+            add_expected(sums.moments, marginals, chunk.observed, shares)
+        else:
+            sums.note(found, torch.arange(len(found), device=found.device), chunk.weight, chunk.x)
+
+    rows.reduce(add, Accumulator(moments))

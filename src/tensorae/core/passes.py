@@ -14,9 +14,7 @@ Shapes: n samples, k clusters, d features, h latent, r starts, m rows of a chunk
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import NamedTuple
 
 import torch
 from torch import Tensor
@@ -26,13 +24,12 @@ from tensorae.core.compress import COMPRESSED_FROM
 from tensorae.core.missing import Marginals, add_certain, add_expected, costs_with_missing, in_nats
 from tensorae.core.mixture import FoldedModel, Mixture, score_errors, winners
 from tensorae.core.statistics import (
-    HardAccumulator,
+    Accumulator,
     MemberMoments,
     Moments,
-    SoftAccumulator,
     positive,
 )
-from tensorae.data.rows import CACHED_BYTES, Rows
+from tensorae.data.rows import CACHED_BYTES, Chunk, Rows
 
 __all__ = [
     "Assigned",
@@ -148,8 +145,7 @@ class TabulatedPass(_WithoutMemory):
         products = numbers[:, upper[0]] * numbers[:, upper[1]]
         ones = self.x.new_ones(rows.n, 1)
         self.table = torch.cat([ones, numbers, products, indicators], dim=1)
-        if rows.weights is not None:
-            self.table = self.table * rows.weights.unsqueeze(1)
+        self.table *= rows.weights.unsqueeze(1)
         unfold = torch.empty(rows.d, rows.d, dtype=torch.long, device=self.x.device)
         positions = torch.arange(upper.shape[1], device=self.x.device)
         unfold[upper[0], upper[1]] = positions
@@ -176,7 +172,7 @@ class TabulatedPass(_WithoutMemory):
         """Update S by ``rule`` and sum anew."""
         costs, context = model.costs(self.x).to(self.x.dtype), context.to(self.x.dtype)
         new, entropies, log_likelihood = updated(rule, costs, assignments, context)
-        weights = self.rows.all_weights().to(new.dtype)
+        weights = self.rows.weights.to(new.dtype)
         change = change_of(rule, new, assignments)
         entropy = entropies @ weights / self.rows.total
         return Assigned(new, self._sum(new.mT), change, entropy, log_likelihood @ weights)
@@ -206,29 +202,29 @@ class ChunkedPass(_WithoutMemory):
     def moments(self, labels: Tensor, k: int) -> Moments:
         """Sums for given labels (r, n), about each cluster's mean in a first sweep."""
         moments = Moments.zeros(self._means(labels, k), self.rows.dtype, self.rows.n_levels)
-        accumulator = HardAccumulator(self.rows, moments)
-        for place, x in self.rows.chunks():
-            accumulator.look_up_in(x, place.start)
-            new = labels[:, place]
+
+        def add(sums: Accumulator, chunk: Chunk) -> None:
+            new = labels[:, chunk.index].long()
             starts, columns = torch.ones_like(new, dtype=torch.bool).nonzero(as_tuple=True)
-            accumulator.enter(starts, columns + place.start, new.flatten().long())
-        accumulator.settle()
-        self.rows.all_reduce(*moments.tensors())
+            clusters = starts * k + new.flatten()
+            sums.note(clusters, columns, chunk.weight[columns], chunk.x)
+
+        self.rows.reduce(add, Accumulator(moments))
         return moments
 
     def hard_pass(self, model: Mixture, labels: Tensor, moments: Moments) -> Assigned:
         """Give every row to its cheapest autoencoder; sums follow the rows that moved."""
         folded = model.working(self.rows.dtype).fold()
-        change = self._change_of(moments)
-        accumulator = HardAccumulator(self.rows, change)
+
+        def add(sums: tuple[Accumulator, Tensor], chunk: Chunk) -> None:
+            for group in _start_groups(folded, chunk.x):
+                moved = self._reassign(group, folded, chunk, chunk.index, labels, sums[0])
+                sums[1][group] += moved
+
+        change = Moments.zeros(moments.references, self.rows.dtype, self.rows.n_levels)
         moved = torch.zeros(labels.shape[0], dtype=torch.long, device=labels.device)
-        for place, x in self.rows.chunks():
-            accumulator.look_up_in(x, place.start)
-            for group in _start_groups(folded, x):
-                moved[group] += self._reassign(group, folded, x, place, labels, accumulator)
-        accumulator.settle()
-        self.rows.all_reduce(moved)
-        return Assigned(labels, self._with(change, moments), moved)
+        self.rows.reduce(add, (Accumulator(change), moved))
+        return Assigned(labels, moments.plus(change), moved)
 
     def soft_pass(
         self, model: Mixture, assignments: Tensor, rule: Rule, context: AssignmentContext
@@ -236,25 +232,25 @@ class ChunkedPass(_WithoutMemory):
         """Update S by ``rule`` in place, where it is kept, and sum anew."""
         folded = model.working(self.rows.dtype).fold().packed()
         moments = Moments.zeros(model.centers, self.rows.dtype, self.rows.n_levels)
-        accumulator = SoftAccumulator(self.rows, moments, rule.negligible)
-        r, kept, _ = assignments.shape
+        r, kept, k = assignments.shape
         change, entropy, log_likelihood = model.centers.new_zeros(3, r)
-        for place, x in self.rows.chunks():
-            costs = folded.costs(x)
+
+        def add(sums: tuple[Accumulator, Tensor, Tensor], chunk: Chunk) -> None:
+            costs = folded.costs(chunk.x)
             # Where there is no room for S, the rule is one that needs no previous one.
-            old = assignments[:, place] if kept else costs
+            old = assignments[:, chunk.index] if kept else costs
             results = updated(rule, costs, old, context.to(costs.dtype))
-            new, entropies, log_density = (result.to(x.dtype) for result in results)
-            weights = self.rows.weights
-            flat = x.new_ones(x.shape[0]) if weights is None else weights[place]
-            change = torch.maximum(change, change_of(rule, new, old))
-            entropy += entropies @ flat / self.rows.total
-            log_likelihood += log_density @ flat
+            new, entropies, log_density = (result.to(chunk.x.dtype) for result in results)
+            change.copy_(torch.maximum(change, change_of(rule, new, old)))
+            sums[1].add_(entropies @ chunk.weight / self.rows.total)
+            sums[2].add_(log_density @ chunk.weight)
             if kept:
-                assignments[:, place] = new
-            accumulator.note(place, x, new * flat.unsqueeze(-1))
-        accumulator.settle()
-        self.rows.all_reduce(*moments.tensors(), entropy, log_likelihood)
+                assignments[:, chunk.index] = new
+            clusters, columns = (new > rule.negligible).movedim(1, 2).flatten(0, 1).nonzero().mT
+            weights = new[clusters // k, columns, clusters % k] * chunk.weight[columns]
+            sums[0].note(clusters, columns, weights, chunk.x)
+
+        self.rows.reduce(add, (Accumulator(moments), entropy, log_likelihood))
         return Assigned(assignments, moments, change, entropy, log_likelihood)
 
     def relabel(
@@ -262,66 +258,53 @@ class ChunkedPass(_WithoutMemory):
     ) -> Moments:
         """Move ``rows`` of start ``to[0]`` into cluster ``to[1]``; labels change in place."""
         start, cluster = to
-        change = self._change_of(moments)
-        accumulator = HardAccumulator(self.rows, change)
-        starts = torch.full_like(rows, start)
-        accumulator.leave(starts, rows, labels[start, rows].long())
-        accumulator.enter(starts, rows, torch.full_like(rows, cluster))
-        accumulator.settle()
+        k, places = moments.counts.shape[1], torch.arange(len(rows), device=rows.device)
+        change = Moments.zeros(moments.references, self.rows.dtype, self.rows.n_levels)
+        sums, x, weights = Accumulator(change), self.rows.select(rows), self.rows.weights[rows]
+        sums.note(start * k + labels[start, rows].long(), places, -weights, x)
+        sums.note(torch.full_like(rows, start * k + cluster), places, weights, x)
+        self.rows.add_up(*sums.tensors())
         labels[start, rows] = cluster
-        return self._with(change, moments)
+        return moments.plus(change)
 
     def _reassign(
         self,
         group: slice,
         folded: FoldedModel,
-        x: Tensor,
+        chunk: Chunk,
         rows: slice | Tensor,
         labels: Tensor,
-        accumulator: HardAccumulator,
+        sums: Accumulator,
     ) -> Tensor:
         """Give a chunk or a selection of rows new labels in some starts; how many moved (s,)."""
         old = labels[group, rows].long()
-        scores = folded[group].scores(x)
+        scores = folded[group].scores(chunk.x)
         starts, columns, new = _changes(scores, old)
         if starts.numel():
-            left = old[starts, columns]
+            first = (starts + group.start) * scores.shape[1]
+            sums.note(first + old[starts, columns], columns, -chunk.weight[columns], chunk.x)
+            sums.note(first + new, columns, chunk.weight[columns], chunk.x)
             old[starts, columns] = new
             places = columns + rows.start if isinstance(rows, slice) else rows[columns]
             labels[starts + group.start, places] = new.to(labels.dtype)
-            accumulator.enter(starts + group.start, places, new)
-            accumulator.leave(starts + group.start, places, left)
         self._learn(group, rows, scores, old)
         return torch.bincount(starts, minlength=old.shape[0])
 
     def _learn(self, group: slice, rows: slice | Tensor, scores: Tensor, labels: Tensor) -> None:
         """Learn from scores (s, k, m), which nobody needs any more, and from the new labels."""
 
-    def _change_of(self, moments: Moments) -> Moments:
-        """Sums to note changes in: the sums themselves, unless other processes have changes too."""
-        if not self.rows.shared:
-            return moments
-        return Moments.zeros(moments.references, self.rows.dtype, self.rows.n_levels)
-
-    def _with(self, change: Moments, moments: Moments) -> Moments:
-        if change is moments:
-            return moments
-        self.rows.all_reduce(*change.tensors())
-        return moments.plus(change)
-
     def _means(self, labels: Tensor, k: int) -> Tensor:
         """Cluster means (r, k, d) in the accurate precision."""
         r = labels.shape[0]
-        sums = torch.zeros(r, k, self.rows.d, dtype=torch.float64, device=labels.device)
-        counts = torch.zeros(r, k, dtype=torch.float64, device=labels.device)
         clusters = torch.arange(k, device=labels.device)[:, None]
-        for place, x in self.rows.chunks():
-            members = (labels[:, None, place] == clusters).to(x.dtype)
-            if self.rows.weights is not None:
-                members = members * self.rows.weights[place]
-            counts += members.sum(-1)
-            sums += (members.view(r * k, -1) @ x[:, : self.rows.d]).view(r, k, -1)
-        self.rows.all_reduce(sums, counts)
+
+        def add(sums: tuple[Tensor, Tensor], chunk: Chunk) -> None:
+            members = (labels[:, None, chunk.index] == clusters) * chunk.weight
+            sums[0].add_(members.sum(-1))
+            sums[1].add_((members.view(r * k, -1) @ chunk.numbers).view(r, k, -1))
+
+        zeros = torch.zeros(r, k, self.rows.d + 1, dtype=torch.float64, device=labels.device)
+        counts, sums = self.rows.reduce(add, (zeros[..., 0], zeros[..., 1:]))
         return sums / positive(counts).unsqueeze(-1)
 
 
@@ -331,7 +314,7 @@ class MembersPass(_WithoutMemory):
     @classmethod
     def pays(cls, rows: Rows, n_starts: int, k: int) -> bool:
         """Tell whether products by way of the members cost less than by way of d x d sums."""
-        in_memory = not (rows.streamed or rows.has_missing or rows.shared or rows.n_levels)
+        in_memory = not (rows.streamed or rows.has_missing or rows.n_levels)
         wide = rows.d >= COMPRESSED_FROM and rows.n < k * rows.d
         return in_memory and n_starts == 1 and wide
 
@@ -342,10 +325,9 @@ class MembersPass(_WithoutMemory):
     def hard_pass(self, model: Mixture, labels: Tensor, moments: Moments) -> Assigned:
         """Give every row to its cheapest autoencoder; a tie never moves a row."""
         folded, moved = model.working(self.rows.dtype).fold(), 0
-        for place, x in self.rows.chunks():
-            old = labels[:, place].long()
-            _, columns, new = _changes(folded.scores(x), old)
-            labels[0, place.start + columns] = new.to(labels.dtype)
+        for chunk in self.rows.chunks():
+            _, columns, new = _changes(folded.scores(chunk.x), labels[:, chunk.index].long())
+            labels[0, chunk.index.start + columns] = new.to(labels.dtype)
             moved += len(columns)
         count = torch.full_like(moments.counts[:, 0], moved, dtype=torch.long)
         if moved or not isinstance(moments, MemberMoments):
@@ -378,15 +360,15 @@ def cheapest(rows: Rows, model: Mixture) -> tuple[Tensor, Tensor]:
     shape = (*model.centers.shape[:-2], rows.n)
     labels = torch.empty(shape, dtype=torch.int32, device=rows.device)
     costs = torch.empty(shape, dtype=rows.dtype, device=rows.device)
-    if rows.has_missing:
-        for place, x in rows.observed_chunks():
-            found = costs_with_missing(model, x).min(-1)
-            labels[..., place], costs[..., place] = found.indices.int(), found.values.to(rows.dtype)
-        return labels, costs
     folded = model.working(rows.dtype).fold()
-    for place, x in rows.chunks():
-        labels[..., place], best = winners(folded.scores(x))
-        costs[..., place] = folded.costs_of(best, x)
+    for chunk in rows.chunks():
+        place = chunk.index
+        if rows.has_missing:
+            found = costs_with_missing(model, chunk.observed).min(-1)
+            labels[..., place], costs[..., place] = found.indices.int(), found.values.to(rows.dtype)
+        else:
+            labels[..., place], best = winners(folded.scores(chunk.x))
+            costs[..., place] = folded.costs_of(best, chunk.x)
     return labels, costs
 
 
@@ -619,14 +601,14 @@ class PrunedPass(ChunkedPass):
     ) -> Assigned:
         """Look at some rows of each start only."""
         folded = model.to(self.rows.dtype).fold()
-        accumulator = HardAccumulator(self.rows, moments)
+        sums = Accumulator(moments)
         moved = torch.zeros(labels.shape[0], dtype=torch.long, device=labels.device)
         for start, rows in enumerate(open_rows):
             group = slice(start, start + 1)
             for part in rows.split(self.rows.chunk_rows):
-                x = self.rows.select(part)
-                moved[group] += self._reassign(group, folded, x, part, labels, accumulator)
-        accumulator.settle()
+                chunk = self.rows.chunk_of(part)
+                moved[group] += self._reassign(group, folded, chunk, part, labels, sums)
+        sums.settle()
         return Assigned(labels, moments, moved)
 
     def _learn(self, group: slice, rows: slice | Tensor, scores: Tensor, labels: Tensor) -> None:
@@ -660,21 +642,6 @@ PRUNED = 400_000
 NO_CHANCE = 50.0
 
 
-class Costed(NamedTuple):
-    """A chunk x (m, d) with its costs (r, m, k) and weights (m,), and who is in the sums (m,)."""
-
-    place: slice
-    x: Tensor
-    costs: Tensor
-    share: Tensor
-    added: Tensor | None = None
-
-    def to_add(self) -> Tensor:
-        """Weights (m, 1) of the rows that are not in the sums yet."""
-        share = self.share if self.added is None else self.share * ~self.added
-        return share.unsqueeze(1)
-
-
 class MissingValuesPass(DataPass):
     """Passes over rows with gaps, in memory or streamed, by one process or many."""
 
@@ -699,39 +666,47 @@ class MissingValuesPass(DataPass):
     def hard_pass(self, model: Mixture, labels: Tensor, moments: Moments) -> Assigned:
         """Give every row to its cheapest autoencoder; sums are expected ones."""
         r, k = moments.counts.shape
-        sums, chunks = self._begin(model, prunable=True)
+        marginals = self._begin(model)
+        near = self._remembered(r, k, prunable=True)
+
+        def add(sums: tuple[Moments, Tensor, Tensor], chunk: Chunk) -> None:
+            costs, share = self._costed(model, marginals, sums[0], chunk, near)
+            best = costs.min(-1)
+            sums[1].add_((labels[:, chunk.index] != best.indices).sum(1))
+            sums[2].sub_(in_nats(model, best.values) @ chunk.weight.double())
+            labels[:, chunk.index] = best.indices.to(labels.dtype)
+            members = torch.nn.functional.one_hot(best.indices, k).to(torch.float64)
+            add_expected(sums[0], marginals, chunk.observed, members * share.unsqueeze(1))
+
         moved = torch.zeros(r, dtype=torch.long, device=labels.device)
         log_likelihood = torch.zeros(r, dtype=torch.float64, device=labels.device)
-        for chunk in chunks:
-            place, best = chunk.place, chunk.costs.min(-1)
-            moved += (labels[:, place] != best.indices).sum(1)
-            log_likelihood -= in_nats(model, best.values) @ chunk.share
-            labels[:, place] = best.indices.to(labels.dtype)
-            members = torch.nn.functional.one_hot(best.indices, k).to(torch.float64)
-            add_expected(sums, self._marginals, chunk.x, members * chunk.to_add())
-        self.rows.all_reduce(*sums.tensors(), moved, log_likelihood)
+        sums, *_ = self.rows.reduce(add, (self._no_sums(model), moved, log_likelihood))
+        self._near = near
         return Assigned(labels, sums, moved, log_likelihood=log_likelihood)
 
     def soft_pass(
         self, model: Mixture, assignments: Tensor, rule: Rule, context: AssignmentContext
     ) -> Assigned:
         """Update S by ``rule`` in place, where it is kept; sums are expected ones."""
-        r, kept, _ = assignments.shape
-        sums, chunks = self._begin(model, prunable=rule.probabilistic)
-        change, entropy, log_likelihood = torch.zeros(
-            3, r, dtype=torch.float64, device=self.rows.device
-        )
-        for chunk in chunks:
-            place, costs = chunk.place, chunk.costs
-            old = assignments[:, place].to(torch.float64) if kept else costs
+        r, kept, k = assignments.shape
+        marginals = self._begin(model)
+        near = self._remembered(r, k, prunable=rule.probabilistic)
+        watched = torch.zeros(3, r, dtype=torch.float64, device=self.rows.device)
+        change, entropy, log_likelihood = watched
+
+        def add(sums: tuple[Moments, Tensor, Tensor], chunk: Chunk) -> None:
+            costs, share = self._costed(model, marginals, sums[0], chunk, near)
+            old = assignments[:, chunk.index].to(torch.float64) if kept else costs
             new, entropies, log_density = updated(rule, costs, old, context.to(torch.float64))
-            change = torch.maximum(change, change_of(rule, new, old))
-            entropy += entropies @ chunk.share / self.rows.total
-            log_likelihood += log_density @ chunk.share
+            change.copy_(torch.maximum(change, change_of(rule, new, old)))
+            sums[1].add_(entropies @ chunk.weight.double() / self.rows.total)
+            sums[2].add_(log_density @ chunk.weight.double())
             if kept:
-                assignments[:, place] = new.to(assignments.dtype)
-            add_expected(sums, self._marginals, chunk.x, new * chunk.to_add())
-        self.rows.all_reduce(*sums.tensors(), entropy, log_likelihood)
+                assignments[:, chunk.index] = new.to(assignments.dtype)
+            add_expected(sums[0], marginals, chunk.observed, new * share.unsqueeze(1))
+
+        sums, *_ = self.rows.reduce(add, (self._no_sums(model), entropy, log_likelihood))
+        self._near = near
         return Assigned(assignments, sums, change, entropy, log_likelihood)
 
     def relabel(
@@ -763,56 +738,55 @@ class MissingValuesPass(DataPass):
         """Leave out the same clusters as before."""
         self._near = state.get("near")
 
-    def _begin(self, model: Mixture, *, prunable: bool) -> tuple[Moments, Iterator[Costed]]:
-        """Empty sums, and chunks of rows with their costs."""
-        self._model, self._marginals = model, Marginals.of(model)
-        centers = model.centers.to(torch.float64)
-        sums = Moments.zeros(centers, torch.float64, self.rows.n_levels)
-        self.whole = self._near is None
-        return sums, self._all_costed(model, prunable) if self.whole else self._costed(model, sums)
-
-    def _all_costed(self, model: Mixture, prunable: bool) -> Iterator[Costed]:
-        """Chunks with the costs of all clusters; who has a chance is remembered, where it pays."""
-        r, k = model.centers.shape[:2]
-        remembered = None
-        many = self.rows.n * self.rows.d * r * k > PRUNED
-        if prunable and many and not self.rows.streamed:
-            shape = (r, k, self.rows.n)
-            remembered = torch.empty(shape, dtype=torch.bool, device=self.rows.device)
-        for place, x in self.rows.observed_chunks():
-            costs = costs_with_missing(model, x)
-            if remembered is not None:
-                excess = in_nats(model, costs - costs.amin(-1, keepdim=True))
-                remembered[..., place] = (excess < NO_CHANCE).mT
-            yield Costed(place, x, costs, self._weights(place))
-        self._near = remembered
-
-    def _costed(self, model: Mixture, sums: Moments) -> Iterator[Costed]:
-        """Chunks with the costs of clusters that have a chance; who is sure goes into the sums."""
-        assert self._near is not None  # from a full pass
-        r, k = model.centers.shape[:2]
-        for place, x in self.rows.observed_chunks():
-            near, share = self._near[..., place].reshape(r * k, -1), self._weights(place)
-            if r > 1:
-                yield Costed(place, x, costs_with_missing(model, x, near), share)
-                continue
-            costs, certain = add_certain(sums, model, self._marginals, x, near, share)
-            yield Costed(place, x, costs.unsqueeze(0), share, certain)
-
     def expected(self, model: Mixture, labels: Tensor) -> Moments:
         """Expected sums for labels (r, n)."""
-        k = model.centers.shape[1]
-        centers = model.centers.to(torch.float64)
-        sums = Moments.zeros(centers, torch.float64, self.rows.n_levels)
-        marginals = Marginals.of(model)
-        for place, x in self.rows.observed_chunks():
-            members = torch.nn.functional.one_hot(labels[:, place].long(), k).to(torch.float64)
-            add_expected(sums, marginals, x, members * self._weights(place).unsqueeze(1))
-        self.rows.all_reduce(*sums.tensors())
-        return sums
+        marginals, k = Marginals.of(model), model.centers.shape[1]
 
-    def _weights(self, place: slice) -> Tensor:
-        if self.rows.weights is None:
-            size = place.stop - place.start
-            return torch.ones(size, dtype=torch.float64, device=self.rows.device)
-        return self.rows.weights[place].to(torch.float64)
+        def add(sums: Moments, chunk: Chunk) -> None:
+            members = torch.nn.functional.one_hot(labels[:, chunk.index].long(), k)
+            shares = members * chunk.weight.double().unsqueeze(1)
+            add_expected(sums, marginals, chunk.observed, shares)
+
+        return self.rows.reduce(add, self._no_sums(model))
+
+    def _begin(self, model: Mixture) -> Marginals:
+        self._model, self.whole = model, self._near is None
+        return Marginals.of(model)
+
+    def _no_sums(self, model: Mixture) -> Moments:
+        return Moments.zeros(model.centers.to(torch.float64), torch.float64, self.rows.n_levels)
+
+    def _remembered(self, r: int, k: int, *, prunable: bool) -> Tensor | None:
+        """Who had a chance (r, k, n) in the last full pass, or room for it where that pays."""
+        many = self.rows.n * self.rows.d * r * k > PRUNED
+        if self._near is None and prunable and many and not self.rows.streamed:
+            shape = (r, k, self.rows.n)
+            return torch.empty(shape, dtype=torch.bool, device=self.rows.device)
+        return self._near
+
+    def _costed(
+        self,
+        model: Mixture,
+        marginals: Marginals,
+        sums: Moments,
+        chunk: Chunk,
+        near: Tensor | None,
+    ) -> tuple[Tensor, Tensor]:
+        """Costs (r, m, k), and the weights (m,) of the rows that are not in the sums yet.
+
+        After a full pass, only those of clusters that have a chance; who is sure goes into the sums
+        at once.
+        """
+        x, share = chunk.observed, chunk.weight.double()
+        if self.whole:
+            costs = costs_with_missing(model, x)
+            if near is not None:
+                excess = in_nats(model, costs - costs.amin(-1, keepdim=True))
+                near[..., chunk.index] = (excess < NO_CHANCE).mT
+            return costs, share
+        assert near is not None  # from a full pass
+        chances = near[..., chunk.index].flatten(0, 1)
+        if len(near) > 1:
+            return costs_with_missing(model, x, chances), share
+        costs, certain = add_certain(sums, model, marginals, x, chances, share)
+        return costs.unsqueeze(0), share * ~certain

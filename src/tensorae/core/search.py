@@ -148,7 +148,7 @@ class Fit:
 
     def _estimation(self) -> Estimation:
         """How parameters follow from moments."""
-        o, x, weights = self.options, self.sample.numbers().data, self.sample.all_weights()
+        o, x, weights = self.options, self.sample.numbers().data, self.sample.weights
         spread = (weights @ x.square().sum(1)) / weights.sum()
         # Own spreads see the variance of a single direction as what is left of that of all.
         directions = x.shape[1] if o.own_spread else 1
@@ -176,7 +176,7 @@ class Fit:
 
     def _prior(self) -> Prior:
         """Members that keep clusters from collapsing: they spread as clusters of k-means do."""
-        o, x, weights = self.options, self.sample.numbers().data, self.sample.all_weights()
+        o, x, weights = self.options, self.sample.numbers().data, self.sample.weights
         if o.n_clusters not in self._within:
             self._within[o.n_clusters] = within_covariance(x, weights, o.n_clusters)
         # As many as there are features for each member of a cluster, where those are more.
@@ -552,7 +552,7 @@ class Search(Fit):
         for points in views:
             view = Rows(points, rows.weights, chunk_rows=rows.chunk_rows)
             sample = view.subset(order)
-            x, weights = sample.data, sample.all_weights()
+            x, weights = sample.data, sample.weights
             estimation = Estimation(
                 latent_dim=min(1, view.d),
                 n_features=view.d,
@@ -643,7 +643,7 @@ class Search(Fit):
 
     def _seeds_of(self, rows: Rows, n_starts: int, known: Tensor | None = None) -> Tensor:
         """Centres (r, k, d) drawn from rows in an order of their own."""
-        o, x, weights = self.options, rows.data, rows.all_weights()
+        o, x, weights = self.options, rows.data, rows.weights
         if o.init == "random" and known is None:
             return random_rows(x, weights, o.n_clusters, n_starts, self.rng)
         seeds = k_means_plus_plus(x, weights, o.n_clusters, n_starts, self.rng, known)

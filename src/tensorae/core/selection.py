@@ -200,7 +200,7 @@ def stability(search: Search, rows: Rows, order: Tensor, run: FitResult) -> tupl
     held_out : float
         Mean log-density of the rows that a fit has not seen, by weight.
     """
-    weights, found, held_out = rows.all_weights(), [], 0.0
+    weights, found, held_out = rows.weights, [], 0.0
     x = rows.observed().to(torch.float64)
     for half in (0, 1):
         seen, unseen = order[half::2], order[1 - half :: 2]
@@ -357,7 +357,7 @@ class ModelSelection:
         self.graph = None
         if rows.levels is None:
             dithered = self.rows.map(lambda x: self.search.tied.dithered(x.to(torch.float64)))
-            self.graph = NeighborGraph.of(dithered, self.rows.all_weights())
+            self.graph = NeighborGraph.of(dithered, self.rows.weights)
         self.fits: dict[int, list[Candidate]] = {}
         self._evidence: dict[int, tuple[float, float]] = {}
         self.n_starts, self.first_k, self.lie_apart = 1, 0, False
@@ -514,7 +514,7 @@ class ModelSelection:
         return apart and self._agreement(*fits) > SAME
 
     def _agreement(self, first: Candidate, second: Candidate) -> float:
-        weights = self.rows.all_weights() * (self.n / self.rows.total)
+        weights = self.rows.weights * (self.n / self.rows.total)
         return agreement(first.run.labels, second.run.labels, weights)
 
     def _improve(self, k: int, labels: Tensor, only: int | None = None) -> None:

@@ -17,12 +17,11 @@ from torch import Tensor
 from tensorae.data.rows import LARGE_WIDTH, Rows
 from tensorae.exceptions import InvalidInputError
 
-__all__ = ["MemberMoments", "Moments", "HardAccumulator", "SoftAccumulator", "positive"]
+__all__ = ["Accumulator", "MemberMoments", "Moments", "positive"]
 
-# HardAccumulator wait until this many numbers have gathered, then go into the sums together.
-PENDING_ENTRIES = 1 << 22
-# Shares of rows in clusters that wait likewise.
-PENDING_SHARES = 1 << 21
+# Rows wait until so many of them or so many numbers have gathered, then go into the sums together:
+# not too many, because a product sums all of them in the precision of the rows.
+PENDING_ROWS, PENDING_ENTRIES = 1 << 15, 1 << 22
 # Products that take as long as adding the rows of one cluster takes at least.
 CLUSTER_WORK = 10_000_000
 # Members of a cluster up to which their products with each other are decomposed, and the share of
@@ -201,31 +200,20 @@ class Moments:
         return image - self.sums.unsqueeze(-1) * (self.means().unsqueeze(-2) @ basis)
 
     def add(self, group: tuple[int, int], x: Tensor, weights: Tensor) -> None:
-        """Add rows to cluster ``group`` = (start, j); negative weights take away.
-
-        Rows are (m, d + L), or (m, d) where their levels have been counted already.
-        """
-        x, indicators = self._parts(x)
+        """Add rows (m, d) to cluster ``group`` = (start, j); negative weights take away."""
+        self.forget_means()
         shifted = x - self.references[group].to(x.dtype)
-        self._add_products(
-            group,
-            weights.sum(dtype=self.counts.dtype),
-            weights @ shifted,
-            (shifted * weights.unsqueeze(1)).mT,
-            shifted,
-        )
-        if indicators is not None:
-            self.levels[group] += weights @ indicators
-
-    def add_alike(self, group: tuple[int, int], x: Tensor, sign: float) -> None:
-        """Add (or take away) rows (m, d + L) that all count the same; ``x`` is used up."""
-        x, indicators = self._parts(x)
-        shifted = x.sub_(self.references[group].to(x.dtype))
-        self._add_products(
-            group, sign * x.shape[0], sign * shifted.sum(0), shifted.mT, shifted, sign
-        )
-        if indicators is not None:
-            self.levels[group] += sign * indicators.sum(0)
+        weighted = shifted * weights.unsqueeze(1)
+        self.counts[group] += weights.sum(dtype=self.counts.dtype)
+        self.sums[group] += weights @ shifted
+        seconds = self.seconds[group]
+        if seconds.dtype == x.dtype:
+            self.squares[group] += (weighted * shifted).sum()
+            seconds.addmm_(weighted.mT, shifted)
+        else:
+            products = weighted.mT @ shifted
+            self.squares[group] += products.diagonal().sum(dtype=self.squares.dtype)
+            seconds.add_(products)
 
     def add_sums(self, counts: Tensor, sums: Tensor, seconds: Tensor, levels: Tensor) -> None:
         """Add to all clusters, through all starts: (r k,), (r k, d), (r k, d d), (r k, L)."""
@@ -248,36 +236,9 @@ class Moments:
         self.seconds.flatten(0, 1)[clusters] += seconds
         self.levels.flatten(0, 1)[clusters] += levels
 
-    def _parts(self, x: Tensor) -> tuple[Tensor, Tensor | None]:
-        """Numbers (m, d) and indicators (m, L) of rows (m, d + L); None without categories."""
-        d = self.sums.shape[-1]
-        return (x, None) if x.shape[1] == d else (x[:, :d], x[:, d:])
-
     def reference_of(self, clusters: Tensor) -> Tensor:
         """References (m, d) of clusters (m,), counted through all starts."""
         return self.references.flatten(0, 1).index_select(0, clusters)
-
-    def _add_products(
-        self,
-        group: tuple[int, int],
-        count: Tensor | float,
-        total: Tensor,
-        left: Tensor,
-        right: Tensor,
-        sign: float = 1.0,
-    ) -> None:
-        """Add the sums of some rows; their second moments are ``sign * left @ right``."""
-        self.forget_means()
-        self.counts[group] += count
-        self.sums[group] += total
-        seconds = self.seconds[group]
-        if seconds.dtype == right.dtype:
-            self.squares[group] += sign * (left.mT * right).sum()
-            seconds.addmm_(left, right, alpha=sign)
-        else:
-            products = left @ right
-            self.squares[group] += sign * products.diagonal().sum(dtype=self.squares.dtype)
-            seconds.add_(products, alpha=sign)
 
 
 class MemberMoments(Moments):
@@ -298,8 +259,7 @@ class MemberMoments(Moments):
         order = labels.long().argsort(stable=True)
         sizes = torch.bincount(labels.long(), minlength=k).tolist()
         self.members = order.split(sizes)
-        weights = rows.all_weights().to(torch.float64)
-        self.weights = None if rows.weights is None else rows.weights
+        weights = rows.weights.to(torch.float64)
         device, d = rows.device, rows.d
         counts = torch.zeros(k, dtype=torch.float64, device=device).index_add_(
             0, labels.long(), weights
@@ -371,9 +331,8 @@ class MemberMoments(Moments):
         components = self.references.new_zeros(1, k, h, d)
         variances = self.references.new_zeros(1, k, h)
         for j, x in self._apart():
-            y = x.to(torch.float64)
-            if self.weights is not None:
-                y = y * self.weights[self.members[j]].to(torch.float64).sqrt().unsqueeze(1)
+            share = self.rows.weights[self.members[j]].to(torch.float64)
+            y = x.to(torch.float64) * share.sqrt().unsqueeze(1)
             values, vectors = torch.linalg.eigh(y @ y.mT)
             found = values[-h:].flip(-1).clamp(min=0)
             kept = found > RANK_DIGITS * found[:1]
@@ -388,166 +347,79 @@ class MemberMoments(Moments):
             yield j, self.rows.select(members) - self.references[0, j].to(self.rows.dtype)
 
     def _weighed(self, x: Tensor, j: int) -> Tensor:
-        if self.weights is None:
-            return x
-        return x * self.weights[self.members[j]].to(x.dtype).unsqueeze(1)
+        return x * self.rows.weights[self.members[j]].to(x.dtype).unsqueeze(1)
 
 
-class HardAccumulator:
-    """Rows that enter or leave clusters, gathered until it pays to sum them cluster by cluster.
+class Accumulator:
+    """Rows with their weights in clusters, gathered until it pays to sum them cluster by cluster.
 
-    Rows that are streamed have to be settled while their chunk, which starts at row ``first``, is
-    there.
+    Rows that leave a cluster have negative weights there. ``tensors`` are the sums of all of them,
+    which is what ``Rows.reduce`` asks for at the end.
     """
 
-    def __init__(self, rows: Rows, moments: Moments) -> None:
-        self.rows, self.moments = rows, moments
-        # Not too many either: a product sums all of them in the precision of the rows.
-        capacity = min(max(PENDING_ENTRIES // (rows.d + rows.n_levels), 1024), 32768)
-        # Buffers of fixed size: many small tensors that outlive a chunk would fragment memory.
-        self.noted = torch.empty(2, capacity, dtype=torch.long, device=rows.device)
-        self.size = 0
-        self.chunk, self.first = None, 0  # type: tuple[Tensor | None, int]
+    def __init__(self, moments: Moments) -> None:
+        self.moments = moments
+        self.noted: list[tuple[Tensor, Tensor, Tensor, Tensor]] = []
+        self.size = self.n_pairs = self.entries = 0
 
-    def look_up_in(self, chunk: Tensor, first: int) -> None:
-        """Take the values of rows from a chunk, where the rows are not in memory."""
-        if self.rows.streamed:
+    def note(self, clusters: Tensor, places: Tensor, weights: Tensor, x: Tensor) -> None:
+        """Note the rows at ``places`` (m,) of x (b, d + L), in clusters (m,) of all starts."""
+        if not len(clusters):
+            return
+        if 2 * len(places) < len(x):  # do not keep rows that nobody needs
+            x, places = x.index_select(0, places), torch.arange(len(places), device=x.device)
+        self.noted.append((clusters, places + self.size, weights, x))
+        self.size += len(x)
+        self.entries += x.numel()
+        self.n_pairs += len(clusters)
+        if self.entries > PENDING_ENTRIES or self.n_pairs >= PENDING_ROWS:
             self.settle()
-            self.chunk, self.first = chunk, first
 
-    def enter(self, starts: Tensor, rows: Tensor, labels: Tensor) -> None:
-        """Note rows (m,) that enter the clusters ``labels`` (m,) of ``starts`` (m,)."""
-        self._note(starts, rows, labels, leaving=0)
-
-    def leave(self, starts: Tensor, rows: Tensor, labels: Tensor) -> None:
-        """Note rows (m,) that leave the clusters ``labels`` (m,) of ``starts`` (m,)."""
-        self._note(starts, rows, labels, leaving=1)
-
-    def settle(self) -> None:
-        """Bring the sums up to date with all rows noted so far."""
-        if self.size == 0:
-            return
-        groups, rows = self.noted[:, : self.size]
-        clusters = self.moments.counts.numel()
-        products = self.size * self.rows.d**2
-        if products * (clusters + 8) <= CLUSTER_WORK * min(clusters, self.size) and (
-            products <= PENDING_ENTRIES
-        ):
-            self.size = 0
-            self._add_together(groups, rows)
-            return
-        # Short keys sort several times faster.
-        few = 2 * clusters <= torch.iinfo(torch.int16).max
-        order = groups.to(torch.int16 if few else torch.int64).argsort(stable=True)
-        sizes = torch.bincount(groups, minlength=2 * clusters).tolist()
-        rows, done = rows[order], 0
-        self.size = 0
-        for cluster in range(clusters):
-            entering, leaving = sizes[2 * cluster : 2 * cluster + 2]
-            if entering + leaving:
-                members = rows[done : done + entering + leaving]
-                self._add(divmod(cluster, self.moments.counts.shape[1]), members, entering)
-                done += entering + leaving
-
-    def _add_together(self, groups: Tensor, rows: Tensor) -> None:
-        """Add rows (m,) to all their clusters by one product: a loop would take longer."""
-        clusters, weights = groups // 2, (1 - 2 * (groups % 2)).to(self.rows.dtype)
-        if self.rows.weights is not None:
-            weights = weights * self.rows.weights[rows]
-        values, d = self._values(rows), self.rows.d
-        x = values[:, :d] - self.moments.reference_of(clusters).to(self.rows.dtype)
-        members = x.new_zeros(self.moments.counts.numel(), rows.numel())
-        members[clusters, torch.arange(rows.numel(), device=rows.device)] = weights
-        products = (x.unsqueeze(2) * x.unsqueeze(1)).flatten(1)
-        self.moments.add_sums(
-            members.sum(1), members @ x, members @ products, members @ values[:, d:]
-        )
-
-    def _add(self, cluster: tuple[int, int], rows: Tensor, entering: int) -> None:
-        """Add the first ``entering`` rows to a cluster and take the others away."""
-        few = rows.numel() <= self.rows.d
-        if not few and self.rows.weights is None:
-            for members, sign in ((rows[:entering], 1.0), (rows[entering:], -1.0)):
-                if members.numel():
-                    self.moments.add_alike(cluster, self._values(members), sign)
-            return
-        # For few rows the d x d sums are most of the work: go through them once.
-        weights = torch.ones(rows.numel(), dtype=self.rows.dtype, device=rows.device)
-        if self.rows.weights is not None:
-            weights *= self.rows.weights[rows]
-        weights[entering:] *= -1
-        self.moments.add(cluster, self._values(rows), weights)
-
-    def _values(self, rows: Tensor) -> Tensor:
-        """Values (m, d + L) of some rows."""
-        if self.chunk is None:
-            return self.rows.select(rows)
-        return self.chunk.index_select(0, rows - self.first)
-
-    def _note(self, starts: Tensor, rows: Tensor, labels: Tensor, *, leaving: int) -> None:
-        groups = 2 * (starts * self.moments.counts.shape[1] + labels) + leaving
-        capacity = self.noted.shape[1]
-        done = 0
-        while done < rows.numel():
-            taken = min(capacity - self.size, rows.numel() - done)
-            place = slice(self.size, self.size + taken)
-            self.noted[0, place] = groups[done : done + taken]
-            self.noted[1, place] = rows[done : done + taken]
-            self.size += taken
-            done += taken
-            if self.size == capacity:
-                self.settle()
-
-
-class SoftAccumulator:
-    """Rows with their shares in clusters, gathered until it pays to sum them cluster by cluster.
-
-    Rows that are streamed go into the sums while their chunk is there. Shares up to ``negligible``
-    are left out.
-    """
-
-    def __init__(self, rows: Rows, moments: Moments, negligible: float) -> None:
-        self.rows, self.moments, self.negligible = rows, moments, negligible
-        self.numbers = rows if rows.streamed else rows.numbers()
-        self.noted: list[tuple[Tensor, Tensor, Tensor]] = []
-        self.size = 0
-
-    def note(self, place: slice, x: Tensor, shares: Tensor) -> None:
-        """Note the rows ``x`` (m, d + L) at ``place`` by their shares (r, m, k) in clusters."""
-        flat = shares.mT.reshape(-1, x.shape[0])
-        if self.rows.levels is not None:
-            # One product for all clusters; numbers are summed about each cluster's own reference.
-            counted = torch.where(flat > self.negligible, flat, 0)
-            x, indicators = x[:, : self.rows.d], x[:, self.rows.d :]
-            self.moments.levels += (counted @ indicators).view_as(self.moments.levels)
-        groups, columns = (flat > self.negligible).nonzero(as_tuple=True)
-        weights = flat[groups, columns]
-        if self.rows.streamed or groups.numel() > PENDING_SHARES:
-            self._add(groups, columns, weights, x)
-            return
-        self.noted.append((groups, columns + place.start, weights))
-        self.size += groups.numel()
-        if self.size > PENDING_SHARES:
-            self.settle()
+    def tensors(self) -> list[Tensor]:
+        """The sums, up to date."""
+        self.settle()
+        return self.moments.tensors()
 
     def settle(self) -> None:
         """Bring the sums up to date with all rows noted so far."""
         if not self.noted:
             return
-        groups, rows, weights = (torch.cat(parts) for parts in zip(*self.noted, strict=True))
-        self.noted, self.size = [], 0
-        order = groups.argsort(stable=True)
-        self._add(groups[order], rows[order], weights[order], None)
+        clusters, places, weights, x = (
+            parts[0] if len(parts) == 1 else torch.cat(parts)
+            for parts in zip(*self.noted, strict=True)
+        )
+        self.noted, self.size, self.n_pairs, self.entries = [], 0, 0, 0
+        d, k = self.moments.sums.shape[-1], self.moments.counts.shape[1]
+        n_clusters = self.moments.counts.numel()
+        products = len(clusters) * d**2
+        if products * (n_clusters + 8) <= CLUSTER_WORK * min(n_clusters, len(clusters)) and (
+            products <= PENDING_ENTRIES
+        ):
+            self._add_together(clusters, weights, x.index_select(0, places))
+            return
+        # Short keys sort several times faster.
+        keys = clusters.to(torch.int16) if n_clusters <= 32767 else clusters
+        order = keys.argsort(stable=True)
+        sizes = torch.bincount(clusters, minlength=n_clusters).tolist()
+        places, weights, done = places[order], weights[order], 0
+        for cluster, size in enumerate(sizes):
+            if size:
+                members, share = places[done : done + size], weights[done : done + size]
+                values, group = x.index_select(0, members), divmod(cluster, k)
+                self.moments.add(group, values[:, :d], share)
+                self.moments.levels[group] += share @ values[:, d:]
+                done += size
 
-    def _add(self, groups: Tensor, rows: Tensor, weights: Tensor, x: Tensor | None) -> None:
-        """Add rows (m,) to the clusters ``groups`` (m,), which come in their order."""
-        k = self.moments.counts.shape[1]
-        sizes = torch.bincount(groups, minlength=self.moments.counts.numel()).tolist()
-        parts = zip(rows.split(sizes), weights.split(sizes), strict=True)
-        for group, (members, share) in enumerate(parts):
-            if members.numel():
-                values = self.numbers.select(members) if x is None else x.index_select(0, members)
-                self.moments.add(divmod(group, k), values, share)
+    def _add_together(self, clusters: Tensor, weights: Tensor, values: Tensor) -> None:
+        """Add rows (m, d + L) to all their clusters by one product: a loop would take longer."""
+        d = self.moments.sums.shape[-1]
+        x = values[:, :d] - self.moments.reference_of(clusters).to(values.dtype)
+        members = x.new_zeros(self.moments.counts.numel(), len(clusters))
+        members[clusters, torch.arange(len(clusters), device=x.device)] = weights
+        products = (x.unsqueeze(2) * x.unsqueeze(1)).flatten(1)
+        self.moments.add_sums(
+            members.sum(1), members @ x, members @ products, members @ values[:, d:]
+        )
 
 
 def _too_large(d: int, k: int, size: int) -> InvalidInputError:

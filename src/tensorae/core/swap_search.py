@@ -127,7 +127,7 @@ def swap(
         where rows are streamed or have gaps, or where a low limit on passes holds.
     """
     rows, criterion = alternation.rows, criterion or _objective
-    in_memory = not (rows.has_missing or rows.streamed or rows.shared or rows.levels)
+    in_memory = not (rows.has_missing or rows.streamed or rows.levels)
     many = alternation.n_clusters >= FEWEST_SWAPPED or has_unused(run)
     possible = many and in_memory and alternation.max_iter > TRIAL_PASSES
     for _ in range(MAX_ROUNDS if possible else 0):
@@ -162,7 +162,7 @@ def _swaps(alternation: Alternation, run: FitResult) -> Tensor | None:
     )
     # Each cluster would be merged with the one that is next for most of its members.
     rivals = torch.eye(k, dtype=torch.float64, device=first.device).neg_()
-    weights = rows.all_weights().to(torch.float64)
+    weights = rows.weights.to(torch.float64)
     rivals.index_put_((first.long(), second.long()), weights, accumulate=True)
     rival = rivals.argmax(1)
     each = torch.arange(k, device=first.device)
@@ -211,11 +211,12 @@ def _halves(rows: Rows, labels: Tensor, moments: Moments) -> Tensor:
     # The border between the halves of j is x · normals[j] = offsets[j].
     normals = axes[0, ..., 0]
     offsets = (moments.centers()[0] * normals).sum(-1)
-    halves, weights = torch.empty_like(labels), rows.all_weights()
+    halves = torch.empty_like(labels)
     for _ in range(HALVING_PASSES):
         counts, sums = normals.new_zeros(2 * k), normals.new_zeros(2 * k, d)
-        for place, x in rows.chunks():
-            own, share = labels[place], weights[place].unsqueeze(1)
+        for chunk in rows.chunks():
+            place, x = chunk.index, chunk.x
+            own, share = labels[place], chunk.weight.unsqueeze(1)
             beyond = (x * normals.to(x.dtype)[own]).sum(1) > offsets.to(x.dtype)[own]
             halves[place] = 2 * own + beyond
             counts.index_add_(0, halves[place], share.squeeze(1).to(torch.float64))
@@ -298,7 +299,7 @@ def _proposals(rows: Rows, model: Mixture, order: Tensor, rng: np.random.RandomS
     """First labels (p, n): each takes one cluster that is missed little to a costly row."""
     k = model.centers.shape[0]
     first, second, cost, runner_up = _two_cheapest(rows, model)
-    weights = rows.all_weights()
+    weights = rows.weights
     missed = torch.zeros(k, dtype=cost.dtype, device=cost.device)
     missed.index_add_(0, first.long(), (runner_up - cost) * weights)
     spare = missed.argsort()[: max(2, -(-k // 2))]
@@ -321,9 +322,9 @@ def _two_cheapest(rows: Rows, model: Mixture) -> tuple[Tensor, Tensor, Tensor, T
     folded = model.working(rows.dtype).fold()
     costs = torch.empty(rows.n, 2, dtype=rows.dtype, device=rows.device)
     names = torch.empty(rows.n, 2, dtype=torch.int32, device=rows.device)
-    for place, x in rows.chunks():
-        best = folded.costs(x).topk(2, dim=1, largest=False)
-        costs[place], names[place] = best.values, best.indices.to(torch.int32)
+    for chunk in rows.chunks():
+        best = folded.costs(chunk.x).topk(2, dim=1, largest=False)
+        costs[chunk.index], names[chunk.index] = best.values, best.indices.to(torch.int32)
     return names[:, 0], names[:, 1], costs[:, 0], costs[:, 1]
 
 

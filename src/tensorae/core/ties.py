@@ -88,7 +88,7 @@ def tied_variance(sample: Rows, span: RowSpace | None = None) -> TiedVariance:
     """
     x, weights = (
         sample.numbers().observed().to(torch.float64),
-        sample.all_weights().to(torch.float64),
+        sample.weights.to(torch.float64),
     )
     step = max(1, x.numel() // ENTRIES)
     x, weights = x[::step], weights[::step]

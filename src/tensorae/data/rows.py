@@ -1,5 +1,10 @@
 """Rows: the data from validation to solver, handed out in chunks, in coordinates of one's choice.
 
+``Rows.reduce(step, zero)`` is the loop over rows: ``step`` adds a chunk to the sums, and what all
+chunks add to is summed over the processes that share the rows. Rows in memory, files, processes
+and other engines differ in who iterates (``chunks``) and who adds up (``add_up``), and in nothing
+else. ``Rows.map`` is the same loop for results that rows have one by one.
+
 Rows may have categories: then indicators of their levels come after their numbers.
 
 Shapes: n samples, d features that are numbers, L levels of categories, m rows of a chunk.
@@ -11,8 +16,9 @@ import copy
 import hashlib
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager
+from dataclasses import dataclass
 from functools import cached_property
-from typing import Any, Self
+from typing import Any, Self, TypeVar
 
 import numpy as np
 import torch
@@ -23,7 +29,9 @@ from tensorae._torch import several_threads
 from tensorae.data.categories import LevelColumns
 from tensorae.data.processes import Processes
 
-__all__ = ["LARGE_WIDTH", "Rows", "cached_rows", "shared_tensor"]
+__all__ = ["LARGE_WIDTH", "Chunk", "Rows", "cached_rows", "shared_tensor"]
+
+Sums = TypeVar("Sums")
 
 # Below this many numbers, double precision costs nothing that a user would notice.
 SMALL_DATA = 1 << 18
@@ -33,6 +41,47 @@ CACHED_BYTES = 4_000_000
 FAR_SHARE = 0.75
 # From this many features on, d x d sums are large enough for their precision to cost time.
 LARGE_WIDTH = 256
+
+
+@dataclass(frozen=True, slots=True)
+class Chunk:
+    """Some of the rows, one after the other.
+
+    Attributes
+    ----------
+    index : slice
+        Which of the rows of this process they are.
+    x : Tensor of shape (m, d + L)
+        Numbers, with what ``Rows.filled`` has put where values are missing, and after them the
+        indicators of the levels of categories.
+    observed : Tensor of shape (m, d + L)
+        The same with NaN where a number is missing.
+    weight : Tensor of shape (m,)
+        One for each where the rows have no weights.
+    d : int
+        How many of the columns are numbers.
+    """
+
+    index: slice
+    x: Tensor
+    observed: Tensor
+    weight: Tensor
+    d: int
+
+    @property
+    def numbers(self) -> Tensor:
+        """The numbers (m, d)."""
+        return self.x[:, : self.d]
+
+    @property
+    def levels(self) -> Tensor:
+        """The indicators (m, L) of the levels."""
+        return self.x[:, self.d :]
+
+    @property
+    def mask(self) -> Tensor:
+        """Which numbers (m, d) are missing."""
+        return self.observed[:, : self.d].isnan()
 
 
 class Rows:
@@ -65,8 +114,10 @@ class Rows:
         Rows of all processes.
     total : float
         Weight of all of them.
-    weights : Tensor of shape (n,) or None
-        As given until the rows are moved, then in their precision; None where all count once.
+    weights : Tensor of shape (n,)
+        As given until the rows are moved, then in their precision.
+    weighted : bool
+        Whether any of them is not one.
     shift : Tensor of shape (d,)
     unit : float
     dtype : torch.dtype
@@ -74,8 +125,6 @@ class Rows:
     """
 
     streamed = False
-    # Whether other processes have a share of the rows.
-    shared = False
     processes = Processes()
 
     def __init__(
@@ -106,18 +155,27 @@ class Rows:
         return 0 if self.levels is None else self.levels.n_levels
 
     def _set_weights(self, weights: Tensor | None) -> None:
-        # Sums of rows that all count once need fewer products.
-        counted = weights is None or bool((weights == 1).all())
-        self.weights = None if counted else weights
-        self.__dict__.pop("lacking", None)
-        self.total = float(self.count) if weights is None else float(weights.double().sum())
+        self.weighted = weights is not None and not bool((weights == 1).all())
+        self.weights = weights if weights is not None and self.weighted else self._ones()
+        self.__dict__.pop("missing_weight", None)
+        self.total = float(self.weights.double().sum()) if self.weighted else float(self.count)
+
+    def _ones(self) -> Tensor:
+        """A weight of one for each row, which takes no memory."""
+        return torch.ones((), dtype=self.dtype, device=self.device).expand(self.n)
 
     # The same rows, seen otherwise ----------------------------------------------------------------
 
-    def weighted(self, weights: Tensor | None) -> Self:
-        """Return the same rows with weights (n,), or None for one each."""
+    def with_weights(self, weights: Tensor) -> Self:
+        """Return the same rows with weights (n,)."""
         rows = copy.copy(self)
         rows._set_weights(weights)
+        return rows
+
+    def without_weights(self) -> Self:
+        """Return the same rows, each counting once."""
+        rows = copy.copy(self)
+        rows._set_weights(None)
         return rows
 
     def in_chunks(self, chunk_rows: int) -> Self:
@@ -131,7 +189,7 @@ class Rows:
         rows = copy.copy(self)
         rows.dtype = dtype or self.dtype
         rows.shift, rows.unit = shift.to(self.device, rows.dtype), unit
-        rows.weights = None if self.weights is None else self.weights.to(rows.dtype)
+        rows.weights = self.weights.to(rows.dtype) if self.weighted else rows._ones()
         rows._ready = rows._moved_at_once()
         return rows
 
@@ -156,7 +214,7 @@ class Rows:
     def filled(self, values: Tensor) -> Self:
         """Return the same rows with values (d,) or (n, d) where some are missing.
 
-        They are there for whatever cannot do with gaps; ``observed_chunks`` still has the gaps.
+        They are there for whatever cannot do with gaps; ``Chunk.observed`` still has the gaps.
         """
         rows = copy.copy(self)
         numbers = self.data[:, : self.d]
@@ -174,7 +232,7 @@ class Rows:
 
     def subset(self, indices: Tensor, weights: Tensor | None = None) -> Rows:
         """Some rows, as they are handed out; with weights (m,) of their own if given."""
-        if weights is None and self.weights is not None:
+        if weights is None and self.weighted:
             weights = self.weights[indices]
         holes = None if self.holes is None else self.holes[indices]
         return Rows(self.select(indices), weights, places=indices, holes=holes, levels=self.levels)
@@ -196,7 +254,7 @@ class Rows:
         assert self.levels is not None  # of rows with categories
         x = self.map(lambda x: x.to(torch.float64))
         numbers, indicators = x[:, : self.d], x[:, self.d :]
-        share = self.all_weights().to(torch.float64) / self.total
+        share = self.weights.to(torch.float64) / self.total
         variance = (share @ numbers.square() - (share @ numbers).square()).mean() if self.d else 1.0
         unit = torch.as_tensor(variance, dtype=torch.float64).sqrt()
         parts = []
@@ -209,15 +267,12 @@ class Rows:
 
     def level_counts(self) -> Tensor:
         """Weight (L,) of each level among the rows of all processes."""
-        counts = torch.zeros(self.n_levels, dtype=torch.float64, device=self.device)
-        for place, x in self.chunks() if self.n_levels else ():
-            indicators = x[:, self.d :].to(torch.float64)
-            if self.weights is None:
-                counts += indicators.sum(0)
-            else:
-                counts += self.weights[place].double() @ indicators
-        self.all_reduce(counts)
-        return counts
+
+        def add(counts: Tensor, chunk: Chunk) -> None:
+            counts += chunk.weight.double() @ chunk.levels.double()
+
+        zero = torch.zeros(self.n_levels, dtype=torch.float64, device=self.device)
+        return self.reduce(add, zero) if self.n_levels else zero
 
     def collected(self, most: int) -> Rows:  # noqa: ARG002
         """Return all rows of all processes in memory where they are no more than ``most``."""
@@ -233,7 +288,7 @@ class Rows:
         ``offset`` in [0, 1) is where the grid starts.
         """
         keys = self._order_keys(direction)
-        weights = self.all_weights()
+        weights = self.weights
         order = keys.argsort(stable=True)
         order = order[weights[order] > 0]
         if order.numel() <= size:
@@ -254,19 +309,40 @@ class Rows:
 
     # Passes ---------------------------------------------------------------------------------------
 
-    def chunks(self) -> Iterator[tuple[slice, Tensor]]:
-        """Yield ``(slice, x (m, d))``."""
-        for start in range(0, self.n, self.chunk_rows):
-            place = slice(start, min(start + self.chunk_rows, self.n))
-            if self._ready is None:
-                yield place, self._as_moved(self.data[place])
-            else:
-                yield place, self._ready[place]
+    def reduce(self, step: Callable[[Sums, Chunk], None], zero: Sums) -> Sums:
+        """Sums over the rows of all processes.
 
-    def observed_chunks(self) -> Iterator[tuple[slice, Tensor]]:
-        """Yield ``(slice, x (m, d))`` with NaN where a value is missing."""
-        for place, x in self.chunks():
-            yield place, x if self.holes is None else self._with_holes(x, self.holes[place])
+        Parameters
+        ----------
+        step : callable
+            ``step(sums, chunk)`` adds a chunk to the sums, in place. It may note results of single
+            rows elsewhere, at ``chunk.index``.
+        zero : Tensor, tuple of sums, or an object whose ``tensors()`` are the sums
+            What the rows of this process are added to.
+
+        Returns
+        -------
+        Tensor, tuple or object
+            ``zero``, with the sums of all processes.
+        """
+        for chunk in self.chunks():
+            step(zero, chunk)
+        self.add_up(*_tensors_of(zero))
+        return zero
+
+    def chunks(self) -> Iterator[Chunk]:
+        """Yield all rows of this process, a chunk after the other."""
+        for start in range(0, self.n, self.chunk_rows):
+            index = slice(start, min(start + self.chunk_rows, self.n))
+            x = self._as_moved(self.data[index]) if self._ready is None else self._ready[index]
+            observed = x if self.holes is None else self._with_holes(x, self.holes[index])
+            yield Chunk(index, x, observed, self.weights[index], self.d)
+
+    def chunk_of(self, indices: Tensor) -> Chunk:
+        """Some rows (m,) in memory as one chunk, whatever their order."""
+        x = self.select(indices)
+        observed = x if self.holes is None else self._with_holes(x, self.holes[indices])
+        return Chunk(slice(0, len(x)), x, observed, self.weights[indices], self.d)
 
     def observed(self) -> Tensor:
         """All rows (n, d), with NaN where a value is missing."""
@@ -286,25 +362,26 @@ class Rows:
     @cached_property
     def missing_weight(self) -> float:
         """Weight of all missing values."""
-        found = torch.zeros((), dtype=torch.float64, device=self.device)
-        for place, x in self.observed_chunks():
-            counts = x.isnan().sum(1).to(torch.float64)
-            found += counts.sum() if self.weights is None else self.weights[place].double() @ counts
-        self.all_reduce(found)
-        return float(found)
+
+        def add(found: Tensor, chunk: Chunk) -> None:
+            found += chunk.weight.double() @ chunk.mask.sum(1).double()
+
+        zero = torch.zeros((), dtype=torch.float64, device=self.device)
+        return float(self.reduce(add, zero)) if self.has_missing else 0.0
 
     def observed_means(self) -> tuple[Tensor, Tensor, int]:
         """Mean (d,) of the values that are there, their weight (d,), and rows without any."""
-        total, weight = torch.zeros(2, self.d, dtype=torch.float64, device=self.device)
+
+        def add(sums: tuple[Tensor, Tensor], chunk: Chunk) -> None:
+            there = ~chunk.mask
+            share = there * chunk.weight.unsqueeze(1)
+            sums[0][0] += torch.where(there, chunk.numbers * share, 0).sum(0)
+            sums[0][1] += share.sum(0)
+            sums[1].add_((~there.any(1)).sum() if self.levels is None else 0)
+
+        zero = torch.zeros(2, self.d, dtype=torch.float64, device=self.device)
         empty = torch.zeros((), dtype=torch.long, device=self.device)
-        for place, x in self.observed_chunks():
-            there, x = ~x[:, : self.d].isnan(), x[:, : self.d]
-            share = x.new_ones(len(x)) if self.weights is None else self.weights[place]
-            weighted = there * share.unsqueeze(1)
-            total += torch.where(there, x * weighted, 0).sum(0)
-            weight += weighted.sum(0)
-            empty += (~there.any(1)).sum() if self.levels is None else 0
-        self.all_reduce(total, weight, empty)
+        (total, weight), _ = self.reduce(add, (zero, empty))
         return total / torch.where(weight > 0, weight, 1), weight, int(empty)
 
     def map(
@@ -320,13 +397,13 @@ class Rows:
         labels; ``device`` is that of the parts if not given.
         """
         result: Tensor | None = None
-        for place, x in self.chunks():
-            part = function(x)
+        for chunk in self.chunks():
+            part = function(chunk.x)
             if result is None:
                 kind = dtype if dtype and part.is_floating_point() else part.dtype
                 shape = (self.n, *part.shape[1:])
                 result = torch.empty(shape, dtype=kind, device=device or part.device)
-            result[place] = part
+            result[chunk.index] = part
         if result is None:
             return torch.empty(0, dtype=torch.float64, device=self.device)
         return result
@@ -343,15 +420,15 @@ class Rows:
 
     def means(self) -> tuple[Tensor, Tensor]:
         """Mean and mean square (d,) of the features, by weight."""
-        total = torch.zeros(self.d, dtype=torch.float64, device=self.device)
-        squares = torch.zeros_like(total)
-        for place, x in self.chunks():
-            x = x[:, : self.d]
-            weighted = x if self.weights is None else x * self.weights[place, None]
-            total += weighted.sum(0)
-            squares += (weighted * x).sum(0)
-        self.all_reduce(total, squares)
-        return total / self.total, squares / self.total
+
+        def add(sums: Tensor, chunk: Chunk) -> None:
+            weighted = chunk.numbers * chunk.weight.unsqueeze(1)
+            sums[0] += weighted.sum(0)
+            sums[1] += (weighted * chunk.numbers).sum(0)
+
+        zero = torch.zeros(2, self.d, dtype=torch.float64, device=self.device)
+        total, squares = self.reduce(add, zero) / self.total
+        return total, squares
 
     def select(self, indices: Tensor) -> Tensor:
         """Some rows (m, d + L)."""
@@ -365,8 +442,7 @@ class Rows:
 
         None where no cost is above ``floor``. Rows without weight do not count.
         """
-        if self.weights is not None:
-            costs = torch.where(self.weights > 0, costs, -torch.inf)
+        costs = torch.where(self.weights > 0, costs, -torch.inf)
         row = int(costs.argmax())
         if float(costs[row]) <= floor:
             return None
@@ -382,37 +458,29 @@ class Rows:
 
     # Weights, processes, results ------------------------------------------------------------------
 
-    def all_weights(self) -> Tensor:
-        """Weights (n,) of all rows."""
-        if self.weights is None:
-            return torch.ones(self.n, dtype=self.dtype, device=self.device)
-        return self.weights
-
     def effective_n(self) -> float:
         """How many rows the weights stand for.
 
         A weight of two is a row that occurs twice; weights that sum to less than there are rows
         say nothing about their number, and rows without weight are not there.
         """
-        if self.weights is None:
+        if not self.weighted:
             return float(self.count)
         present = (self.weights > 0).sum(dtype=torch.float64)
-        self.all_reduce(present)
+        self.add_up(present)
         return max(self.total, float(present))
 
-    def all_reduce(self, *sums: Tensor) -> None:
+    def add_up(self, *sums: Tensor) -> None:
         """Add the sums of all processes that share the rows, in place."""
-        if self.shared:
-            self.processes.all_reduce(*sums)
+        self.processes.all_reduce(*sums)
 
     def broadcast(self, *tensors: Tensor) -> None:
         """Take over the first process's values, in place: rounding may differ between machines."""
-        if self.shared:
-            self.processes.broadcast(*tensors)
+        self.processes.broadcast(*tensors)
 
     def own(self, values: Tensor) -> Tensor:
         """Of numbers (count, ...) for the rows of all processes, in their order, those of this."""
-        if not self.shared:
+        if self.processes.alone:
             return values
         sizes = self.processes.of_each(self.n, self.device).long()
         first = int(sizes[: self.processes.rank].sum())
@@ -423,7 +491,7 @@ class Rows:
         content = hashlib.sha256(str((self.n, self.d, self.data.dtype)).encode())
         for start in range(0, self.n, self.chunk_rows):
             content.update(self.data[start : start + self.chunk_rows].cpu().numpy().data)
-        if self.weights is not None:
+        if self.weighted:
             content.update(self.weights.cpu().numpy().data)
         return content.hexdigest()[:32]
 
@@ -446,6 +514,15 @@ class Rows:
         if self.n * self.d <= SMALL_DATA:
             return self._as_moved(self.data)
         return self.data if self._unmoved() and self.data.dtype == self.dtype else None
+
+
+def _tensors_of(sums: Any) -> Iterator[Tensor]:
+    """All tensors of sums, which may be nested."""
+    if isinstance(sums, Tensor):
+        yield sums
+        return
+    for part in sums if isinstance(sums, tuple | list) else sums.tensors():
+        yield from _tensors_of(part)
 
 
 def cached_rows(d: int, scores: int = 1, itemsize: int = 8) -> int:

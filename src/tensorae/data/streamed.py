@@ -21,7 +21,7 @@ from torch import Tensor
 from tensorae._torch import made_by_caller, several_threads
 from tensorae.data.categories import LevelColumns
 from tensorae.data.processes import Processes
-from tensorae.data.rows import Rows, cached_rows, shared_tensor
+from tensorae.data.rows import Chunk, Rows, cached_rows, shared_tensor
 from tensorae.exceptions import InvalidInputError
 
 __all__ = ["BatchSource", "Checksum", "StreamedRows"]
@@ -142,7 +142,6 @@ class StreamedRows(Rows):
     ) -> None:
         self.source, self.processes, self.device = source, processes, device
         self.levels, self.encode = levels, encode
-        self.shared = not processes.alone
         self.home = self.places = None
         self.n = source.n_rows
         self.d = source.n_features if levels is None else len(levels.numbers)
@@ -175,19 +174,9 @@ class StreamedRows(Rows):
         rows._fill = values
         return rows
 
-    def chunks(self) -> Iterator[tuple[slice, Tensor]]:
-        """Yield ``(slice, x (m, d))``."""
+    def chunks(self) -> Iterator[Chunk]:
+        """Yield all rows of this process, a chunk after the other."""
         fill = None if self._fill is None else self._as_moved(self._fill[None])[0]
-        for place, x in self.observed_chunks():
-            if fill is None:
-                yield place, x
-                continue
-            numbers = x[:, : self.d]
-            filled = torch.where(numbers.isnan(), fill, numbers)
-            yield place, filled if self.levels is None else self._joined(filled, x)
-
-    def observed_chunks(self) -> Iterator[tuple[slice, Tensor]]:
-        """Yield ``(slice, x (m, d))`` with NaN where a value is missing."""
         stop = 0
         unmoved = self._unmoved()
         checksum = Checksum() if self._checked and not self._checksums else None
@@ -200,9 +189,14 @@ class StreamedRows(Rows):
                 start, stop = stop, stop + part.shape[0]
                 if stop > self.n:
                     raise self._other_rows("more")
+                index = slice(start, stop)
                 x = part.to(self.device, self.dtype)
                 x = x if self.levels is None else self.levels.expand(x)
-                yield slice(start, stop), x if unmoved else self._as_moved(x)
+                x = observed = x if unmoved else self._as_moved(x)
+                if fill is not None:
+                    numbers = torch.where(x[:, : self.d].isnan(), fill, x[:, : self.d])
+                    x = numbers if self.levels is None else self._joined(numbers, x)
+                yield Chunk(index, x, observed, self.weights[index], self.d)
         if stop < self.n:
             raise self._other_rows(stop)
         if checksum is not None:
@@ -216,17 +210,18 @@ class StreamedRows(Rows):
 
     def select(self, indices: Tensor) -> Tensor:
         """Some rows (m, d); takes a pass."""
-        return self._picked(indices, self.chunks())
+        return self._picked(indices, lambda chunk: chunk.x)
 
-    def _picked(self, indices: Tensor, chunks: Iterator[tuple[slice, Tensor]]) -> Tensor:
-        """Some rows (m, d) of those that ``chunks`` yields."""
+    def _picked(self, indices: Tensor, part_of: Callable[[Chunk], Tensor]) -> Tensor:
+        """Some rows (m, d) of what ``part_of`` takes of the chunks."""
         order = indices.argsort()
         wanted = indices[order].contiguous()
         found = torch.empty(len(indices), self._width, dtype=self.dtype, device=self.device)
-        for place, x in chunks:
-            bounds = torch.tensor([place.start, place.stop], device=self.device)
+        for chunk in self.chunks():
+            index = chunk.index
+            bounds = torch.tensor([index.start, index.stop], device=self.device)
             first, last = torch.searchsorted(wanted, bounds).tolist()
-            found[order[first:last]] = x[wanted[first:last] - place.start]
+            found[order[first:last]] = part_of(chunk)[wanted[first:last] - index.start]
         return found
 
     def most_expensive(self, costs: Tensor, floor: float) -> Tensor | None:
@@ -238,9 +233,10 @@ class StreamedRows(Rows):
         values = torch.zeros(self._width, dtype=self.dtype, device=self.device)
         if self.processes.rank == int(largest.argmax()):
             values += self.select(torch.tensor([row], device=self.device))[0]
-        self.all_reduce(values)
+        self.add_up(values)
         parts = [
-            (x == values).all(1).nonzero().squeeze(1) + place.start for place, x in self.chunks()
+            (chunk.x == values).all(1).nonzero().squeeze(1) + chunk.index.start
+            for chunk in self.chunks()
         ]
         return torch.cat(parts) if parts else torch.empty(0, dtype=torch.long, device=self.device)
 
@@ -255,8 +251,8 @@ class StreamedRows(Rows):
         ranks = (grid * (self.count / size)).long().clamp(max=self.count - 1)
         places, owned = order_statistics(keys, ranks, self.processes)
         x = torch.zeros(size, self._width, dtype=self.dtype, device=self.device)
-        x[owned] = self._picked(places, self.observed_chunks())
-        self.all_reduce(x)
+        x[owned] = self._picked(places, lambda chunk: chunk.observed)
+        self.add_up(x)
         weights = torch.full((size,), self.count / size, dtype=self.dtype, device=self.device)
         return self._in_memory(x, weights)
 
@@ -266,9 +262,9 @@ class StreamedRows(Rows):
             return self
         x = torch.zeros(self.count, self._width, dtype=self.dtype, device=self.device)
         mine = self.own(x)
-        for place, part in self.observed_chunks():
-            mine[place] = part
-        self.all_reduce(x)
+        for chunk in self.chunks():
+            mine[chunk.index] = chunk.observed
+        self.add_up(x)
         return self._in_memory(x)
 
     def _in_memory(self, x: Tensor, weights: Tensor | None = None) -> Rows:
@@ -295,7 +291,7 @@ class StreamedRows(Rows):
         """Checksum of all rows of this process; takes a pass where there was none."""
         self._checked = True
         if not self._checksums:
-            for _ in self.observed_chunks():
+            for _ in self.chunks():
                 pass
         return self._checksums[0]
 

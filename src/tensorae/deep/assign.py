@@ -286,8 +286,8 @@ class Assigner:
         centers = self.copies.flat_centers()
         squares = torch.cat(
             [
-                (chunk.float() - centers[labels[place]]).double().square().sum(1)
-                for place, chunk in self.data.rows.chunks()
+                (chunk.x.float() - centers[labels[chunk.index]]).double().square().sum(1)
+                for chunk in self.data.rows.chunks()
             ]
         )
         spread = math.sqrt(self.mean(squares) / self.data.rows.d) or 1.0
@@ -320,8 +320,8 @@ class Assigner:
         labels, soft = torch.empty_like(now.labels), now.soft
         lowest = torch.empty(rows.n, dtype=torch.float32, device=rows.device)
         centers, own = self._no_sums()
-        for place, chunk in rows.chunks():
-            x = chunk.float()
+        for chunk in rows.chunks():
+            place, x = chunk.index, chunk.x.float()
             weights = self.data.weights_of(place, x)
             candidates = self._candidates(now, place, everyone=everyone)
             parts = copies.parts(x, candidates)
@@ -336,7 +336,7 @@ class Assigner:
             if rows.streamed:
                 own += copies.own_sums(parts, candidates, new, weights)
         if rows.streamed:
-            rows.all_reduce(centers, own)
+            rows.add_up(centers, own)
             copies.measure(own, self.options)
         copies.place(centers)
         return replace(now, labels=labels, soft=soft), lowest
@@ -357,13 +357,13 @@ class Assigner:
     def measure(self, now: Assignments) -> None:
         """Set the units of codes, and λ if it is estimated, by one pass."""
         _, own = self._no_sums()
-        for place, chunk in self.data.rows.chunks():
-            x = chunk.float()
+        for chunk in self.data.rows.chunks():
+            place, x = chunk.index, chunk.x.float()
             candidates = self._candidates(now, place, everyone=True)
             parts = self.copies.parts(x, candidates)
             weights = self.data.weights_of(place, x)
             own += self.copies.own_sums(parts, candidates, now.labels[place], weights)
-        self.data.rows.all_reduce(own)
+        self.data.rows.add_up(own)
         self.copies.measure(own, self.options)
 
     def own_loss(self, now: Assignments) -> tuple[float, float]:
@@ -392,12 +392,12 @@ class Assigner:
     def place_centers(self, now: Assignments) -> None:
         """Set centres to the weighted means of their members; those without members stay."""
         centers, _ = self._no_sums()
-        for place, chunk in self.data.rows.chunks():
-            x = chunk.float()
+        for chunk in self.data.rows.chunks():
+            place, x = chunk.index, chunk.x.float()
             weights = self.data.weights_of(place, x)
             shares = now.labels[place].long() if now.soft is None else now.soft
             centers += _center_sums(x, shares, weights, len(centers))
-        self.data.rows.all_reduce(centers)
+        self.data.rows.add_up(centers)
         self.copies.place(centers)
 
     def members(self, now: Assignments, place: slice) -> list[Members]:
@@ -468,7 +468,7 @@ class Assigner:
         return float(self._all_reduced(weights.double() @ costs.double())) / self.data.total
 
     def _all_reduced(self, local: Tensor) -> Tensor:
-        self.data.rows.all_reduce(local)
+        self.data.rows.add_up(local)
         return local
 
     # Clusters without members ---------------------------------------------------------------------
@@ -498,10 +498,10 @@ class Assigner:
         rows = self.data.rows
         mean, direction, median = self._cut(labels, parent)
         halves = [labels.new_empty(0, dtype=torch.long)]
-        for place, chunk in rows.chunks():
-            members = (labels[place] == parent).nonzero()[:, 0]
-            along = (chunk[members].float() - mean) @ direction
-            halves.append(members[along > median] + place.start)
+        for chunk in rows.chunks():
+            members = (labels[chunk.index] == parent).nonzero()[:, 0]
+            along = (chunk.x[members].float() - mean) @ direction
+            halves.append(members[along > median] + chunk.index.start)
         return torch.cat(halves)
 
     def _cut(self, labels: Tensor, parent: int) -> tuple[Tensor, Tensor, Tensor]:
@@ -511,8 +511,8 @@ class Assigner:
         counts = rows.processes.of_each(int((labels == parent).sum()), rows.device)
         if rows.processes.rank == int(counts.argmax()) and counts.max() > 0:
             found: list[Tensor] = []
-            for place, chunk in rows.chunks():
-                found.append(chunk[labels[place] == parent].float())
+            for chunk in rows.chunks():
+                found.append(chunk.x[labels[chunk.index] == parent].float())
                 if sum(map(len, found)) * rows.d >= SPLIT_ENTRIES:
                     break
             x = torch.cat(found)
@@ -520,7 +520,7 @@ class Assigner:
             offsets = x - cut[0]
             cut[1] = principal_directions(offsets, 1, self.copies.fit_rng)[0]
             cut[2] = (offsets @ cut[1]).median()
-        rows.all_reduce(cut)
+        rows.add_up(cut)
         return cut[0], cut[1], cut[2, 0]
 
     def _with_cluster(self, now: Assignments, j: int, rows: Tensor) -> Assignments:

@@ -129,7 +129,7 @@ class Trainer:
             self._train_on(copies, x, members, noise, totals, lr)
         # Read all losses at once, because each read waits for the device.
         losses = torch.stack([*totals.values(), torch.tensor(weight, device=device).double()])
-        self.data.rows.all_reduce(losses)
+        self.data.rows.add_up(losses)
         finite = torch.isfinite(losses)
         if not bool(finite.all()):
             raise DivergedError(list(totals)[int((~finite).nonzero()[0])][1])
@@ -206,10 +206,10 @@ class Trainer:
                 sums.append(((one.members.which, one.members.cluster), total))
         optimizer.zero_grad(set_to_none=True)
         torch.autograd.backward(losses)
-        if self.data.rows.shared:
+        if not self.data.rows.processes.alone:
             parameters = _trained([group[one.members.which, one.members.cluster] for one in active])
             gradients = [p.new_zeros(p.shape) if p.grad is None else p.grad for p in parameters]
-            self.data.rows.all_reduce(*gradients)
+            self.data.rows.add_up(*gradients)
             for parameter, gradient in zip(parameters, gradients, strict=True):
                 parameter.grad = gradient
         optimizer.param_groups[0]["lr"] = lr
@@ -274,10 +274,10 @@ class Trainer:
         return self._over_processes([len(part) for part in parts])
 
     def _over_processes(self, counts: list[int]) -> list[int]:
-        if not self.data.rows.shared:
+        if self.data.rows.processes.alone:
             return counts
         sums = torch.tensor(counts, device=self.data.rows.device)
-        self.data.rows.all_reduce(sums)
+        self.data.rows.add_up(sums)
         return sums.tolist()
 
     def _noise_for_epoch(self, copies: Copies) -> _Noise | None:
@@ -315,13 +315,13 @@ def buffers(rows: Rows, size: int) -> Iterator[tuple[slice, Tensor]]:
     Every process gives as many buffers as the one with most; the last ones may be empty.
     """
     if not rows.streamed:
-        yield from rows.chunks()
+        yield from ((chunk.index, chunk.x) for chunk in rows.chunks())
         return
     most = int(rows.processes.of_each(math.ceil(rows.n / size), rows.device).max())
     waiting: list[Tensor] = []
     start = held = done = 0
-    for _, chunk in rows.chunks():
-        x = chunk.float()
+    for chunk in rows.chunks():
+        x = chunk.x.float()
         while len(x):
             part, x = x[: size - held], x[size - held :]
             waiting.append(part)

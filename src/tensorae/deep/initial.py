@@ -114,7 +114,7 @@ def standardized(points: Tensor, origin: Tensor, unit: float) -> Tensor:
 
 
 def distinct_rows(
-    columns: list[Tensor], weights: Tensor | None, rng: np.random.RandomState
+    columns: list[Tensor], weights: Tensor, rng: np.random.RandomState
 ) -> tuple[Tensor, Tensor]:
     """Find the distinct rows of blocks of columns (n, d_i).
 
@@ -123,8 +123,7 @@ def distinct_rows(
     """
     first = columns[0]
     n = first.shape[0]
-    if weights is None:
-        weights = torch.ones(n, dtype=torch.float64, device=first.device)
+    weights = weights.double()
     keys = torch.zeros(n, dtype=torch.float64, device=first.device)
     for block in columns:
         keys += _projections(block, rng.standard_normal(block.shape[1]))

@@ -104,7 +104,7 @@ def train(
         few = rows = rows.collected(n_sample)
         if rows.streamed:
             direction = torch.as_tensor(rng.standard_normal(rows.d), device=rows.device)
-            few = rows.sample(direction, n_sample, rng.uniform()).weighted(None)
+            few = rows.sample(direction, n_sample, rng.uniform()).without_weights()
     with few.parallel(options.work):
         data, origin, known = training_data(few, options, rng, generator, target, known_labels)
     module = _new_module(options, shape, data, FitRNG(seed))

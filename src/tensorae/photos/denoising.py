@@ -276,7 +276,7 @@ def _pass(noisy: Tensor, labels: Tensor, steps: int, spec: DenoiseSpec) -> tuple
     basis = None  # of patches and their positions
     if spec.whitening is not None:
         basis = torch.block_diag(spec.whitening[1], torch.eye(2, device=noisy.device))
-    found = [cleaner.clean(x, RULE, basis) for _, x in rows.in_chunks(CHUNK_ROWS).chunks()]
+    found = [cleaner.clean(chunk.x, RULE, basis) for chunk in rows.in_chunks(CHUNK_ROWS).chunks()]
     values, variances = (
         torch.cat(parts)[:, :-2].unflatten(1, (len(noisy), -1)).transpose(0, 1)  # no positions
         for parts in zip(*found, strict=True)
