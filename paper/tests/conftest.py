@@ -17,6 +17,14 @@ from paper.running import FinishedTrials, run_trials
 DATASETS = ("triangle", "penguins 2", "iris")
 
 
+@pytest.hookimpl(tryfirst=True)
+def pytest_collection_modifyitems(items):
+    """Mark what needs trained networks as quality: the trials take half a minute."""
+    for item in items:
+        if {"tiny", "theorem_run"} & set(getattr(item, "fixturenames", ())):
+            item.add_marker("quality")
+
+
 @pytest.fixture
 def rng():
     return np.random.RandomState(0)

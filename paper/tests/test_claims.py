@@ -14,7 +14,6 @@ def ari(dataset, method, seed=0):
     return measure(Trial(CLUSTERING, dataset, method, seed)).values["ARI"]
 
 
-@pytest.mark.quality
 @pytest.mark.parametrize("name", ["triangle", "penguins 2", "iris"])
 def test_tae_and_linear_tae_are_ahead_of_k_means_and_autoencoders(tiny, values_of, name):
     found = values_of(tiny.results[2 if name in PLANTED else 4], name, "ARI")
