@@ -3,20 +3,24 @@
     python benchmarks/wide.py --embeddings path/to/folder
 
 The folder holds ``name.npz`` files with X (n, d) and y (n,), such as sentence embeddings.
-Times are seconds of the processor, taken in turn; labels only serve to score.
+Times are seconds of the processor, taken in turn; labels only serve to score. ``--passes`` measures
+a pass of each kind beside an iteration of k-means, ``--large`` a million rows of 384 features.
 """
 
 # n samples, k clusters, d features, h latent
 
 from __future__ import annotations
 
+import resource
 import time
 import warnings
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
 from _common import interleave, limited_threads, parser, progress, publish, spread, table
+from _problems import Size, clustered_subspaces, random_rows
 from sklearn.cluster import KMeans
 from sklearn.datasets import load_digits
 from sklearn.decomposition import PCA
@@ -39,6 +43,9 @@ CASES = [
     (20_000, 384, 100, False), (50_000, 128, 20, True), (50_000, 256, 10, False),
 ]  # fmt: skip
 PLANTED_LATENT = 3
+PASSES = Size(100_000, 128, 10, 5)
+# Passes of the fits whose times are subtracted.
+FEW, MANY = 3, 13
 
 
 def planted(n: int, d: int, k: int, unequal: bool, seed: int = 0) -> tuple[Array, Array]:
@@ -134,12 +141,92 @@ def real(sets: dict[str, tuple[Array, Array]], seeds: int) -> str:
     return table(["set", *fits, "gain"], rows) + "\n\n" + said
 
 
+# One pass ----------------------------------------------------------------------------------------
+
+
+def seconds_of(fit: Callable[[], object]) -> float:
+    """Seconds of the processor."""
+    began = time.process_time()
+    fit()
+    return time.process_time() - began
+
+
+def passes(size: Size, rounds: int) -> str:
+    """One pass of each kind, over an iteration of k-means with as many products of rows."""
+    X = clustered_subspaces(size.n, size.d, size.k).astype(np.float32)
+    start = random_rows(X, size.k)
+    kinds: dict[str, dict[str, object]] = {
+        "paper's model, hard": {"latent_penalty": 0.1},
+        "own spreads, hard": {"spread": "own", "assignment": "lloyd"},
+        "own spreads, soft": {"spread": "own", "assignment": "em"},
+    }
+
+    def ours(chosen: dict[str, object], max_iter: int) -> Callable[[], object]:
+        model = LinearTAE(size.k, size.h, init=start, n_init=1, max_iter=max_iter, tol=0, **chosen)
+        return lambda: model.fit(X)
+
+    def theirs(max_iter: int) -> Callable[[], object]:
+        count = size.k * (size.h + 1)
+        centers = random_rows(X, count)
+        return lambda: KMeans(count, init=centers, n_init=1, max_iter=max_iter, tol=0).fit(X)
+
+    ours(kinds["own spreads, soft"], FEW)()  # warm
+    ratios: dict[str, list[float]] = {name: [] for name in kinds}
+    base = []
+    for number in range(rounds):
+        progress(f"passes, round {number + 1} of {rounds}")
+        base.append((seconds_of(theirs(MANY)) - seconds_of(theirs(FEW))) / (MANY - FEW))
+        for name, chosen in kinds.items():
+            long, short = seconds_of(ours(chosen, MANY)), seconds_of(ours(chosen, FEW))
+            ratios[name].append((long - short) / (MANY - FEW) / base[-1])
+    rows = [[name, spread(np.array(found))] for name, found in ratios.items()]
+    said = (
+        f"{size}, float32; an iteration of k-means with k(h+1) = {size.k * (size.h + 1)} centres "
+        f"takes {np.median(base):.3f} s."
+    )
+    return table(["pass", "over an iteration of k-means"], rows) + "\n\n" + said
+
+
+def large(n: int) -> str:
+    """A million rows of 384 features in 100 clusters, beside k-means of 20 iterations."""
+    X, y = planted(n, 384, 100, unequal=False)
+    progress("k-means of 20 iterations")
+    k_means_20 = KMeans(100, n_init=1, max_iter=20, tol=0, random_state=0)
+    theirs = seconds_of(lambda: k_means_20.fit(X))
+    progress("default")
+    model = LinearTAE(100, random_state=0)
+    ours = seconds_of(lambda: model.fit(X))
+    peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1e6
+    scores = [adjusted_rand_score(y, found.labels_) for found in (k_means_20, model)]
+    return table(
+        ["rows", "k-means, 20 iterations", "default / k-means", "ARI", "ARI default", "peak"],
+        [
+            [
+                f"{n:,} x 384, 100", f"{theirs:.0f} s", f"{ours / theirs:.2f}",
+                *(f"{score:.3f}" for score in scores), f"{peak:.1f} GB (X {X.nbytes / 1e9:.1f})",
+            ]
+        ],
+    )  # fmt: skip
+
+
 def main() -> None:
     options = parser(__doc__, threads=1)
+    options.add_argument("--passes", action="store_true", help="measure single passes only")
+    options.add_argument("--large", type=int, default=0, help="measure so many rows of 384 only")
     options.add_argument("--embeddings", type=Path, help="folder of .npz files with X and y")
     options.add_argument("--seeds", type=int, default=3)
     arguments = options.parse_args()
     quick = arguments.quick
+    with limited_threads(arguments.threads), warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        if arguments.passes:
+            size = replace(PASSES, n=5_000) if quick else PASSES
+            found = passes(size, 1 if quick else 3)
+            publish("wide_passes", "One pass over many features", found, quick=quick)
+            return
+        if arguments.large:
+            publish("wide_large", "Very many rows", large(arguments.large), quick=quick)
+            return
     sets = {"digits": load_digits(return_X_y=True)}
     for file in sorted(arguments.embeddings.glob("*.npz")) if arguments.embeddings else []:
         with np.load(file) as kept:

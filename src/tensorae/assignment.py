@@ -117,7 +117,8 @@ RULES: dict[str, Rule] = {
     "lloyd": Rule(lloyd, hard=True),
     "projected": Rule(projected),
     "constrained": Rule(constrained),
-    "em": Rule(em, probabilistic=True),
+    # A smaller share is less than the rounding of the sums.
+    "em": Rule(em, probabilistic=True, negligible=1e-14),
 }
 
 

@@ -33,6 +33,8 @@ ROUNDING = 16
 # Squared lengths over the noise variance above which folded costs lose too many digits: they are
 # differences of such numbers.
 MOST_FOLDED = 1e7
+# The same where rows are of single precision: a density then is right to about 1e-3 nats.
+MOST_FOLDED_SINGLE = 1e4
 LOG_2PI = math.log(2 * math.pi)
 
 
@@ -144,8 +146,11 @@ class Mixture:
         """Minus twice the log (..., k) of weight times density at the centre."""
         return self.volumes + self.n_features * LOG_2PI - 2 * self.log_weights
 
-    def fold(self) -> FoldedModel:
+    def fold(self, dtype: torch.dtype | None = None) -> FoldedModel:
         """Rewrite the costs so that a pass over the data is one matrix product.
+
+        It is worked out in the precision of rows of ``dtype``, if given, unless that would lose
+        too many digits.
 
         With a weight s_j on squared distances (one, or 1/σ_j²), A = √(s_j g) U_j for gains g along
         the components (1-λ, or 1-σ_j²/variance) and C̃_j = s_j C_j - AᵀA C_j the cost is
@@ -170,11 +175,14 @@ class Mixture:
         levels = None
         if self.levels.shape[-1]:
             levels = 2 * self.unit[..., None, None] * self.levels
-        if not self.tied:
-            lengths = self.centers.square().sum(-1) + self.along.sum(-1)
-            if bool((lengths > MOST_FOLDED * self.noise).any()):
-                return ResidualModel(weights, offsets, scales, levels, model=self)
-        return FoldedModel(weights, offsets, scales, levels)
+        folded = FoldedModel(weights, offsets, scales, levels)
+        if self.tied:
+            return folded if dtype is None else folded.to(dtype)
+        lengths = (self.centers.square().sum(-1) + self.along.sum(-1)) / self.noise
+        if bool((lengths > MOST_FOLDED).any()):
+            return ResidualModel(weights, offsets, scales, levels, model=self)
+        single = dtype is not None and bool((lengths <= MOST_FOLDED_SINGLE).all())
+        return folded.to(dtype) if single and dtype is not None else folded
 
     def costs(self, x: Tensor) -> Tensor:
         """Cost of every sample under every autoencoder, the bracket of Eq. 3.
@@ -231,13 +239,6 @@ class Mixture:
     def to(self, target: torch.dtype | torch.device) -> Mixture:
         """Return the same model in another precision, or on another device."""
         return self._each(lambda part: part.to(target))
-
-    def working(self, dtype: torch.dtype) -> Mixture:
-        """Return the same model in the precision in which rows of ``dtype`` are costed.
-
-        Densities of narrow clusters need all digits; distances of one unit do not.
-        """
-        return self.to(dtype) if self.tied else self
 
     def tied_with(
         self, *, latent_penalty: Tensor | None = None, noise: Tensor | None = None
@@ -309,6 +310,11 @@ class FoldedModel:
         )
         return FoldedModel(self.weights[starts], self.offsets[starts], scales, levels)
 
+    def to(self, dtype: torch.dtype) -> FoldedModel:
+        """Return the same in another precision."""
+        parts = (self.weights, self.offsets, self.scales, self.levels)
+        return FoldedModel(*(None if part is None else part.to(dtype) for part in parts))  # type: ignore[arg-type]
+
     def scores(self, x: Tensor) -> Tensor:
         """``|x|² - costs``, or ``-costs`` with scales, (..., k, n): the largest score wins.
 
@@ -330,7 +336,7 @@ class FoldedModel:
             latent = products.select(-3, block)
             scores.addcmul_(latent, latent)
         if self.scales is not None:
-            scores.addcmul_(self.scales.unsqueeze(-1), x.square().sum(-1), value=-1)
+            scores.addcmul_(self.scales.unsqueeze(-1), squared_lengths(x), value=-1)
         return scores.sub_(self.offsets.unsqueeze(-1))
 
     def packed(self) -> FoldedModel:
@@ -354,7 +360,7 @@ class FoldedModel:
         """Costs (..., m) for scores (..., m) of rows (m, d + L)."""
         if self.scales is not None:
             return -scores
-        return (self._numbers(x).square().sum(-1) - scores).clamp_(min=0)
+        return (squared_lengths(self._numbers(x)) - scores).clamp_(min=0)
 
     def costs(self, x: Tensor) -> Tensor:
         """Costs (..., n, k) of samples (n, d + L); see :meth:`Mixture.costs`."""
@@ -388,7 +394,7 @@ class PackedModel(FoldedModel):
             scores[:size].addcmul_(latent, latent)
             done += size
         ordered = scores.index_select(0, self.places).unsqueeze(0)
-        ordered.addcmul_(self.scales.unsqueeze(-1), x.square().sum(-1), value=-1)
+        ordered.addcmul_(self.scales.unsqueeze(-1), squared_lengths(x), value=-1)
         return ordered.sub_(self.offsets.unsqueeze(-1))
 
 
@@ -426,6 +432,12 @@ class ResidualModel(FoldedModel):
     def packed(self) -> FoldedModel:
         """The same: there are no products to leave out."""
         return self
+
+
+def squared_lengths(x: Tensor) -> Tensor:
+    """|x|² (m,) of rows (m, d), without a copy of them."""
+    lengths: Tensor = torch.linalg.vector_norm(x, dim=-1)
+    return lengths.square_()
 
 
 def winners(scores: Tensor) -> tuple[Tensor, Tensor]:

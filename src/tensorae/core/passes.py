@@ -214,7 +214,7 @@ class ChunkedPass(_WithoutMemory):
 
     def hard_pass(self, model: Mixture, labels: Tensor, moments: Moments) -> Assigned:
         """Give every row to its cheapest autoencoder; sums follow the rows that moved."""
-        folded = model.working(self.rows.dtype).fold()
+        folded = model.fold(self.rows.dtype)
 
         def add(sums: tuple[Accumulator, Tensor], chunk: Chunk) -> None:
             for group in _start_groups(folded, chunk.x):
@@ -230,7 +230,7 @@ class ChunkedPass(_WithoutMemory):
         self, model: Mixture, assignments: Tensor, rule: Rule, context: AssignmentContext
     ) -> Assigned:
         """Update S by ``rule`` in place, where it is kept, and sum anew."""
-        folded = model.working(self.rows.dtype).fold().packed()
+        folded = model.fold(self.rows.dtype).packed()
         moments = Moments.zeros(model.centers, self.rows.dtype, self.rows.n_levels)
         r, kept, k = assignments.shape
         change, entropy, log_likelihood = model.centers.new_zeros(3, r)
@@ -324,7 +324,7 @@ class MembersPass(_WithoutMemory):
 
     def hard_pass(self, model: Mixture, labels: Tensor, moments: Moments) -> Assigned:
         """Give every row to its cheapest autoencoder; a tie never moves a row."""
-        folded, moved = model.working(self.rows.dtype).fold(), 0
+        folded, moved = model.fold(self.rows.dtype), 0
         for chunk in self.rows.chunks():
             _, columns, new = _changes(folded.scores(chunk.x), labels[:, chunk.index].long())
             labels[0, chunk.index.start + columns] = new.to(labels.dtype)
@@ -360,7 +360,7 @@ def cheapest(rows: Rows, model: Mixture) -> tuple[Tensor, Tensor]:
     shape = (*model.centers.shape[:-2], rows.n)
     labels = torch.empty(shape, dtype=torch.int32, device=rows.device)
     costs = torch.empty(shape, dtype=rows.dtype, device=rows.device)
-    folded = model.working(rows.dtype).fold()
+    folded = model.fold(rows.dtype)
     for chunk in rows.chunks():
         place = chunk.index
         if rows.has_missing:
@@ -600,7 +600,7 @@ class PrunedPass(ChunkedPass):
         self, model: Mixture, labels: Tensor, moments: Moments, open_rows: list[Tensor]
     ) -> Assigned:
         """Look at some rows of each start only."""
-        folded = model.to(self.rows.dtype).fold()
+        folded = model.fold(self.rows.dtype)
         sums = Accumulator(moments)
         moved = torch.zeros(labels.shape[0], dtype=torch.long, device=labels.device)
         for start, rows in enumerate(open_rows):

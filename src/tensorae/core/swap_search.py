@@ -319,7 +319,7 @@ def _proposals(rows: Rows, model: Mixture, order: Tensor, rng: np.random.RandomS
 
 def _two_cheapest(rows: Rows, model: Mixture) -> tuple[Tensor, Tensor, Tensor, Tensor]:
     """Cheapest and second cheapest cluster of every row, and their costs; each (n,)."""
-    folded = model.working(rows.dtype).fold()
+    folded = model.fold(rows.dtype)
     costs = torch.empty(rows.n, 2, dtype=rows.dtype, device=rows.device)
     names = torch.empty(rows.n, 2, dtype=torch.int32, device=rows.device)
     for chunk in rows.chunks():
