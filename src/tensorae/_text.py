@@ -6,7 +6,17 @@ import difflib
 import math
 from collections.abc import Iterable, Sequence
 
-__all__ = ["counted", "listed", "nearest", "number", "percent", "quoted", "shown", "signed"]
+__all__ = [
+    "counted",
+    "in_quotes",
+    "listed",
+    "nearest",
+    "number",
+    "percent",
+    "quoted",
+    "shown",
+    "signed",
+]
 
 
 def counted(number: int, noun: str) -> str:
@@ -27,6 +37,11 @@ def quoted(names: Iterable[object], most: int = 5) -> str:
 def shown(name: str) -> str:
     """Name of a column for a sentence; in quotes where it is blank or not printable."""
     return name if name.strip() and name.isprintable() else repr(name)
+
+
+def in_quotes(name: str) -> str:
+    """Name of a column in a sentence."""
+    return f"“{name if name.isprintable() else repr(name)[1:-1]}”"
 
 
 def nearest(name: str, names: Iterable[str]) -> str | None:

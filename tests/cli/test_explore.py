@@ -28,7 +28,7 @@ def test_one_command_from_a_table_to_a_page(ran, here):
     lines = outcome.out.splitlines()
     assert lines[0].startswith("birds.csv: 333 rows")
     assert "fall into 3 groups" in outcome.out
-    assert "species matches the groups" in outcome.out
+    assert "“species” matches the groups" in outcome.out
     assert any(line.startswith("  tensorae predict birds.tae") for line in lines)
     labelled = pd.read_csv("birds.clusters.csv")
     assert list(labelled.columns[-3:]) == ["cluster", "confidence", "outlier"]

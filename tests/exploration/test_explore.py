@@ -60,7 +60,7 @@ def test_penguins_without_any_decision(found, birds):
 def test_the_answer_is_three_sentences(found):
     first, second, third = found.sentences
     assert re.match(r"342 rows fall into 3 groups of \d+, \d+ and \d+; most telling: ", first)
-    assert "species matches the groups almost exactly" in second
+    assert "“species” matches the groups almost exactly" in second
     assert "in 3 pairs of columns the overall trend is reversed inside the groups" in second
     assert re.match(r"\d+ rows \(\d.\d %\) are unusual for their group; 1 % are expected", third)
     assert len(found.summary.splitlines()) <= 10
@@ -115,7 +115,7 @@ def test_one_heap_is_said_first(rng, tmp_path):
     assert found.trends is None
     assert found.summary.splitlines()[1] == found.caution
     page = found.report(tmp_path / "page.html").read_text("utf-8")
-    assert page.index("No groups were found") < page.index("300 rows")
+    assert page.index("No groups were found") < page.index("The 300 rows")
 
 
 def test_groups_that_halves_do_not_share_are_doubted(rng, tmp_path):

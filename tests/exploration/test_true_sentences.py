@@ -8,6 +8,7 @@ import pytest
 from sklearn.metrics import adjusted_rand_score
 
 from tensorae import LinearTAE, explore, load
+from tensorae.exceptions import InvalidInputError
 from tensorae.exploration.diagnostics import GRADES, grade_of
 from tensorae.inspect import cross_table, describe
 
@@ -73,8 +74,9 @@ def test_a_row_that_is_a_group_of_its_own_is_unusual_and_said_to_be(rng):
     assert found.sizes.tolist()[2] == 1
     assert found.odd[-1]
     n = int(found.odd.sum())
-    assert f"{n} rows" in found.sentences[-1]
-    assert "unusual for their group, including 1 in tiny groups" in found.sentences[-1]
+    (said,) = [one for one in found.sentences if "unusual" in one]
+    assert f"{n} rows" in said
+    assert "unusual for their group, including 1 in tiny groups" in said
 
 
 # Skewed columns -----------------------------------------------------------------------------------
@@ -100,6 +102,96 @@ def test_skewed_spending_is_compared_on_a_logarithmic_scale_and_told_in_money(tm
     again = load(tmp_path / "model.tae")
     np.testing.assert_array_equal(again.predict(frame), found.labels)
     np.testing.assert_allclose(again.cluster_centers_, found.model.cluster_centers_)
+
+
+# Dates, outcomes, tables without groups -----------------------------------------------------------
+
+
+@pytest.fixture(scope="module")
+def customers():
+    """Two groups; the second joined a year later and left more often, and paid more."""
+    rng = np.random.RandomState(0)
+    late = rng.rand(400) < 0.4
+    days = pd.Timestamp("2022-03-01") + pd.to_timedelta(365 * late + rng.randint(0, 90, 400), "D")
+    return pd.DataFrame(
+        {
+            "visits": rng.randn(400) + 6 * late,
+            "minutes": rng.randn(400) - 5 * late,
+            "joined": days.strftime("%d.%m.%Y"),
+            "updated": days.tz_localize("UTC"),
+            "left": np.where(rng.rand(400) < 0.2 + 0.6 * late, "yes", "no"),
+            "paid": rng.randn(400).round(3) + 4 * late,
+        }
+    )
+
+
+def test_dates_say_when_and_are_never_numbers_of_the_fit(customers):
+    found = explore(customers, target="left")
+    assert found.columns == ("visits", "minutes", "paid")
+    reasons = {one.name: one.reason for one in found.left_out}
+    assert reasons == {"joined": "dates", "updated": "dates", "left": "the target"}
+    (joined,) = [one for one in found.comparisons if one.name == "joined"]
+    days = pd.to_datetime(customers["joined"], format="%d.%m.%Y")
+    for label in range(found.n_clusters):
+        middle = days[found.labels == label].median()
+        assert abs(pd.Timestamp(joined.quartiles[label, 1]) - middle) <= pd.Timedelta("1D")
+        assert str(pd.Timestamp(joined.quartiles[label, 1]).date()) in joined.finding
+    assert joined.related
+    assert {one.name for one in found.comparisons} == {"joined", "updated", "left"}
+
+
+def test_the_target_comes_first(customers, tmp_path):
+    found = explore(customers, target="left")
+    assert found.comparisons[0].name == "left"
+    assert found.sentences[1].startswith("Of the columns left out, “left” is related to the groups")
+    assert "“left” is related" in found.worth_a_look
+    counts = pd.crosstab(customers["left"], found.labels)
+    for name, own in found.comparisons[0].rows:
+        np.testing.assert_array_equal(own, counts.loc[name])
+    other = explore(customers, target="paid")
+    assert other.columns == ("visits", "minutes")
+    assert other.comparisons[0].name == "paid"
+    page = other.report(tmp_path / "page.html").read_text("utf-8")
+    for label in range(other.n_clusters):
+        middle = customers["paid"][other.labels == label].median()
+        assert other.comparisons[0].quartiles[label, 1] == pytest.approx(middle)
+        assert f'<data value="{float(other.comparisons[0].quartiles[label, 1])!r}">' in page
+    with pytest.raises(InvalidInputError, match="target"):
+        explore(customers, target="leaving")
+    with pytest.raises(InvalidInputError, match="target"):
+        explore(customers, target="paid", columns=["paid", "visits"])
+
+
+def test_rules_hold_for_the_rows_that_they_count(customers):
+    found = explore(customers)
+    for rule in found.rules:
+        own = found.labels == rule.label
+        meets = np.ones(len(customers), bool)
+        for one in rule.conditions:
+            meets &= customers[one.feature].between(one.low, one.high, inclusive="right")
+        assert rule.precision == (meets & own).sum() / meets.sum() > 0.9
+        assert rule.recall == (meets & own).sum() / own.sum() > 0.9
+        assert rule.text in found.summary
+    assert len(set(found.group_names)) == found.n_clusters
+
+
+def test_a_table_without_groups_has_a_page_worth_opening(rng, tmp_path):
+    x = rng.randn(300)
+    frame = pd.DataFrame({"a": x, "b": x + 0.2 * rng.randn(300), "c": rng.randn(300)})
+    frame.loc[:40, ["b", "c"]] = np.nan
+    frame = pd.concat([frame, frame[100:110]], ignore_index=True)
+    found = explore(frame)
+    assert found.n_clusters == 1
+    value = frame["a"].corr(frame["b"], method="spearman")
+    said = f"Strongest rank correlation: “a” and “b” (+{value:.2f}); 10 rows (3.2 %) repeat an"
+    assert said in found.sentences[-1]
+    assert "41 rows lack “b” and “c” together" in found.sentences[-1]
+    assert found.worth_a_look == "10 rows (3.2 %) repeat an earlier one."
+    page = found.report(tmp_path / "page.html").read_text("utf-8")
+    assert page.index('id="columns"') < page.index('id="map"')
+    for name in frame:
+        for value in (frame[name].min(), frame[name].median(), frame[name].max()):
+            assert f'<data value="{float(value)!r}">' in page
 
 
 # Warnings of the fit ------------------------------------------------------------------------------
@@ -156,7 +248,7 @@ def test_words_need_half_a_standard_deviation(rng):
     X[:150, 0] += 8
     found = explore(pd.DataFrame(X, columns=["a", "b", "c"]), n_clusters=2)
     assert set(found.group_words) == {"high a", "low a"}
-    assert "most telling: a." in found.sentences[0]
+    assert "most telling: “a”." in found.sentences[0]
 
 
 def test_groups_that_differ_in_the_fourth_column_only_are_told_apart(rng):

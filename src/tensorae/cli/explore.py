@@ -49,6 +49,14 @@ class ExploreOptions(ColumnOptions):
             number_of_groups, "--clusters", "-k", help="Number of groups, or auto: from 1 to 10."
         ),
     ] = "auto"
+    target: Annotated[
+        str | None,
+        typer.Option(
+            "--target",
+            help="Column with an outcome: left out, and compared with the groups.",
+            show_default=False,
+        ),
+    ] = None
     scale: SCALE = Scale.auto
     max_rows: Annotated[
         int,
@@ -100,6 +108,7 @@ def explore(
                 options=reading.as_read_options(),
                 columns=options.columns or (),
                 ignore=options.ignore or (),
+                target=options.target,
                 n_clusters=options.clusters,
                 scale=options.scale.value,
                 max_rows=options.max_rows,

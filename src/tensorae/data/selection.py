@@ -65,6 +65,22 @@ CLASS_WORDS = {"class", "target", "label", "labels", "cluster", "category", "spe
 ID_WORDS = {"id", "ids", "idx", "uuid", "guid", "key", "code", "pid", "zip", "zipcode", "fips"}
 NUMBER_WORDS = {"no", "nr", "number", "index", "unnamed"}
 DATE_WORDS = {"date", "datetime", "timestamp"}
+# Of several that are possible, the first: days before months only where there is a 13th month.
+DATE_FORMATS = tuple(
+    day + time
+    for day in (
+        "%Y-%m-%d",
+        "%Y/%m/%d",
+        "%m/%d/%Y",
+        "%d/%m/%Y",
+        "%d.%m.%Y",
+        "%d-%m-%Y",
+        "%d %b %Y",
+        "%b %d, %Y",
+        "%d-%b-%Y",
+    )
+    for time in ("", " %H:%M:%S", "T%H:%M:%S", " %H:%M")
+)
 # Words for parts of a calendar, and the numbers that these have.
 CALENDAR = {
     "year": (50, 2200), "yr": (50, 2200), "month": (0, 12), "mnth": (0, 12), "week": (0, 53),
@@ -102,6 +118,12 @@ def named_with_reasons(left_out: Sequence[LeftOut]) -> str:
     return listed([*parts, *others], len(parts) + MOST_NAMED)
 
 
+def identifies_rows(column: LeftOut, n_rows: int) -> bool:
+    """Whether a column that was left out numbers or names the rows."""
+    numbers = column.reason.startswith(("an index", "identifiers", "row numbers"))
+    return numbers or (column.reason == "text" and column.categories == n_rows)
+
+
 @dataclass(frozen=True, eq=False)
 class ColumnSelection:
     """Columns to fit, what is left out, and what was done to make numbers of them."""
@@ -114,38 +136,55 @@ class ColumnSelection:
 
 
 def select_columns(
-    table: Table, *, columns: Sequence[str] = (), ignore: Sequence[str] = ()
+    table: Table,
+    *,
+    columns: Sequence[str] = (),
+    ignore: Sequence[str] = (),
+    target: str | None = None,
 ) -> ColumnSelection:
-    """Choose the columns of a fit, converting numbers that are written as text.
+    """Choose the columns of a fit, converting numbers and dates that are written as text.
 
-    Columns that were named are taken whatever they look like.
+    Columns that were named are taken whatever they look like, the target never.
     """
     if table.samples is not None:
-        if columns or ignore:
+        if columns or ignore or target is not None:
             raise InvalidInputError(
-                "arrays and images have no named columns; leave out columns and ignore."
+                "arrays and images have no named columns; leave out columns, ignore and target."
             )
         return ColumnSelection(table, None)
     chosen, ignore = (split_names(names, table.columns) for names in (columns, ignore))
     find_columns(table, chosen, "columns")
     find_columns(table, ignore, "ignore")
+    if target is not None:
+        find_columns(table, [target], "target")
+        if target in chosen:
+            raise InvalidInputError(
+                f"target must not be one of columns, got {target!r} in both; leave it out of "
+                "columns."
+            )
+    table = with_dates(table)
     if not columns:
-        return _informative(table, set(ignore))
+        return _informative(table, set(ignore), target)
     check_numbers(table, chosen)
     left_out = []
     for name in table.columns:
         if name not in chosen:
             kind = table.profile(name).kind
             distinct = _n_distinct(table, name) if kind in ("text", "number") else None
-            left_out.append(LeftOut(name, "not requested", distinct, kind == "number"))
+            reason = "the target" if name == target else "not requested"
+            left_out.append(LeftOut(name, reason, distinct, kind == "number"))
     table, notes = _without_infinite(table, chosen)
     return ColumnSelection(table, tuple(chosen), tuple(left_out), tuple(notes))
 
 
-def _informative(table: Table, ignore: set[str]) -> ColumnSelection:
+def _informative(table: Table, ignore: set[str], target: str | None) -> ColumnSelection:
     profiles = {name: table.profile(name) for name in table.columns}
     table, profiles, notes, formats = _with_numbers(table, profiles)
     out = {name: LeftOut(name, "ignored, as requested") for name in ignore}
+    if target is not None:
+        kind = profiles[target].kind
+        distinct = _n_distinct(table, target) if kind in ("text", "number") else None
+        out[target] = LeftOut(target, "the target", distinct)
     for name, profile in profiles.items():
         if name not in out and profile.kind != "number":
             distinct = _n_distinct(table, name) if profile.kind == "text" else None
@@ -176,6 +215,34 @@ def _informative(table: Table, ignore: set[str]) -> ColumnSelection:
     formats = {name: form for name, form in formats.items() if name in kept}
     table, infinite = _without_infinite(table, kept)
     return ColumnSelection(table, tuple(kept), left_out, (*notes.values(), *infinite), formats)
+
+
+# Dates as text ------------------------------------------------------------------------------------
+
+
+def with_dates(table: Table) -> Table:
+    """Convert columns of text that all are dates of one format, but for missing cells."""
+    compute, pa = arrow("compute"), arrow()
+    for name in table.columns:
+        if table.profile(name).kind != "text":
+            continue
+        column = decoded(table.frame[name])
+        texts = compute.utf8_trim_whitespace(column)
+        absent = compute.is_in(texts, pa.array(sorted(table.missing | {""}), texts.type))
+        texts = compute.if_else(absent, pa.scalar(None, texts.type), texts)
+        first = next((text for text in texts.to_pylist() if text), "")
+        if not any(map(str.isdigit, first)):
+            continue
+        # Fractions of seconds and time zones make no difference to "when".
+        clock = r"(\d\d:\d\d(?::\d\d)?)(?:\.\d+)?(?:Z|[+-]\d\d:?\d\d)?$"
+        texts = compute.replace_substring_regex(texts, clock, r"\1")
+        for format in DATE_FORMATS:
+            dates = compute.strptime(texts, format=format, unit="s", error_is_null=True)
+            if dates.null_count == texts.null_count:
+                day = "%H" not in format
+                table = table.with_column(name, dates.cast(pa.date32()) if day else dates)
+                break
+    return table
 
 
 # Numbers as text --------------------------------------------------------------------------------
@@ -404,7 +471,7 @@ def _copies(table: Table, names: Sequence[str]) -> list[LeftOut]:
         return []
     step = max(table.n_rows // ROWS_FOR_COPIES, 1)
     values = as_matrix(table, names)[::step].astype(np.float64)
-    alike = np.abs(_correlations(values))
+    alike = np.abs(pairwise_correlations(values))
     found: dict[str, LeftOut] = {}
     for j, name in enumerate(names):
         earlier = [
@@ -417,7 +484,7 @@ def _copies(table: Table, names: Sequence[str]) -> list[LeftOut]:
     return list(found.values())
 
 
-def _correlations(values: Array) -> Array:
+def pairwise_correlations(values: Array) -> Array:
     """Correlations (d, d) of columns (n, d), each pair by the rows that have both."""
     there = np.isfinite(values).astype(np.float64)
     filled = np.where(there > 0, values, 0.0)

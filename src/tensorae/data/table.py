@@ -243,8 +243,12 @@ def _frame_of(source: Any) -> Any:
         names = [str(name) for name in source.columns]
         refuse_repeated(names, names)
         source = source.set_axis(names, axis=1)
+        # An index with a name is a column, and one of texts without a name, too.
+        if source.index.nlevels == 1 and source.index.name is None:
+            texts = source.index.dtype.kind not in "iufb" and "index" not in names
+            source = source.rename_axis("index") if texts else source.reset_index(drop=True)
         try:
-            return pa.Table.from_pandas(source)  # with an index that is more than row numbers
+            return pa.Table.from_pandas(source)  # without an index that numbers rows
         except (pa.ArrowException, TypeError, ValueError):
             objects = [name for name in names if source[name].dtype == object]
             return pa.Table.from_pandas(

@@ -16,8 +16,18 @@ from sklearn.metrics import adjusted_rand_score
 
 from tensorae.anomaly.residuals import conditional_residuals, squared_distances
 from tensorae.core.criteria import touching_share
+from tensorae.data.files import arrow
 from tensorae.data.selection import ColumnSelection
-from tensorae.inspect import CrossTable, Outliers, TrendReversals, cross_table, trend_reversals
+from tensorae.data.table import as_matrix
+from tensorae.inspect import (
+    CrossTable,
+    Outliers,
+    TrendReversals,
+    ValueComparison,
+    compare_values,
+    cross_table,
+    trend_reversals,
+)
 from tensorae.inspect.outlier_explanations import ExplainedRow, largest_deviations
 from tensorae.inspect.samples import ClusteredSamples
 from tensorae.inspect.trends import observed_enough
@@ -52,6 +62,8 @@ FEWEST_MEMBERS, HANDFUL = 10, 5
 CONCENTRATED, MOST_PASSES, SMALLEST = 2, 6, 1e-6
 # Columns with more categories than this, or than this share of the rows, are names.
 MOST_CATEGORIES, MOST_DIFFERENT = 50, 1 / 3
+# A target with more different numbers is compared by its quartiles.
+FEW_VALUES = 10
 # The most columns of which all pairs are compared, and the most pairs to report.
 MOST_PAIRED = 300
 MOST_PAIRS = 100
@@ -211,9 +223,14 @@ def reversed_trends(samples: ClusteredSamples) -> TrendReversals | None:
 
 
 def columns_beside(
-    selection: ColumnSelection, numbers: NDArray[np.intp], labels: NDArray[np.intp]
-) -> tuple[CrossTable, ...]:
-    """Compare columns of few values outside the fit with the groups; strongest first.
+    selection: ColumnSelection,
+    numbers: NDArray[np.intp],
+    labels: NDArray[np.intp],
+    target: str | None,
+) -> tuple[CrossTable | ValueComparison, ...]:
+    """Compare columns outside the fit with the groups: the target, then the strongest first.
+
+    These are columns of few values, dates, and a target of any kind.
 
     Parameters
     ----------
@@ -221,25 +238,40 @@ def columns_beside(
     numbers : ndarray of shape (n,)
         Rows of the table that have a group.
     labels : ndarray of shape (n,)
+    target : str or None
 
     Returns
     -------
-    tuple of CrossTable
+    tuple of CrossTable or ValueComparison
     """
     if not labels.any():  # one group
         return ()
-    frame, missing = selection.table.frame.take(numbers), selection.table.missing
-    found = []
+    table = selection.table
+    frame, missing = table.frame.take(numbers), table.missing
+    found: list[CrossTable | ValueComparison] = []
     for one in selection.left_out:
         most = min(MOST_CATEGORIES, len(labels) * MOST_DIFFERENT)
-        if one.categories is None or not 2 <= one.categories <= most:
+        kind, aim = table.profile(one.name).kind, one.name == target
+        if kind == "date" and arrow().types.is_time(frame[one.name].type):
+            continue
+        if kind == "date":
+            dates = frame[one.name].cast(arrow().timestamp("us")).to_numpy(zero_copy_only=False)
+            found.append(compare_values(labels, dates, name=one.name))
+            continue
+        if aim and kind in ("number", "row number") and (one.categories or 0) > FEW_VALUES:
+            values = as_matrix(table, [one.name])[numbers, 0]
+            found.append(compare_values(labels, values, name=one.name))
+            continue
+        if one.categories is None or not 2 <= one.categories <= (np.inf if aim else most):
             continue
         cells = [
             None if isinstance(cell, str) and cell.strip() in missing else cell
             for cell in frame[one.name].to_pylist()
         ]
         found.append(cross_table(labels, cells, name=one.name))
-    return tuple(sorted(found, key=lambda table: (not table.related, -table.strength)))
+    return tuple(
+        sorted(found, key=lambda one: (one.name != target, not one.related, -one.strength))
+    )
 
 
 # How clear groups are ---------------------------------------------------------------------------

@@ -16,12 +16,17 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tensorae import _notebook
-from tensorae._text import counted, listed, shown
+from tensorae._text import counted, listed, percent, shown
 from tensorae._warnings import collected_warnings
 from tensorae.data.columns import note_on_header
 from tensorae.data.files import ReadOptions, arrow, format_of
 from tensorae.data.preparation import Preparation, PreparedTable
-from tensorae.data.selection import ColumnSelection, LeftOut, named_with_reasons
+from tensorae.data.selection import (
+    ColumnSelection,
+    LeftOut,
+    identifies_rows,
+    named_with_reasons,
+)
 from tensorae.data.table import Table
 from tensorae.data.writing import write_table
 from tensorae.exploration.diagnostics import (
@@ -37,15 +42,28 @@ from tensorae.exploration.diagnostics import (
 )
 from tensorae.exploration.sentences import (
     about_clarity,
+    about_columns,
     about_groups,
     about_missing,
     about_trends,
     about_unusual_rows,
     caution,
     group_lines,
+    group_names,
     group_words,
+    worth_a_look,
 )
-from tensorae.inspect import CrossTable, Description, Outliers, TrendReversals
+from tensorae.inspect import (
+    CrossTable,
+    Description,
+    Outliers,
+    Overview,
+    Rule,
+    TrendReversals,
+    ValueComparison,
+    overview,
+    rules,
+)
 from tensorae.inspect.clusters import describe_samples
 from tensorae.inspect.samples import ClusteredSamples
 from tensorae.report import ExplorationContext, Step, write_report
@@ -69,6 +87,7 @@ SCALED = {
 }
 MOST_COMPARED = 12
 MOST_LOGS = 6
+MOST_RULES = 30
 
 
 @dataclass(frozen=True)
@@ -138,6 +157,8 @@ class Exploration:
     seed : int
     warnings : tuple of str
         Warnings of the fit, such as evidence for more groups than were tried.
+    target : str or None
+        Column with an outcome that the groups are compared with first.
     """
 
     name: str
@@ -149,6 +170,7 @@ class Exploration:
     source: Call
     seed: int
     warnings: tuple[str, ...] = ()
+    target: str | None = None
 
     # Results ----------------------------------------------------------------------------------
 
@@ -235,9 +257,47 @@ class Exploration:
         return reversed_trends(self.samples)
 
     @cached_property
-    def comparisons(self) -> tuple[CrossTable, ...]:
-        """Columns that were not part of the fit compared with the groups, strongest first."""
-        return columns_beside(self.selection, self.rows.numbers, self._labels)
+    def comparisons(self) -> tuple[CrossTable | ValueComparison, ...]:
+        """Columns that were not part of the fit compared with the groups.
+
+        The target comes first, then the most strongly related one.
+        """
+        return columns_beside(self.selection, self.rows.numbers, self._labels, self.target)
+
+    @cached_property
+    def rules(self) -> tuple[Rule, ...]:
+        """A short rule for each of the k groups, by the observed values of the fit."""
+        if self.samples.image_shape is not None or not 1 < self.n_clusters <= MOST_RULES:
+            return tuple(Rule(label, (), 0.0, 0.0) for label in range(self.n_clusters))
+        rows, names = self._rows_of_fit, self.samples.names
+        found = {r.label: r for r in rules(rows.values, self.samples.labels, feature_names=names)}
+        return tuple(found.get(g, Rule(g, (), 0.0, 0.0)) for g in range(self.n_clusters))
+
+    @cached_property
+    def group_names(self) -> tuple[str, ...]:
+        """A name for each of the k groups, from its rule, or from what distinguishes it."""
+        return tuple(group_names(self.rules, self.group_words))
+
+    @cached_property
+    def overview(self) -> Overview:
+        """Distributions, correlations, repeated rows and missing values of the whole table."""
+        table = self.selection.table
+        unique = [one.name for one in self.left_out if identifies_rows(one, table.n_rows)]
+        return overview(table, unique=unique)
+
+    @cached_property
+    def worth_a_look(self) -> str:
+        """The one finding that is most worth a look; empty where there is none."""
+        return worth_a_look(
+            self.comparisons,
+            self.trends,
+            self.description if self.n_clusters > 1 else None,
+            self.outliers,
+            self.overview,
+            target=self.target,
+            clear=self.grade in ("fair", "clear"),
+            row_names=self.rows.numbers if self.sample is None else self.rows.numbers[self.sample],
+        )
 
     @cached_property
     def _labels(self) -> NDArray[np.intp]:
@@ -281,7 +341,7 @@ class Exploration:
 
     @cached_property
     def sentences(self) -> tuple[str, ...]:
-        """The result, in up to three lines."""
+        """The result, in up to four lines."""
         n, k, missing = len(self.rows.X), self.n_clusters, np.isnan(self.rows.values)
         odd = self._odd_rows[0]
         n_alone = int((odd & (self.sizes[self._labels] < HANDFUL)).sum())
@@ -290,6 +350,7 @@ class Exploration:
             about_groups(self.samples, self.description, n, self.sizes),
             about_trends(self.trends, self.comparisons),
             " ".join(filter(None, (unusual, about_missing(int(missing.sum()), missing.size)))),
+            about_columns(self.overview) if self.grade in ("none", "weak") else "",
         )
         return tuple(filter(None, found))
 
@@ -335,6 +396,20 @@ class Exploration:
         return tuple(steps)
 
     @property
+    def head(self) -> str:
+        """What is in the table: rows, columns used, missing values."""
+        n, table, values = len(self.labels), self.rows.table, self.rows.values
+        size = n * values.shape[1]
+        missing = size - int((~np.isnan(values)).sum())  # rows without any value are left out
+        said = [counted(n, "row")]
+        if self.columns is not None:
+            many = counted(len(table.columns), "column")
+            said.append(f"{len(self.columns)} of {many} used")
+        share = percent(missing / size)
+        said.append(f"{counted(missing, 'value')} missing ({share})" if missing else "none missing")
+        return ", ".join(said)
+
+    @property
     def code(self) -> str:
         """Python code that gives the same results."""
         return self.source.code
@@ -351,10 +426,15 @@ class Exploration:
             head.append(f"Skewed, so on a logarithmic scale: {names}.")
         if self.sample is not None:
             head.append(f"The groups were found on a sample of {len(self.sample):,} rows.")
-        groups = group_lines(self.group_words, self.sizes) if self.n_clusters > 1 else []
+        groups = (
+            group_lines(self.group_names, self.rules, self.group_words, self.sizes)
+            if self.n_clusters > 1
+            else []
+        )
         clarity = about_clarity(self.n_clusters, self.agreement, self.grade)
         said = [self.caution, *self.warnings, clarity]
-        lines = [*head, *said, *self.sentences, *(f"  {line}" for line in groups)]
+        look = f"Most worth a look: {self.worth_a_look}" if self.worth_a_look else ""
+        lines = [*head, *said, *self.sentences, *(f"  {line}" for line in groups), look]
         return "\n".join(filter(None, lines))
 
     def __str__(self) -> str:
@@ -427,6 +507,16 @@ class Exploration:
             caution=self.caution,
             warnings=self.warnings,
             comparisons=self.comparisons[:MOST_COMPARED],
+            head=self.head,
+            groups=tuple(
+                zip(
+                    self.group_names, self.sizes.tolist(), self.rules, self.group_words, strict=True
+                )
+            )
+            if self.n_clusters > 1
+            else (),
+            worth_a_look=self.worth_a_look,
+            overview=self.overview,
             steps=self.steps,
             code=self.code,
             agreement=self.agreement,
@@ -478,14 +568,21 @@ class Exploration:
         parts += [_notebook.paragraph(sentence) for sentence in sentences if sentence]
         if self.n_clusters > 1:
             rows = [
-                (str(label), f"{size:,}", _notebook.Share(size / self.sizes.sum()), words)
-                for label, (size, words) in enumerate(
-                    zip(self.sizes.tolist(), self.group_words, strict=True)
+                (
+                    str(label),
+                    f"{size:,}",
+                    _notebook.Share(size / self.sizes.sum()),
+                    str(rule),
+                    words,
+                )
+                for label, (size, rule, words) in enumerate(
+                    zip(self.sizes.tolist(), self.rules, self.group_words, strict=True)
                 )
             ]
-            parts.append(
-                _notebook.table(["group", "rows", "share", "unlike the rest"], rows, words=[3])
-            )
+            heads = ["group", "rows", "share", "rule", "unlike the rest"]
+            parts.append(_notebook.table(heads, rows, words=[3, 4]))
+        if self.worth_a_look:
+            parts.append(_notebook.paragraph(f"Most worth a look: {self.worth_a_look}"))
         if self.left_out:
             reasons = [_notebook.paragraph(str(one)) for one in self.left_out]
             parts.append(_notebook.fold("columns left out", *reasons))

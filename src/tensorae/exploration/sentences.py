@@ -10,22 +10,34 @@ from collections.abc import Sequence
 import numpy as np
 from numpy.typing import NDArray
 
-from tensorae._text import counted, percent, shown
+from tensorae._text import counted, in_quotes, number, percent, shown
 from tensorae.exploration.diagnostics import GRADES, MOST_TOUCHING, grade_of
-from tensorae.inspect import ClusterSummary, CrossTable, Description, TrendReversals
+from tensorae.inspect import (
+    ClusterSummary,
+    CrossTable,
+    Description,
+    Outliers,
+    Overview,
+    Rule,
+    TrendReversals,
+    ValueComparison,
+)
 from tensorae.inspect.clusters import MEDIUM_EFFECT
 from tensorae.inspect.projections import rank_features
 from tensorae.inspect.samples import ClusteredSamples, in_units
 
 __all__ = [
     "about_clarity",
+    "about_columns",
     "about_groups",
     "about_missing",
     "about_trends",
     "about_unusual_rows",
     "caution",
     "group_lines",
+    "group_names",
     "group_words",
+    "worth_a_look",
 ]
 
 MOST_TELLING = 3
@@ -37,6 +49,14 @@ MOST_NAMED = 3
 SLIGHT = 0.1
 # Share of missing values that is mentioned beside a mean.
 WORTH_SAYING = 0.2
+# Rank correlations from which on two columns are said to be correlated.
+CORRELATED = 0.5
+# Strength from which on a column left out is the first thing to look at.
+CLOSE = 0.5
+# Share of rows that repeat others from which on that is the first thing to look at.
+MANY_REPEATED = 0.01
+# F1 score of a rule from which on it names its group.
+GOOD_RULE = 0.6
 
 
 def caution(k: int, agreement: float | None, touching: float | None) -> str:
@@ -101,26 +121,28 @@ def about_groups(
     names = [samples.names[column] for column in columns if samples.names[column] in telling]
     if not names:
         return f"{sentence}; they do not differ in the mean of any column."
-    return f"{sentence}; most telling: {_joined([shown(one) for one in names[:MOST_TELLING]])}."
+    return f"{sentence}; most telling: {_joined([in_quotes(one) for one in names[:MOST_TELLING]])}."
 
 
-def about_trends(found: TrendReversals | None, comparisons: Sequence[CrossTable]) -> str:
+def about_trends(
+    found: TrendReversals | None, comparisons: Sequence[CrossTable | ValueComparison]
+) -> str:
     """Columns that match the groups, and pairs of columns whose trend is reversed inside them."""
     parts = []
-    if comparisons and comparisons[0].related:
-        parts.append(f"of the columns left out, {comparisons[0].finding}")
+    related = [one for one in comparisons if one.related]
+    if related:
+        parts.append(f"of the columns left out, {_finding(related[0])}")
     if found is not None and found.n_reversals:
         first = found.reversals[0]
         pairs = "1 pair" if found.n_reversals == 1 else f"{found.n_reversals} pairs"
         clearest = "" if found.n_reversals == 1 else "most clearly "
         parts.append(
             f"in {pairs} of columns the overall trend is reversed inside the groups, {clearest}"
-            f"{shown(first.y)} against {shown(first.x)}"
+            f"{in_quotes(first.y)} against {in_quotes(first.x)}"
         )
     elif found is not None:
         parts.append("no trend between two columns is reversed inside the groups")
-    sentence = "; ".join(parts)
-    return f"{sentence[:1].upper()}{sentence[1:]}." if sentence else ""
+    return _sentence(parts)
 
 
 def about_unusual_rows(n_unusual: int, n: int, chance: float, k: int, n_alone: int) -> str:
@@ -149,14 +171,118 @@ def about_missing(n_missing: int, n_values: int) -> str:
     return f"{n_missing:,} {verb} missing ({share}) and excluded from means."
 
 
-def group_lines(words: Sequence[str], sizes: NDArray[np.intp]) -> list[str]:
-    """A line for each group: its size, and what distinguishes it."""
-    lines = [
-        f"group {label}, {counted(int(sizes[label]), 'row')}{f': {what}' * bool(what)}"
-        for label, what in enumerate(words[:MOST_GROUPS])
-    ]
-    rest = len(words) - MOST_GROUPS
+def about_columns(overview: Overview) -> str:
+    """What there is to say of a table without groups."""
+    strong = [one for one in overview.correlations if abs(one.value) >= CORRELATED]
+    parts = []
+    if strong:
+        names = [str(one) for one in strong[:MOST_TELLING]]
+        kind = "correlation" if len(names) == 1 else "correlations"
+        parts.append(f"strongest rank {kind}: {_joined(names)}")
+    elif overview.correlations:
+        parts.append(f"no two columns are strongly correlated (at most {overview.correlations[0]})")
+    parts.append(_about_repeated(overview) or "no row repeats another")
+    pattern = next((one for one in overview.patterns if len(one.columns) > 1), None)
+    if pattern is not None:
+        names = [in_quotes(one) for one in pattern.columns[:MOST_TELLING]]
+        rest = len(pattern.columns) - len(names)
+        names += [counted(rest, "more column")] if rest else []
+        lack = "lacks" if pattern.n_rows == 1 else "lack"
+        parts.append(f"{counted(pattern.n_rows, 'row')} {lack} {_joined(names)} together")
+    return _sentence(parts)
+
+
+def _about_repeated(overview: Overview) -> str:
+    n = overview.n_repeated
+    share = _percent(n / max(overview.n_rows, 1))
+    return (
+        f"{counted(n, 'row')} ({share}) {'repeats' if n == 1 else 'repeat'} an earlier one"
+        if n
+        else ""
+    )
+
+
+def worth_a_look(
+    comparisons: Sequence[CrossTable | ValueComparison],
+    trends: TrendReversals | None,
+    description: Description | None,
+    outliers: Outliers,
+    overview: Overview,
+    *,
+    target: str | None,
+    clear: bool,
+    row_names: NDArray[np.intp],
+) -> str:
+    """The first of these that there is.
+
+    How the target, or a column left out, is related to the groups; a trend that is reversed in
+    clear groups; a column that is missing mostly in one of them; repeated rows; the most unusual
+    row; the strongest correlation.
+    """
+    first = next((one for one in comparisons if one.related), None)
+    if first is not None and (first.name == target or (clear and first.strength >= CLOSE)):
+        return f"{_finding(first)}."
+    if clear and trends is not None and trends.n_reversals:
+        trend = trends.reversals[0]
+        rises = trend.overall.slope > 0
+        sign, within = ("rises", "falls") if rises else ("falls", "rises")
+        return (
+            f"{in_quotes(trend.y)} {sign} with {in_quotes(trend.x)} over all rows, and {within} "
+            "inside the groups."
+        )
+    gone = [(one, group.label) for group in description or () for one in group.missing]
+    if clear and gone:
+        one, label = max(gone, key=lambda pair: abs(pair[0].effect))
+        return (
+            f"{in_quotes(one.feature)} is missing in {_percent(one.share)} of group {label} and in "
+            f"{_percent(one.elsewhere)} elsewhere."
+        )
+    if overview.n_repeated >= MANY_REPEATED * overview.n_rows:
+        return f"{_about_repeated(overview)}."
+    if len(outliers) and outliers[0].features:
+        row, cause = outliers[0], outliers[0].features[0]
+        return (
+            f"row {row_names[row.row]}, where {in_quotes(cause.name)} is {number(cause.value)}; "
+            f"the rest of the row suggests {number(cause.expected, 3)}."
+        )
+    if overview.correlations and abs(overview.correlations[0].value) >= CORRELATED:
+        x, y, value, _ = overview.correlations[0]
+        way = "rises" if value > 0 else "falls"
+        return f"{in_quotes(y)} {way} with {in_quotes(x)} (rank correlation {value:.2f})."
+    return ""
+
+
+def group_lines(
+    names: Sequence[str],
+    rules: Sequence[Rule],
+    words: Sequence[str],
+    sizes: NDArray[np.intp],
+) -> list[str]:
+    """A line for each group: its size, its rule, and what distinguishes it."""
+    lines = []
+    for label, (rule, what) in enumerate(zip(rules[:MOST_GROUPS], words, strict=False)):
+        said = [str(rule)] if rule.conditions else []
+        # The words of the rule need not be said twice.
+        said += [what] if what and what != rule.name else []
+        head = f"group {label}, {counted(int(sizes[label]), 'row')}"
+        lines.append(": ".join([head, "; ".join(said)]) if said else head)
+    rest = len(names) - MOST_GROUPS
     return [*lines, f"and {counted(rest, 'more group')}"] if rest > 0 else lines
+
+
+def group_names(rules: Sequence[Rule], words: Sequence[str]) -> list[str]:
+    """A name for each group: its rule without numbers, else what distinguishes it.
+
+    Names that would be the same get the rule with its numbers.
+    """
+    names = [
+        rule.name if rule.f1 >= GOOD_RULE else what.split("; ")[0]
+        for rule, what in zip(rules, words, strict=True)
+    ]
+    for label, name in enumerate(names):
+        if names.count(name) > 1 and rules[label].conditions:
+            names[label] = rules[label].text
+    return [name or f"group {label}" for label, name in enumerate(names)]
 
 
 def group_words(description: Description) -> list[str]:
@@ -233,6 +359,16 @@ def _beside(group: ClusterSummary, other: ClusterSummary, description: Descripti
 def _percent(share: float) -> str:
     """A share in percent, with a decimal below 10 %."""
     return percent(share, 0 if share >= 0.1 else 1)
+
+
+def _finding(one: CrossTable | ValueComparison) -> str:
+    """What is said of a column, with its name in quotes."""
+    return f"{in_quotes(one.name)}{one.finding.removeprefix(one.name)}"
+
+
+def _sentence(parts: Sequence[str]) -> str:
+    sentence = "; ".join(parts)
+    return f"{sentence[:1].upper()}{sentence[1:]}." if sentence else ""
 
 
 def _joined(names: Sequence[str]) -> str:

@@ -38,6 +38,7 @@ def explore(
     *,
     columns: Sequence[str] = (),
     ignore: Sequence[str] = (),
+    target: str | None = None,
     n_clusters: int | str = "auto",
     scale: str = "auto",
     max_rows: int = LARGE,
@@ -62,6 +63,8 @@ def explore(
         Use just these.
     ignore : sequence of str
         Use all but these.
+    target : str, optional
+        An outcome: left out of the fit, and compared with the groups before other columns.
     n_clusters : int or "auto", default="auto"
         Number of groups; "auto" chooses from 1 to 10.
     scale : {"auto", "none", "standard", "max", "log"}, default="auto"
@@ -101,6 +104,7 @@ def explore(
     given = {
         "columns": tuple(columns),
         "ignore": tuple(ignore),
+        "target": target,
         "n_clusters": n_clusters,
         "scale": scale,
         "max_rows": int(max_rows),
@@ -116,7 +120,7 @@ def explore(
         # Infinite values become missing, as in tables, so that their rows can stay.
         samples = np.where(np.isinf(table.samples), np.nan, table.samples)
         table = replace(table, samples=samples)
-    selection = select_columns(table, columns=columns, ignore=ignore)
+    selection = select_columns(table, columns=columns, ignore=ignore, target=target)
     preparation, rows = Preparation.learn(
         selection.table, 1, columns=selection.columns or (), scale=scale, gaps=True
     )
@@ -142,5 +146,6 @@ def explore(
         given=data,
         source=source,
         seed=int(random_state),
+        target=target,
         warnings=tuple(dict.fromkeys(caught)),
     )

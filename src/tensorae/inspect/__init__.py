@@ -1,8 +1,9 @@
 """What a fitted model found: its clusters, outliers, and trends inside the clusters.
 
 ``describe`` summarises the clusters of a fitted model, ``outliers`` explains anomalous rows,
-``trend_reversals`` looks for Simpson's paradox in any data with groups, and ``cross_table``
-compares groups with a column that was not used to find them.
+``trend_reversals`` looks for Simpson's paradox in any data with groups, ``rules`` tells groups
+apart by short conditions, and ``cross_table`` compares groups with a column that was not used to
+find them. ``overview`` describes a table without groups.
 """
 
 from __future__ import annotations
@@ -23,11 +24,23 @@ from tensorae.inspect.outlier_explanations import (
     Outliers,
     outliers,
 )
+from tensorae.inspect.overviews import (
+    ColumnSummary,
+    Correlation,
+    MissingPattern,
+    Overview,
+    overview,
+)
+from tensorae.inspect.rules import Condition, Rule, rules
 from tensorae.inspect.trends import Slope, Trend, TrendReversals, trend_reversals
+from tensorae.inspect.value_comparisons import ValueComparison, compare_values
 
 __all__ = [
     "ClusterSummary",
+    "ColumnSummary",
     "Component",
+    "Condition",
+    "Correlation",
     "CrossTable",
     "Description",
     "Excess",
@@ -36,12 +49,19 @@ __all__ = [
     "LevelDeviation",
     "LevelShare",
     "Loading",
+    "MissingPattern",
     "Outliers",
+    "Overview",
+    "Rule",
     "Slope",
     "Trend",
     "TrendReversals",
+    "ValueComparison",
+    "compare_values",
     "cross_table",
     "describe",
     "outliers",
+    "overview",
+    "rules",
     "trend_reversals",
 ]

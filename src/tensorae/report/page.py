@@ -6,6 +6,7 @@ import base64
 import datetime
 import hashlib
 import os
+import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 from importlib import resources
@@ -17,7 +18,7 @@ from tensorae._optional import import_optional
 from tensorae._parameters import check_integer
 from tensorae._text import number, percent, signed
 from tensorae.exceptions import InvalidInputError, InvalidParameterError
-from tensorae.inspect import CrossTable, Outliers
+from tensorae.inspect import CrossTable, Outliers, Overview, Rule, ValueComparison
 from tensorae.inspect.samples import has_own_spreads, unwrapped
 from tensorae.plot.style import cluster_styles
 from tensorae.report import sections
@@ -32,6 +33,8 @@ __all__ = ["ExplorationContext", "Step", "write_report"]
 
 # More points than this make a page that is slow to open.
 MAX_POINTS = 20_000
+# Where names of columns may be broken; HTML is escaped before.
+SEPARATORS = re.compile(r"([_./:\\-](?=\w))")
 SCRIPTS = ("drawing.js", "scatter.js", "page.js")
 
 
@@ -49,7 +52,12 @@ class ExplorationContext:
     sentences: tuple[str, ...]  # the answer, on top of the page
     caution: str  # before the answer: why there may be no groups; empty where they are clear
     warnings: tuple[str, ...]  # of the fit, before the answer, too
-    comparisons: tuple[CrossTable, ...]  # columns that took no part in the fit, strongest first
+    # Columns that took no part in the fit: the target, then the strongest first.
+    comparisons: tuple[CrossTable | ValueComparison, ...]
+    head: str  # what is in the table
+    groups: tuple[tuple[str, int, Rule, str], ...]  # name, rows, rule, what distinguishes it
+    worth_a_look: str  # the one finding to look at first, if there is one
+    overview: Overview  # of the whole table
     steps: tuple[Step, ...]  # what was done to the data
     code: str  # Python that reproduces the groups
     agreement: float | None  # between halves of the rows, 1 at most; None where unknown
@@ -200,6 +208,7 @@ def _environment() -> Any:
         lstrip_blocks=True,
     )
     environment.filters |= {
+        "breakable": _breakable,
         "data": _as_data,
         "number": number,
         "percent": percent,
@@ -216,6 +225,12 @@ def _text(name: str) -> str:
 def _trusted(text: str) -> Any:
     """Text that goes into the page as it is: our own, or escaped already."""
     return import_optional("markupsafe", extra="report").Markup(text)
+
+
+def _breakable(text: Any) -> Any:
+    """HTML for a text that may be broken after separators, as names of columns need to be."""
+    markup = import_optional("markupsafe", extra="report")
+    return markup.Markup(SEPARATORS.sub(r"\1<wbr>", str(markup.escape(str(text)))))
 
 
 def _hash(text: str) -> str:
