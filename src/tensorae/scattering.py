@@ -193,7 +193,8 @@ def enlarged_and_padded(length: int, factor: int, padded: int, *, reflect: bool)
 
 def background(x: Tensor) -> Tensor:
     """Median (n, c, 1, 1) of the pixels at the border of images (n, c, h, w)."""
-    return _border(x).median(dim=-1).values[..., None, None]
+    border = _border(x).sort(dim=-1).values  # a median would not export to ONNX
+    return border[..., (border.shape[-1] - 1) // 2, None, None]
 
 
 def has_background(x: Tensor) -> bool:
@@ -253,11 +254,11 @@ class Transform:
         x = self.resample[0] @ ((x - zero) @ self.resample[1].mT) + zero
         found = [self._average(x, 0)[:, :, None]]
         second = []
-        spectrum = torch.fft.fft2(x)
+        spectrum = self._spectrum(x)
         for j in range(J):
             u = self._modulus(spectrum, 0, j)
             found.append(self._average(u, j))
-            inner = torch.fft.fft2(u) if j < J - 1 else u
+            inner = self._spectrum(u) if j < J - 1 else u
             for i in range(j + 1, J):
                 v = self._modulus(inner, j, i - j)
                 second.append(self._average(v, i).flatten(2, 3))
@@ -266,19 +267,25 @@ class Transform:
     def _modulus(self, spectrum: Tensor, r: int, scale: int) -> Tensor:
         """Moduli (..., L, h, w) at every 2^scale-th place."""
         psi, s = self.psi[r][scale], 1 << scale
-        h, w = spectrum.shape[-2] // s, spectrum.shape[-1] // s
-        # Real and imaginary parts side by side; values that fall together at the lower resolution
-        # are s rows and s columns of blocks.
-        parts = torch.view_as_real(spectrum).flatten(-2).unsqueeze(-3)
-        parts = parts.unflatten(-2, (s, h)).unflatten(-1, (s, 2 * w))
+        h, w = spectrum.shape[-2] // s, spectrum.shape[-1] // (2 * s)
+        # Values that fall together at the lower resolution are s rows and s columns of blocks.
+        parts = spectrum.unsqueeze(-3).unflatten(-2, (s, h)).unflatten(-1, (s, 2 * w))
         filters = psi.unflatten(-2, (s, h)).unflatten(-1, (s, 2 * w))
         blocks = [(a, b) for a in range(s) for b in range(s)]
         total = parts[..., 0, :, 0, :] * filters[..., 0, :, 0, :]
         for a, b in blocks[1:]:
             total.addcmul_(parts[..., a, :, b, :], filters[..., a, :, b, :])
-        total = torch.view_as_complex(total.unflatten(-1, (w, 2)))
-        found: Tensor = torch.fft.ifft2(total).abs()
+        found = self._inverse_moduli(total)
         return found.div_(s * s) if s > 1 else found
+
+    def _spectrum(self, x: Tensor) -> Tensor:
+        """Fourier transforms (..., h, 2 w), real and imaginary parts side by side."""
+        return torch.view_as_real(torch.fft.fft2(x)).flatten(-2)
+
+    def _inverse_moduli(self, spectrum: Tensor) -> Tensor:
+        """Moduli (..., h, w) of what has this spectrum (..., h, 2 w)."""
+        total = torch.view_as_complex(spectrum.unflatten(-1, (-1, 2)))
+        return torch.fft.ifft2(total).abs()
 
     def _average(self, u: Tensor, r: int) -> Tensor:
         rows, columns = self.low[r]

@@ -259,25 +259,25 @@ class TensorizedAutoencoder(nn.Module):
     def encode(self, x: Tensor, labels: Tensor) -> Tensor:
         """Codes (n, h) of samples (n, ...) by the autoencoders of their labels (n,)."""
         self._take_shape(x)
+        return self._by_label(x, labels, self.encode_by)
 
-        def codes(j: int, rows: Tensor) -> Tensor:
-            autoencoder: Any = self.autoencoders[j]
-            with self._drawing():
-                part, _ = self._encoded(autoencoder, self._seen_by(j, rows))
-            return self.code_scales[j] * part
-
-        return self._by_label(x, labels, codes)
+    def encode_by(self, j: int, x: Tensor) -> Tensor:
+        """Codes (m, h) of samples (m, ...) by autoencoder j."""
+        autoencoder: Any = self.autoencoders[j]
+        with self._drawing():
+            codes, _ = self._encoded(autoencoder, self._seen_by(j, x))
+        return self.code_scales[j] * codes
 
     def decode(self, z: Tensor, labels: Tensor) -> Tensor:
         r"""Samples (n, \*input_shape) of codes (n, h) by the autoencoders of their labels (n,)."""
+        return self._by_label(z, labels, self.decode_by)
 
-        def points(j: int, rows: Tensor) -> Tensor:
-            autoencoder: Any = self.autoencoders[j]
-            with self._drawing():
-                output: Tensor = autoencoder.decode(rows / self.code_scales[j])
-            return self.centers[j] + self.scale * output
-
-        return self._by_label(z, labels, points)
+    def decode_by(self, j: int, z: Tensor) -> Tensor:
+        r"""Samples (m, \*input_shape) of codes (m, h) by autoencoder j."""
+        autoencoder: Any = self.autoencoders[j]
+        with self._drawing():
+            output: Tensor = autoencoder.decode(z / self.code_scales[j])
+        return self.centers[j] + self.scale * output
 
     def reconstruct(self, x: Tensor, labels: Tensor | None = None) -> Tensor:
         """Encode and decode by the cheapest autoencoder, or by that of the label.
