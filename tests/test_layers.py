@@ -13,7 +13,7 @@ LAYERS = [
     ["datasets"],
     ["report"],
     ["plot"],
-    ["inspect"],
+    ["inspect", "export"],
     ["table_model"],
     [
         "linear_tae",
@@ -32,7 +32,7 @@ LAYERS = [
     ["assignment"],
     ["exceptions"],
 ]
-SHOWN = {"report", "plot", "inspect"}  # what estimators may call lazily
+SHOWN = {"report", "plot", "inspect", "export"}  # what estimators may call lazily
 
 
 def imports(path: Path) -> Iterator[tuple[str, bool]]:

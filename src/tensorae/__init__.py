@@ -64,7 +64,7 @@ _HOMES = {
 def __getattr__(name: str) -> Any:
     if name in _HOMES:
         return getattr(importlib.import_module(_HOMES[name]), name)
-    if name in ("datasets", "exceptions", "inspect", "photos", "plot"):
+    if name in ("datasets", "exceptions", "export", "inspect", "photos", "plot"):
         return importlib.import_module(f"tensorae.{name}")
     raise AttributeError(f"module 'tensorae' has no attribute {name!r}")
 

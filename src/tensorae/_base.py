@@ -357,6 +357,80 @@ class BaseTAE(
             max_points=max_points,
         )
 
+    def to_torch(self, *, dtype: str | None = None) -> Any:
+        """Return the fitted model as an ``nn.Module`` for inference.
+
+        Parameters
+        ----------
+        dtype : {"float32", "float64"}, optional
+            Precision of the networks of a ``TAE``; that of the fit by default. A ``LinearTAE``
+            computes in double precision, whatever comes in.
+
+        Returns
+        -------
+        tensorae.export.FittedModule
+            It takes a Tensor of shape (n, d) and returns ``label``, ``probabilities``, ``code``,
+            ``reconstruction`` and ``score``: what ``predict``, ``predict_proba``, ``transform``,
+            ``reconstruct`` and ``score_samples`` do. A category is the place of its level in
+            ``categories_``, NaN if it is missing.
+
+        Examples
+        --------
+        >>> import torch
+        >>> from sklearn.datasets import load_iris
+        >>> from tensorae import LinearTAE
+        >>> X = load_iris().data
+        >>> model = LinearTAE(3, random_state=0).fit(X)
+        >>> module = model.to_torch()
+        >>> module(torch.as_tensor(X)).label.tolist() == model.predict(X).tolist()
+        True
+        """
+        from tensorae.export import to_torch
+
+        return to_torch(self, dtype=dtype)
+
+    def to_onnx(
+        self, path: str | os.PathLike[str], *, dtype: str | None = None, check: Any = None
+    ) -> None:
+        """Write the fitted model to an ONNX file (needs the extra ``onnx``).
+
+        Its outputs are ``label``, ``probabilities``, ``code``, ``reconstruction`` and ``score``:
+        what ``predict``, ``predict_proba``, ``transform``, ``reconstruct`` and ``score_samples``
+        return. Its input ``X`` has shape (n, d), for any n. Each column of categories has an input
+        of its own of shape (n, 1), by its name, of text, truth values or numbers; empty text is
+        missing.
+
+        Parameters
+        ----------
+        path : path-like
+            An existing file is replaced.
+        dtype : {"float32", "float64"}, optional
+            Type of ``X`` and of the outputs. By default float32 for a ``TAE``, because onnxruntime
+            lacks some steps of networks in double precision, and that of the fit for a
+            ``LinearTAE``.
+        check : array-like or data frame of shape (n, d), optional
+            Rows to compare the results of the file, run by onnxruntime, with those of the model;
+            nothing is written if they differ by more than 1e-5.
+        """
+        from tensorae.export import to_onnx
+
+        to_onnx(self, path, dtype=dtype, check=check)
+
+    def card(self) -> str:
+        """Return a model card in Markdown, as model hubs accept it.
+
+        It says what the model was fitted to, with which settings, what was found and by which
+        versions.
+
+        Returns
+        -------
+        str
+        """
+        from tensorae.inspect.model_cards import markdown_card
+
+        check_fitted(self)
+        return markdown_card(self)
+
     def _card(self) -> str | None:
         from tensorae.inspect.model_cards import model_card
 

@@ -280,12 +280,13 @@ class Transform:
 
     def _spectrum(self, x: Tensor) -> Tensor:
         """Fourier transforms (..., h, 2 w), real and imaginary parts side by side."""
-        return torch.view_as_real(torch.fft.fft2(x)).flatten(-2)
+        pairs: Tensor = torch.view_as_real(torch.fft.fft2(x))
+        return pairs.flatten(-2)
 
     def _inverse_moduli(self, spectrum: Tensor) -> Tensor:
         """Moduli (..., h, w) of what has this spectrum (..., h, 2 w)."""
-        total = torch.view_as_complex(spectrum.unflatten(-1, (-1, 2)))
-        return torch.fft.ifft2(total).abs()
+        total: Tensor = torch.fft.ifft2(torch.view_as_complex(spectrum.unflatten(-1, (-1, 2))))
+        return total.abs()
 
     def _average(self, u: Tensor, r: int) -> Tensor:
         rows, columns = self.low[r]
@@ -516,6 +517,11 @@ class Scattering(TransformerMixin, EstimatorWithCard):
     @property
     def _grid(self) -> Grid:
         return Grid(self.image_shape_, self.enlarge_, self.J_, self.L, self.padding_)
+
+    @property
+    def _colours_last(self) -> bool:
+        """Whether flat rows have the colours of a pixel side by side."""
+        return self.image_shape is not None and _channels_first(tuple(self.image_shape))[1]
 
     def _fits(self, output_shape: tuple[int, ...]) -> bool:
         """Whether this is what the transform gives."""

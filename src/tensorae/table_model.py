@@ -421,6 +421,49 @@ class TableModel(EstimatorWithCard):
         """
         save(self, path)
 
+    @_if_estimator_has("to_torch")
+    def to_torch(self, *, dtype: str | None = None) -> Any:
+        """Return the model as an ``nn.Module``; see :meth:`tensorae.LinearTAE.to_torch`.
+
+        Parameters
+        ----------
+        dtype : {"float32", "float64"}, optional
+
+        Returns
+        -------
+        tensorae.export.FittedModule
+            It takes the columns of the fit in their order, in the units of the table.
+        """
+        from tensorae.export import to_torch
+
+        return to_torch(self, dtype=dtype)
+
+    @_if_estimator_has("to_onnx")
+    def to_onnx(
+        self, path: str | os.PathLike[str], *, dtype: str | None = None, check: Any = None
+    ) -> None:
+        """Write the model to an ONNX file; see :meth:`tensorae.LinearTAE.to_onnx`.
+
+        The file takes the columns of the fit in their order, in the units of the table. Numbers
+        that were text in the fit have to be numbers.
+
+        Parameters
+        ----------
+        path : path-like
+        dtype : {"float32", "float64"}, optional
+        check : table or array of shape (n, d), optional
+        """
+        from tensorae.export import to_onnx
+
+        to_onnx(self, path, dtype=dtype, check=check)
+
+    @_if_estimator_has("card")
+    def card(self) -> str:
+        """Return a model card in Markdown; see :meth:`tensorae.LinearTAE.card`."""
+        from tensorae.inspect.model_cards import markdown_card
+
+        return markdown_card(self)
+
     def __repr__(self) -> str:
         preparation = self.preparation
         columns = preparation.columns

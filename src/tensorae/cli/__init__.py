@@ -6,6 +6,7 @@ fit.py        tensorae fit, and the options of models
 info.py       tensorae info, and how clusters are described
 apply.py      tensorae predict | transform | denoise | impute | score | outliers | report
 explore.py    tensorae explore
+export.py     tensorae export
 photo.py      tensorae photo denoise | inpaint | enlarge
 """
 
@@ -24,6 +25,7 @@ import typer
 from tensorae import __version__
 from tensorae.cli.apply import denoise, impute, outliers, predict, report, score, transform
 from tensorae.cli.explore import explore
+from tensorae.cli.export import export
 from tensorae.cli.fit import fit
 from tensorae.cli.info import info
 from tensorae.cli.messages import one_line
@@ -60,7 +62,19 @@ def _root(
     pass
 
 
-COMMANDS = (explore, fit, predict, transform, denoise, impute, score, outliers, info, report)
+COMMANDS = (
+    explore,
+    fit,
+    predict,
+    transform,
+    denoise,
+    impute,
+    score,
+    outliers,
+    info,
+    report,
+    export,
+)
 for _command in COMMANDS:
     app.command()(_command)
 app.add_typer(photo, name="photo")

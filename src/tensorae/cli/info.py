@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
 
 from tensorae.cli.messages import Messages
 from tensorae.cli.options import MODEL_FILE, with_options
@@ -19,13 +21,30 @@ N_FEATURES = 3
 
 
 @with_options
-def info(model_file: MODEL_FILE, messages: Messages) -> None:
+def info(
+    model_file: MODEL_FILE,
+    messages: Messages,
+    card: Annotated[
+        bool, typer.Option("--card", help="Print a model card in Markdown instead.")
+    ] = False,
+) -> None:
     """Show the contents of a model file."""
     from tensorae import load
     from tensorae.data.preparation import Preparation
+    from tensorae.exceptions import InvalidParameterError
     from tensorae.persist import read_header
 
     header = read_header(model_file)
+    if card:
+        model = load(model_file)
+        if not hasattr(model, "card"):
+            raise InvalidParameterError(
+                f"--card needs a LinearTAE or a TAE, got a file of {header['class']}; leave it out."
+            )
+        text: str = model.card()
+        messages.say(*text.splitlines())
+        messages.give({**header, "card": text})
+        return
     preparation = Preparation.of_header(header, str(model_file))
     for name, value in _facts(header, preparation).items():
         messages.say(f"{name:<{WIDTH}}{value}")

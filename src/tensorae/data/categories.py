@@ -26,7 +26,7 @@ from tensorae.data.files import arrow
 from tensorae.data.processes import Processes
 from tensorae.exceptions import InvalidInputError, InvalidParameterError
 
-__all__ = ["CategoryEncoder", "LevelColumns", "level_names"]
+__all__ = ["CategoryEncoder", "column_values", "LevelColumns", "level_names"]
 
 Array = NDArray[Any]
 # Levels of a column with a probability of their own; rarer ones share one.
@@ -86,7 +86,7 @@ class LevelColumns:
     def expand(self, x: Tensor) -> Tensor:
         """Numbers and indicators (m, d + L) of coded rows (m, p)."""
         d = len(self.numbers)
-        rows = x.new_zeros(len(x), d + self.n_levels)
+        rows = x.new_zeros(x.shape[0], d + self.n_levels)
         rows[:, :d] = x[:, list(self.numbers)]
         codes = x[:, list(self.places)]
         starts = torch.tensor([d + part.start for part in self.slices], device=x.device)
@@ -100,7 +100,7 @@ class LevelColumns:
         A category gets its most probable level, NaN where none has any probability.
         """
         d = len(self.numbers)
-        coded = x.new_empty(len(x), self.n_columns)
+        coded = x.new_empty(x.shape[0], self.n_columns)
         coded[:, list(self.numbers)] = x[:, :d]
         for place, part in zip(self.places, self.slices, strict=True):
             found = x[:, d:][:, part].max(1)
@@ -324,7 +324,8 @@ class CategoryEncoder:
             place = by_name.get(_label(self.names or None, fitted_place), fitted_place)
             codes = {level: float(code) for code, level in enumerate(order)}
             entries = [
-                math.nan if v is None else _place_in_order(v, codes) for v in _values(X, place)
+                math.nan if v is None else _place_in_order(v, codes)
+                for v in column_values(X, place)
             ]
             coded[place] = np.array(entries, dtype=kind)
         return _with_columns(X, coded)
@@ -355,10 +356,10 @@ class CategoryEncoder:
             return _narrowed(result) if not isinstance(X, Tensor) else result
         changed: dict[int, Any] = {}
         for place in range(self.n_columns):
-            values = _values(X, place)
+            values = column_values(X, place)
             holes = [place for place, value in enumerate(values) if value is None]
             if holes:
-                expected = _values(whole, place)
+                expected = column_values(whole, place)
                 for hole in holes:
                     values[hole] = expected[hole]
                 changed[place] = values
@@ -437,7 +438,7 @@ def _factorized(X: Any, place: int, label: str) -> tuple[Array, list[Any]]:
             pass
         else:
             return codes, list(map(_plain, values.tolist()))
-    entries = _values(X, place)
+    entries = column_values(X, place)
     known: dict[Any, int] = {}
     try:
         found = [-1 if v is None else known.setdefault(v, len(known)) for v in entries]
@@ -658,7 +659,7 @@ def _order(X: Any, place: int, kind: str | None) -> tuple[Any, ...] | None:
     return tuple(map(_plain, kind_of.categories))
 
 
-def _values(X: Any, place: int) -> list[Any]:
+def column_values(X: Any, place: int) -> list[Any]:
     """Entries of a column as Python values, None where they are missing."""
     kind = _frame_kind(X)
     if kind == "pyarrow":

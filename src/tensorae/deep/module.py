@@ -202,7 +202,7 @@ class TensorizedAutoencoder(nn.Module):
             codes, log_variance = self._encoded(autoencoder, u)
             if log_variance is not None:
                 outputs = autoencoder.decode(quadrature_codes(codes, log_variance).flatten(0, 1))
-                outputs = outputs.unflatten(0, (-1, len(codes)))
+                outputs = outputs.unflatten(0, (-1, codes.shape[0]))
                 errors = (outputs - t).flatten(2).square().sum(2).mean(0)
                 return errors, divergence(codes, log_variance), _squares(outputs.mean(0))
             output: Tensor = autoencoder.decode(codes)

@@ -24,13 +24,14 @@ from tensorae._validation import check_fitted
 from tensorae.core.missing import log_correction
 from tensorae.core.mixture import LOG_2PI, FoldedModel, Mixture, ResidualModel
 from tensorae.core.prediction import LinearPredictor
+from tensorae.data.rows import Rows
 from tensorae.data.scaling import Scaling
 from tensorae.deep.module import DeepPredictor
+from tensorae.deep.networks import LinearAutoencoder
 from tensorae.deep.vae import evidence
 from tensorae.deep_tae import TAE
 from tensorae.exceptions import InvalidParameterError
 from tensorae.linear_tae import LinearTAE
-from tensorae.rows import Rows
 from tensorae.scattering import Grid, Scattering, Transform
 from tensorae.table_model import TableModel
 
@@ -76,11 +77,11 @@ class FittedModule(nn.Module):
     allow_missing = False
 
     def forward(self, x: Tensor) -> Outputs:
-        """Apply the model to rows (n, ...), or (n, p) with codes of categories in their columns.
+        r"""Apply the model to rows (n, ...), or (n, p) with codes of categories in their columns.
 
         Parameters
         ----------
-        x : Tensor of shape (n, \\*input_shape)
+        x : Tensor of shape (n, \*input_shape)
 
         Returns
         -------
@@ -126,7 +127,7 @@ def to_torch(model: Any, *, dtype: str | None = None) -> FittedModule:
             raise InvalidParameterError("model must have steps, got an empty Pipeline; add some.")
         first = [_transformation(step) for step in steps[:-1]]
         return Chain(first, to_torch(steps[-1], dtype=dtype))
-    estimator = model.estimator if isinstance(model, TableModel) else model
+    estimator = last_estimator(model)
     if not isinstance(estimator, LinearTAE | TAE):
         raise InvalidParameterError(
             "model must be a LinearTAE, a TAE, a TableModel of one of them or a Pipeline that ends "
@@ -148,11 +149,15 @@ def to_torch(model: Any, *, dtype: str | None = None) -> FittedModule:
     return module.eval().requires_grad_(requires_grad=False)
 
 
+def last_estimator(model: Any) -> Any:
+    """The LinearTAE or TAE inside a model."""
+    last = model.steps[-1][1] if isinstance(model, Pipeline) and model.steps else model
+    return last.estimator if isinstance(last, TableModel) else last
+
+
 def fitted_dtype(model: Any) -> str:
     """Precision of a fit, "float32" or "float64"."""
-    estimator = model.steps[-1][1] if isinstance(model, Pipeline) else model
-    estimator = estimator.estimator if isinstance(estimator, TableModel) else estimator
-    centers = getattr(estimator, "cluster_centers_", None)
+    centers = getattr(last_estimator(model), "cluster_centers_", None)
     return "float32" if centers is not None and centers.dtype == np.float32 else "float64"
 
 
@@ -164,6 +169,10 @@ class LinearModule(FittedModule):
     """
 
     allow_missing = True
+    shift: Tensor
+    log_priors: Tensor
+    weights: Tensor
+    offsets: Tensor
 
     def __init__(self, predictor: LinearPredictor, layout: Any) -> None:
         super().__init__()
@@ -291,10 +300,17 @@ def _eliminated(system: Tensor, least: Tensor) -> tuple[Tensor, Tensor]:
 class DeepModule(FittedModule):
     """Autoencoders of a ``TAE``, as in ``deep/module.py``."""
 
+    log_weights: Tensor
+    log_priors: Tensor
+    noise_variance: Tensor
+
     def __init__(self, predictor: DeepPredictor, shape: tuple[int, ...] | None) -> None:
         super().__init__()
         self.networks = copy.deepcopy(predictor.module).eval()
         self.networks.fit_rng = None
+        for j, one in enumerate(self.networks.autoencoders):
+            if type(one) is LinearAutoencoder:
+                self.networks.autoencoders[j] = OrthonormalAutoencoder(one)
         self.input_shape = shape or (math.prod(self.networks.centers.shape[1:]),)
         for name in ("log_weights", "log_priors", "noise_variance"):
             self.register_buffer(name, getattr(predictor, name).detach().clone())
@@ -326,8 +342,25 @@ class DeepModule(FittedModule):
         return Outputs(label, *(part.to(x.dtype) for part in found))
 
 
+class OrthonormalAutoencoder(LinearAutoencoder):
+    """A ``LinearAutoencoder`` after training: its rows are orthonormal without a factorisation."""
+
+    def __init__(self, trained: LinearAutoencoder) -> None:
+        h, d = trained.weight.shape
+        super().__init__(d, h)
+        self.to(trained.weight).load_state_dict(trained.state_dict())
+        self.start_from(trained.directions())
+
+    def directions(self) -> Tensor:
+        """Orthonormal rows (h, d)."""
+        return self.weight
+
+
 class Scaled(FittedModule):
     """A module that takes and returns rows in the units of a table."""
+
+    shift: Tensor
+    unit: Tensor
 
     def __init__(self, inner: FittedModule, scaling: Scaling, *, infinite: bool) -> None:
         super().__init__()
@@ -421,6 +454,8 @@ class Rescaling(Transformation):
     """Shifts and scales columns, as scalers of scikit-learn do."""
 
     allow_missing = True
+    shift: Tensor
+    unit: Tensor
 
     def __init__(self, scaling: Scaling) -> None:
         super().__init__()
@@ -435,6 +470,9 @@ class Rescaling(Transformation):
 
 class Projection(Transformation):
     """Principal components of scikit-learn's PCA."""
+
+    axes: Tensor
+    mean: Tensor
 
     def __init__(self, pca: PCA) -> None:
         super().__init__()
@@ -453,12 +491,17 @@ class Projection(Transformation):
 class ScatteringFeatures(Transformation):
     """Features of :class:`tensorae.Scattering`, with Fourier transforms as matrix products.
 
-    Rows are images, flat or not, with colours first.
+    Rows are flat images, with colours first unless ``image_shape`` says that they are last.
     """
+
+    scale: Tensor
+    mean: Tensor
+    axes: Tensor | None
 
     def __init__(self, scattering: Scattering) -> None:
         super().__init__()
         self.input_shape = (math.prod(scattering.image_shape_),)
+        self.image_shape, self.colours_last = scattering.image_shape_, scattering._colours_last
         dtype = torch.from_numpy(scattering.mean_).dtype
         self.transform = RealTransform(scattering._grid, dtype, torch.device("cpu"))
         scale = torch.as_tensor(scattering.channel_scale_)
@@ -473,7 +516,11 @@ class ScatteringFeatures(Transformation):
 
     def forward(self, x: Tensor) -> Tensor:
         """Features (n, q) of images."""
-        found = self.transform._channels(x.flatten(1).to(self.mean.dtype))
+        x = x.to(self.mean.dtype)
+        if self.colours_last:
+            c, h, w = self.image_shape
+            x = x.reshape(-1, h, w, c).movedim(-1, 1).flatten(1)
+        found = self.transform._channels(x)
         scaled = (found / self.scale).flatten(1) - self.mean
         return scaled if self.axes is None else scaled @ self.axes.mT
 
@@ -514,4 +561,5 @@ class RealTransform(Transform):
         imaginary = a @ columns[1] + b @ columns[0]
         first = rows[0] @ real - rows[1] @ imaginary
         second = rows[0] @ imaginary + rows[1] @ real
-        return (first.square() + second.square()).sqrt() / (a.shape[-2] * a.shape[-1])
+        moduli: Tensor = (first.square() + second.square()).sqrt()
+        return moduli / (a.shape[-2] * a.shape[-1])

@@ -1,17 +1,20 @@
-"""Fitted models as cards for notebooks, from their attributes alone: no samples are needed.
+"""Fitted models as cards, for notebooks and model hubs, from their attributes alone.
 
 Shapes: k clusters, d features, m mixtures.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import platform
+from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+import sklearn
+import torch
 
-from tensorae import _notebook
-from tensorae._text import counted
+from tensorae import __version__, _notebook
+from tensorae._text import counted, percent
 from tensorae.inspect.clusters import cluster_table, describe, means_of_others
 from tensorae.inspect.comparison import ComparisonView
 from tensorae.inspect.samples import (
@@ -27,9 +30,9 @@ if TYPE_CHECKING:
     from tensorae.imputer import ImputerTAE
     from tensorae.outliers import OutlierTAE
 
-__all__ = ["choice_card", "imputer_card", "model_card", "outlier_card"]
+__all__ = ["choice_card", "imputer_card", "markdown_card", "model_card", "outlier_card"]
 
-N_FEATURES, MAX_CLUSTERS = 3, 12
+N_FEATURES, MAX_CLUSTERS, MAX_NAMES = 3, 12, 50
 NOTE = "Unlike the rest: distance of the cluster's centre from the mean of the others, in {}."
 
 
@@ -159,3 +162,76 @@ def _network_clusters(model: Any, *, several: bool) -> str:
 
 def _parameters(model: Any) -> str:
     return _notebook.fold("Parameters", _notebook.code(repr(model)))
+
+
+# Markdown ---------------------------------------------------------------------------------------
+
+
+def markdown_card(model: Any) -> str:
+    """A ``LinearTAE``, a ``TAE`` or a ``TableModel`` of one in Markdown, with YAML for hubs."""
+    estimator, names = estimator_of(model), model_names(model)
+    kind = type(estimator).__name__
+    sizes = np.asarray(estimator.cluster_sizes_)
+    preparation = getattr(model, "preparation", None)
+    data = [
+        ("rows", f"{int(sizes.sum()):,}"),
+        ("columns", f"{estimator.n_features_in_:,}"),
+        ("names", ", ".join(map(str, names[:MAX_NAMES])) + ", …" * (len(names) > MAX_NAMES)),
+        ("scale", "that of the columns" if preparation is None else preparation.scaling.name),
+    ]
+    rows: list[tuple[str, ...]] = [
+        (str(label), f"{size:,}", percent(size / max(sizes.sum(), 1)))
+        for label, size in enumerate(sizes.tolist())
+    ]
+    head: tuple[str, ...] = ("cluster", "rows", "share")
+    if is_linear(estimator):
+        clusters = describe(model, n_features=N_FEATURES).clusters
+        head = (*head, "unlike the rest")
+        rows = [
+            (*row, ", ".join(map(str, cluster.defining)))
+            for row, cluster in zip(rows, clusters, strict=True)
+        ]
+    given = estimator.get_params(deep=False)
+    versions = {
+        "tensorae": __version__,
+        "torch": torch.__version__,
+        "scikit-learn": sklearn.__version__,
+        "Python": platform.python_version(),
+    }
+    parameters = [(name, f"`{value!r:.200}`") for name, value in given.items()]
+    reason = getattr(estimator, "reason_", "")
+    settings = [*([reason, ""] if reason else []), *_pairs(_settings(estimator))]
+    use = ["from tensorae import load", "", 'model = load("model.tae")', "model.predict(X)"]
+    number = counted(len(sizes), "cluster")
+    lines = [
+        *("---", "library_name: tensorae", "tags:"),
+        *(f"- {tag}" for tag in ("clustering", "autoencoder", "tabular", kind.lower())),
+        *("---", "", f"# {kind} with {number}", ""),
+        f"A tensorized autoencoder: {number} of rows with one representation each. It assigns rows "
+        "to clusters, embeds and reconstructs them, and says how well they fit.",
+        *_section("Data", _pairs(data)),
+        *_section("Settings", settings),
+        *_section("Clusters", _markdown_table(head, rows)),
+        *_section("Parameters", _pairs(parameters)),
+        *_section("Versions", _pairs(versions.items())),
+        *_section("Use", ["```python", *use, "```"]),
+    ]
+    return "\n".join([*lines, ""])
+
+
+def _section(title: str, lines: Sequence[str]) -> list[str]:
+    return ["", f"## {title}", "", *lines]
+
+
+def _pairs(pairs: Iterable[tuple[str, str]]) -> list[str]:
+    return [f"- **{_escaped(name)}**: {_escaped(value)}" for name, value in pairs]
+
+
+def _markdown_table(head: Sequence[str], rows: Sequence[Sequence[str]]) -> list[str]:
+    lines = [head, ["---"] * len(head), *rows]
+    return ["| " + " | ".join(map(_escaped, line)) + " |" for line in lines]
+
+
+def _escaped(text: str) -> str:
+    """Text of a name or value on one line of Markdown, without columns or tags of its own."""
+    return " ".join(text.split()).replace("|", "\\|").replace("<", "&lt;")
