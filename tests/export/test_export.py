@@ -133,7 +133,9 @@ def test_soft_assignments_and_modules_of_users():
 def test_a_table_model_takes_units_of_the_table():
     pd = pytest.importorskip("pandas")
     frame = pd.DataFrame(iris() * [1, 10, 1000, 1], columns=list("abcd"))
+    frame["skewed"] = np.exp(2 * frame["a"] + np.random.RandomState(0).standard_normal(150))
     model = explore(frame, n_clusters=2).model
+    assert model.preparation.scaling.name == "log"
     require_same(outputs(model.to_torch(), frame.to_numpy()), model, frame)
     frame.iloc[::5, 1] = np.nan
     require_same(outputs(model.to_torch(), frame.to_numpy()), model, frame)
@@ -263,6 +265,7 @@ def test_a_file_has_the_tables_of_categories(tmp_path):
 def test_the_command_writes_files_of_the_command_fit(tmp_path):
     data, model, output = (tmp_path / name for name in ("a.csv", "a.tae", "a.onnx"))
     X = iris() * [1, 10, 1000, 1]
+    X[:, 3] = np.exp(3 * X[:, 3])
     lines = [",".join(map(str, row)) for row in X]
     data.write_text("\n".join(["a,b,c,d", *lines]))
 

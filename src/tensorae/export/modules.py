@@ -359,15 +359,11 @@ class OrthonormalAutoencoder(LinearAutoencoder):
 class Scaled(FittedModule):
     """A module that takes and returns rows in the units of a table."""
 
-    shift: Tensor
-    unit: Tensor
-
     def __init__(self, inner: FittedModule, scaling: Scaling, *, infinite: bool) -> None:
         super().__init__()
         self.inner, self.infinite = inner, infinite and inner.allow_missing
         self.input_shape, self.allow_missing = inner.input_shape, inner.allow_missing
-        self.register_buffer("shift", torch.as_tensor(scaling.shift, dtype=torch.float64))
-        self.register_buffer("unit", torch.as_tensor(scaling.unit, dtype=torch.float64))
+        self.scale = Rescaling(scaling)
 
     def complete(self, x: Tensor) -> Outputs:
         """Apply the model to rows without missing values."""
@@ -382,15 +378,12 @@ class Scaled(FittedModule):
         return super().forward(torch.where(x.isinf(), torch.nan, x) if self.infinite else x)
 
     def _in_units(self, x: Tensor, apply: Callable[[Tensor], Outputs]) -> Outputs:
-        shape = (1, *self.input_shape)
-        shift, unit = self.shift.view(shape), self.unit.view(shape)
         if self.infinite:
             x = torch.where(x.isinf(), torch.nan, x)
-        rows = (x.to(shift.dtype) - shift) / unit
-        found = apply(rows)
-        points = found.reconstruction * unit + shift
-        numbers = (found.probabilities, found.code, points, found.score)
-        return Outputs(found.label, *(part.to(x.dtype) for part in numbers))
+        label, probabilities, code, points, score = apply(self.scale(x.flatten(1)))
+        points = self.scale.undo(points).unflatten(1, self.input_shape)
+        numbers = (probabilities, code, points, score)
+        return Outputs(label, *(part.to(x.dtype) for part in numbers))
 
 
 # Pipelines ------------------------------------------------------------------------------------
@@ -451,21 +444,41 @@ def _transformation(step: Any) -> Transformation:
 
 
 class Rescaling(Transformation):
-    """Shifts and scales columns, as scalers of scikit-learn do."""
+    """Shifts and scales columns, some of them after logarithms: ``tensorae.data.Scaling``."""
 
     allow_missing = True
     shift: Tensor
     unit: Tensor
+    log_unit: Tensor
 
     def __init__(self, scaling: Scaling) -> None:
         super().__init__()
-        self.input_shape = (len(scaling.unit),)
-        self.register_buffer("shift", torch.as_tensor(scaling.shift, dtype=torch.float64))
-        self.register_buffer("unit", torch.as_tensor(scaling.unit, dtype=torch.float64))
+        if scaling.scaler is not None:
+            raise InvalidParameterError(
+                "scalers must shift, scale or take logarithms, got "
+                f"{type(scaling.scaler).__name__}; apply it to the data first, and export the rest."
+            )
+        d = len(scaling.unit)
+        self.input_shape = (d,)
+        self.curved = scaling.log_unit is not None
+        logs = scaling.log_unit if scaling.log_unit is not None else np.zeros(d)
+        for name, values in (("shift", scaling.shift), ("unit", scaling.unit), ("log_unit", logs)):
+            self.register_buffer(name, torch.as_tensor(values, dtype=torch.float64))
 
     def forward(self, x: Tensor) -> Tensor:
         """Rows (n, d) on the scale of the fit."""
-        return (x.to(self.shift.dtype) - self.shift) / self.unit
+        x = x.to(self.shift.dtype)
+        if self.curved:
+            unit = torch.where(self.log_unit > 0, self.log_unit, 1.0)
+            x = torch.where(self.log_unit > 0, x.sign() * torch.log1p(x.abs() / unit), x)
+        return (x - self.shift) / self.unit
+
+    def undo(self, x: Tensor) -> Tensor:
+        """Rows (n, d) of the scale of the fit in their own units."""
+        x = x.to(self.shift.dtype) * self.unit + self.shift
+        if self.curved:
+            x = torch.where(self.log_unit > 0, x.sign() * self.log_unit * x.abs().expm1(), x)
+        return x
 
 
 class Projection(Transformation):
