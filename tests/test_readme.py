@@ -17,6 +17,7 @@ PUBLIC = (
     "tensorae",
     "tensorae.datasets",
     "tensorae.exceptions",
+    "tensorae.export",
     "tensorae.inspect",
     "tensorae.photos",
     "tensorae.plot",

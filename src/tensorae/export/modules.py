@@ -574,5 +574,6 @@ class RealTransform(Transform):
         imaginary = a @ columns[1] + b @ columns[0]
         first = rows[0] @ real - rows[1] @ imaginary
         second = rows[0] @ imaginary + rows[1] @ real
-        moduli: Tensor = (first.square() + second.square()).sqrt()
-        return moduli / (a.shape[-2] * a.shape[-1])
+        size = a.shape[-2] * a.shape[-1]
+        moduli: Tensor = (first.square() + second.square()).sqrt() / size
+        return moduli
