@@ -20,7 +20,9 @@ if TYPE_CHECKING:
 in_columns = functools.partial(typer.Option, rich_help_panel="Columns")
 in_reading = functools.partial(typer.Option, rich_help_panel="Reading")
 
-Format = StrEnum("Format", ["csv", "tsv", "parquet", "arrow", "npy", "image"])  # data.FORMATS
+Format = StrEnum(  # data.FORMATS
+    "Format", ["csv", "tsv", "parquet", "arrow", "jsonl", "excel", "npy", "image"]
+)
 Scale = StrEnum("Scale", ["auto", "none", "standard", "max", "log"])  # data.SCALES
 # Input columns that are copied to the output; "unused" are those that the model does not use.
 Keep = StrEnum("Keep", ["all", "text", "unused", "none"])
@@ -112,6 +114,9 @@ class ReadingOptions:
         bool,
         in_reading("--no-header", help="The first line is data; columns are named x0, x1, …"),
     ] = False
+    sheet: Annotated[
+        str | None, in_reading("--sheet", help="Sheet of an Excel file; the first by default.")
+    ] = None
     resize: Annotated[
         Any,
         parsed(
@@ -126,7 +131,7 @@ class ReadingOptions:
         """The same options as they were given on the command line."""
         flags = ["--no-header"] if self.no_header else []
         flags += [flag for text in self.na or () for flag in ("--na", text)]
-        for name in ("format", "delimiter", "decimal", "thousands", "encoding"):
+        for name in ("format", "delimiter", "decimal", "thousands", "encoding", "sheet"):
             value = getattr(self, name)
             if value != getattr(ReadingOptions, name):
                 flags += [f"--{name}", str(value)]
@@ -148,6 +153,7 @@ class ReadingOptions:
             header=not self.no_header,
             thousands=self.thousands,
             resize=self.resize,
+            sheet=self.sheet,
         )
 
 

@@ -13,14 +13,15 @@ import json
 import math
 import re
 import shlex
+import zipfile
 import zlib
 from abc import abstractmethod
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import replace
 from functools import cached_property
 from itertools import accumulate
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -40,6 +41,7 @@ from tensorae.data.sources import (
     named_errors,
     number_type,
     reason,
+    refuse_repeated,
     select,
     slices,
 )
@@ -103,7 +105,12 @@ def file_source(file: File, options: ReadOptions | None) -> FileSource:
         return ParquetSource(file)
     if file.format == "arrow":
         return ArrowSource(file)
-    return NpySource(file) if file.format == "npy" else TextSource(file, options or ReadOptions())
+    if file.format == "npy":
+        return NpySource(file)
+    options = options or ReadOptions()
+    if file.format in WholeSource.READERS:
+        return WholeSource(file, options)
+    return TextSource(file, options)
 
 
 def common_format(files: Sequence[File], options: ReadOptions | None) -> str:
@@ -119,6 +126,108 @@ def common_format(files: Sequence[File], options: ReadOptions | None) -> str:
     if options is not None and options.resize is not None and formats[0] != "image":
         raise InvalidInputError(f"only images can be resized, got {listed(formats)} files.")
     return formats[0]
+
+
+# Excel and JSON lines ---------------------------------------------------------------------------
+
+
+class WholeSource(FileSource, RecordBatchSource):
+    """A file that is read into memory as a whole: an Excel sheet, or JSON lines."""
+
+    def __init__(self, file: File, options: ReadOptions) -> None:
+        super().__init__(file)
+        self._options = options
+        self.format_name = {"excel": "Excel", "jsonl": "JSON lines"}[file.format]
+
+    def layout(self) -> Layout:
+        """Columns and their types."""
+        return layout_of(self.frame().schema)
+
+    def count(self) -> int:
+        """Rows of the table."""
+        return int(self.frame().num_rows)
+
+    def frame(self) -> Any:
+        """All rows and columns as a pyarrow Table."""
+        self._checked_state()
+        return self._frame
+
+    def head(self) -> Any:
+        """The first rows of all columns as a pyarrow Table."""
+        return self.frame().slice(0, HEAD_ROWS)
+
+    def record_batches(
+        self, start: int, stop: int | None, names: list[str] | None, size: int
+    ) -> Iterator[Any]:
+        """The rows, a few at a time."""
+        frame = self.frame() if names is None else self.frame().select(names)
+        length = None if stop is None else stop - start
+        yield from frame.slice(start, length).to_batches(max_chunksize=size)
+
+    @cached_property
+    def _frame(self) -> Any:
+        with self._reading():
+            return self.READERS[self.file.format](self.file, self._options)
+
+    @staticmethod
+    def _read_json(file: File, options: ReadOptions) -> Any:  # noqa: ARG004
+        with file.open() as stream:
+            return arrow("json").read_json(stream)
+
+    @staticmethod
+    def _read_excel(file: File, options: ReadOptions) -> Any:
+        pa, openpyxl = arrow(), import_optional("openpyxl", extra="tables")
+        content = io.BytesIO(file.content) if file.path is None else file.path
+        try:
+            book = openpyxl.load_workbook(content, read_only=True, data_only=True)
+        except (KeyError, OSError, ValueError, zipfile.BadZipFile) as error:
+            raise pa.ArrowInvalid(str(error)) from error
+        try:
+            sheets = book.sheetnames
+            if options.sheet is not None and options.sheet not in sheets:
+                raise InvalidInputError(
+                    f"sheet must be one of {listed([*map(repr, sheets)])}, got {options.sheet!r}."
+                )
+            rows = [
+                list(row) for row in book[options.sheet or sheets[0]].iter_rows(values_only=True)
+            ]
+        finally:
+            book.close()
+        while rows and all(cell is None for cell in rows[-1]):
+            rows.pop()
+        rows = rows[next((i for i, row in enumerate(rows) if any(c is not None for c in row)), 0) :]
+        width = max((j + 1 for row in rows for j, c in enumerate(row) if c is not None), default=0)
+        head = [f"x{j}" for j in range(width)]
+        if options.header and rows:
+            # A column without a heading gets a number; a heading without values stays.
+            first, rows = rows[0], rows[1:]
+            head = [f"column {j + 1}" if c is None else str(c) for j, c in enumerate(first[:width])]
+        columns = [[row[j] if j < len(row) else None for row in rows] for j in range(width)]
+        refuse_repeated(head, head)
+        return pa.table({name: as_column(cells) for name, cells in zip(head, columns, strict=True)})
+
+    READERS: ClassVar[dict[str, Callable[[File, ReadOptions], Any]]] = {
+        "jsonl": _read_json,
+        "excel": _read_excel,
+    }
+
+
+def as_column(cells: Sequence[Any]) -> Any:
+    """Arrow's array of some cells; texts where they have several types."""
+    pa = arrow()
+    try:
+        return pa.array(cells, from_pandas=True)
+    except (pa.ArrowException, TypeError, ValueError):
+        return pa.array(as_texts(cells))
+
+
+def as_texts(cells: Iterable[Any]) -> list[str | None]:
+    """Cells of several types as texts."""
+
+    def missing(cell: Any) -> bool:
+        return cell is None or type(cell).__name__ in ("NAType", "NaTType") or cell != cell
+
+    return [None if missing(cell) else str(cell) for cell in cells]
 
 
 # Parquet and Arrow ----------------------------------------------------------------------------

@@ -25,6 +25,8 @@ EXTENSIONS = {
     "tsv": ("tsv", "tab"),
     "parquet": ("parquet", "pq"),
     "arrow": ("arrow", "feather", "ipc"),
+    "jsonl": ("jsonl", "ndjson"),
+    "excel": ("xlsx",),
     "npy": ("npy",),
     "image": ("png", "jpg", "jpeg", "bmp", "tif", "tiff"),
 }
@@ -32,7 +34,7 @@ FORMATS = tuple(EXTENSIONS)
 # Formats that can be written and streamed.
 TABLES = ("csv", "tsv", "parquet", "arrow", "npy")
 TEXT = ("csv", "tsv")
-ENDINGS = ".parquet, .arrow, .feather, .npy, .csv or .tsv"
+ENDINGS = ".parquet, .arrow, .feather, .npy, .csv, .tsv, .jsonl or .xlsx"
 # Extensions of compressed text.
 COMPRESSED = {".gz": "gzip", ".bz2": "bz2", ".zst": "zstd"}
 STANDARD_INPUT = "-"
@@ -65,6 +67,8 @@ class ReadOptions:
         Thousands separator in CSV, as in 1,000.
     resize : tuple of int or None
         Width and height to which images are resized.
+    sheet : str or None
+        Of an Excel file; None takes the first one.
     """
 
     format: str | None = None
@@ -75,6 +79,7 @@ class ReadOptions:
     header: bool = True
     thousands: str | None = None
     resize: tuple[int, int] | None = None
+    sheet: str | None = None
 
     def __post_init__(self) -> None:
         if self.format is not None and self.format not in FORMATS:
@@ -238,7 +243,7 @@ def format_of(path: PurePath) -> str | None:
     if packed:
         ending = PurePath(path.stem).suffix.lower()
     found = next((name for name, ends in EXTENSIONS.items() if ending[1:] in ends), None)
-    return None if packed and found not in TEXT else found
+    return None if packed and found not in (*TEXT, "jsonl") else found
 
 
 def output_format(path: PurePath) -> str:

@@ -19,6 +19,8 @@ from tensorae.data.file_sources import (
     FileSource,
     NpySource,
     TextSource,
+    as_column,
+    as_texts,
     common_format,
     file_source,
     read_images,
@@ -234,10 +236,7 @@ def _frame_of(source: Any) -> Any:
     if isinstance(source, Mapping):
         columns = {}
         for name, column in source.items():
-            try:
-                columns[str(name)] = pa.array(column, from_pandas=True)
-            except (pa.ArrowException, TypeError, ValueError):
-                columns[str(name)] = pa.array(_as_texts(column))
+            columns[str(name)] = as_column(column)
         return pa.table(columns)
     if is_from(source, "pandas", "DataFrame"):
         names = [str(name) for name in source.columns]
@@ -252,7 +251,7 @@ def _frame_of(source: Any) -> Any:
         except (pa.ArrowException, TypeError, ValueError):
             objects = [name for name in names if source[name].dtype == object]
             return pa.Table.from_pandas(
-                source.assign(**{name: _as_texts(source[name]) for name in objects})
+                source.assign(**{name: as_texts(source[name]) for name in objects})
             )
     if is_from(source, "pyarrow", "RecordBatch"):
         return pa.Table.from_batches([source])
@@ -262,7 +261,7 @@ def _frame_of(source: Any) -> Any:
 
     frame = nw.from_native(source, pass_through=True)
     if isinstance(frame, nw.LazyFrame):
-        raise InvalidInputError("a LazyFrame has no rows yet; collect() it or pass the path.")
+        frame = frame.collect()
     return frame.to_arrow() if isinstance(frame, nw.DataFrame) else None
 
 
@@ -273,15 +272,6 @@ def _of_array(source: Any) -> Table:
         what = f"shape {values.shape}, {values.dtype}" if values.ndim else type(source).__name__
         raise InvalidInputError(f"this is not a table, got {what}; {EXPECTED}.")
     return Table("the array", len(values), arrow().table({}), values)
-
-
-def _as_texts(cells: Iterable[Any]) -> list[str | None]:
-    """Cells of several types as texts."""
-
-    def missing(cell: Any) -> bool:
-        return cell is None or type(cell).__name__ in ("NAType", "NaTType") or cell != cell
-
-    return [None if missing(cell) else str(cell) for cell in cells]
 
 
 def as_matrix(table: Table, columns: Sequence[str] | None) -> NDArray[Any]:
