@@ -276,3 +276,15 @@ def test_denoising_rows_with_missing_values_is_no_worse_than_doing_nothing(noise
     assert after <= 1.001 * before
     if noise == 1.0:
         assert after < 0.8 * before
+
+
+def test_a_few_missing_values_leave_the_choice_of_settings_to_the_complete_rows(rng):
+    X = rng.randn(150, 3) + np.repeat([[0, 0, 0], [9, 0, 0], [0, 9, 0]], 50, axis=0)
+    gapped = X.copy()
+    gapped[[3, 70], [0, 2]] = np.nan
+    model = LinearTAE("auto", random_state=0).fit(gapped)
+    other = LinearTAE("auto", random_state=0).fit(np.delete(X, [3, 70], axis=0))
+    for name in ("n_clusters", "latent_dim", "icl", "chosen"):
+        np.testing.assert_allclose(model.comparison_[name], other.comparison_[name])
+    np.testing.assert_array_equal(np.delete(model.labels_, [3, 70]), other.labels_)
+    np.testing.assert_array_equal(model.predict(gapped), model.labels_)

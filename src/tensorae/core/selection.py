@@ -248,6 +248,8 @@ WIDE_RANGE = 8
 # Shares of samples in clusters without a valley beside them, and nats per number by which kernels
 # come closer, from which on clusters are in doubt.
 MOST_TOUCHING, MOST_SHAPELESS = 0.1, 0.25
+# Share of complete rows from which on settings are chosen among these alone.
+MOSTLY_COMPLETE = 0.95
 # Starts that the fits for one cluster less and one more give.
 SPLITS = MERGES = 2
 
@@ -286,6 +288,10 @@ def select_and_fit(
     as_asked: dict[str, Any] = {"known_labels": known_labels, "observe": observe, "resume": resume}
     if len(search_space.n_clusters) == len(families) == 1:
         return solve(rows, families[0], rng, **as_asked), None
+    complete = _complete_rows(rows) if free and known_labels is None else None
+    if complete is not None and not is_wide(complete, search_space.latent_dim or 1):
+        comparison = ModelSelection(complete, search_space, rng)
+        return comparison.solution_for(rows, observe, resume), comparison
     comparison = _compared(rows, search_space, rng)
     if known_labels is None and isinstance(search_space.options.init, str):
         return comparison.solution(observe, resume), comparison
@@ -322,6 +328,16 @@ def _solve_compressed(
     search.n_starts = found.n_starts
     run = search.in_full(found.run.labels, observe, resume)
     return search.solution(run, reorder=True), comparison
+
+
+def _complete_rows(rows: Rows) -> Rows | None:
+    """The complete rows if nearly all are: a few missing values make each fit far slower."""
+    if rows.streamed or rows.holes is None or rows.levels is not None:
+        return None
+    complete = (~rows.holes.any(1)).nonzero().flatten()
+    if not MOSTLY_COMPLETE * rows.n <= len(complete) < rows.n:
+        return None
+    return Rows(rows.select(complete), rows.weights[complete], places=complete)
 
 
 def _compared(rows: Rows, search_space: SearchSpace, rng: np.random.RandomState) -> ModelSelection:
@@ -481,6 +497,14 @@ class ModelSelection:
         solution = final.solution(run, reorder=True)
         self.latent_dims = solution.run.parameters.latent_dims[0].tolist()
         return solution if self.span is None else in_space(solution, self.span)
+
+    def solution_for(self, rows: Rows, observe: Observer | None, resume: Resume | None) -> Solution:
+        """What was chosen, fitted to more rows than these from its model."""
+        final = Search(rows, without_needless_floor(self.chosen.options), self.rng)
+        final.n_starts = self.n_starts
+        solution = final.solution(final.over_all(self.chosen.run, observe, resume), reorder=True)
+        self.latent_dims = solution.run.parameters.latent_dims[0].tolist()
+        return solution
 
     def _fitted(self, options: FitSpec, labels: Tensor) -> Candidate:
         began = time.perf_counter()
