@@ -204,6 +204,7 @@ MOMENTS = {
 # What a pass may remember of the pass before, by the name that tells which.
 SWEEPS = {
     "near": {"near": Field("r k m", (torch.bool,))},
+    "found": {"found": Field("r k p d", (torch.float64,))},
     "waits": {"waits": Field("w", WHOLE, low=0)},
     "lower": {
         **MODEL,
@@ -236,7 +237,7 @@ def check_linear_state(
     if soft:
         members = Field("r m k", (dtype,), low=0, high=1, sums_to_one=True)
     members.check("members", state["members"], known)
-    if sweep and not {"near", "waits"} & set(sweep):
+    if sweep and not {"near", "waits", "found"} & set(sweep):
         raise SchemaError("waits is missing")
     for name in SWEEPS.keys() & sweep.keys():
         check(sweep, SWEEPS[name], known)

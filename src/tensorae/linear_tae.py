@@ -55,7 +55,7 @@ from tensorae.core.prediction import (
 from tensorae.core.search import is_start
 from tensorae.core.selection import select_and_fit
 from tensorae.core.spec import FitSpec, SearchSpace, Solution
-from tensorae.core.statistics import Moments
+from tensorae.core.statistics import KEPT_NUMBERS, Moments
 from tensorae.data.categories import CategoryEncoder, level_names
 from tensorae.data.rows import Rows
 from tensorae.exceptions import InvalidInputError, InvalidParameterError
@@ -75,8 +75,6 @@ CONSTRAINTS: Constraints = {
 }
 # Largest number of clusters that n_clusters="auto" looks at.
 MOST_CLUSTERS = 10
-# Numbers in the clusters' scatters up to which they are kept as they are.
-LARGEST_MOMENTS = 1 << 24
 # Passes of a fit, at least.
 PASSES = 16
 
@@ -1054,7 +1052,7 @@ class LinearTAE(BaseTAE):
         moments, span = solution.run.moments, solution.span
         kind = self.cluster_centers_.dtype
         self._denoiser = self._moments = self._frame = None
-        if moments.n_numbers > LARGEST_MOMENTS:
+        if moments.n_numbers > KEPT_NUMBERS:
             self._denoiser = Denoiser.from_moments(moments, solution.shift, span=span).to(CPU)
             return
         if span is not None:

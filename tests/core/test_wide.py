@@ -1,8 +1,11 @@
 """Wide data: searched among leading directions, fitted in all features without d x d sums."""
 
+from unittest.mock import patch
+
 import numpy as np
 import pytest
 import torch
+from sklearn.base import clone
 from sklearn.cluster import KMeans
 from sklearn.metrics import adjusted_rand_score
 
@@ -10,10 +13,11 @@ from tensorae import LinearTAE, load
 from tensorae.core import selection, statistics
 from tensorae.core.compress import RowSpace
 from tensorae.core.mixture import Mixture
-from tensorae.core.passes import ChunkedPass, MembersPass
+from tensorae.core.passes import ChunkedPass, MembersPass, SubspacePass
 from tensorae.core.statistics import MemberMoments
 from tensorae.data import Batches
 from tensorae.data.rows import Rows
+from tensorae.persist.checkpoints import Checkpoint
 
 N, D, K = 600, 160, 4
 
@@ -55,7 +59,7 @@ def test_a_fit_needs_no_d_x_d_sums(rng, monkeypatch, tmp_path):
     """Nor do prediction, de-noising and a model file."""
     X, y = planted(rng, n=400, d=400, k=3)
     monkeypatch.setattr(statistics, "LARGEST_SUMS", 2_000_000)
-    monkeypatch.setattr("tensorae.linear_tae.LARGEST_MOMENTS", 1000)
+    monkeypatch.setattr("tensorae.linear_tae.KEPT_NUMBERS", 1000)
     model = LinearTAE(3, random_state=0).fit(X)
     assert adjusted_rand_score(y, model.labels_) == 1
     noisy = X + 0.5 * rng.randn(*X.shape)
@@ -151,3 +155,68 @@ def test_irrelevant_directions_do_not_decide_the_penalty(wide):
     padded = np.concatenate([X, 1e-3 * np.random.RandomState(1).randn(N, 400)], axis=1)
     plain, wider = (LinearTAE(K, random_state=0).fit(data) for data in (X, padded))
     assert wider.latent_penalty_ == pytest.approx(plain.latent_penalty_, rel=0.05)
+
+
+# Products with a basis instead of d x d sums ------------------------------------------------------
+
+KINDS = [
+    {"spread": "own"},
+    {"spread": "own", "assignment": "lloyd"},
+    {"spread": "shared", "assignment": "em"},
+]
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("data", ["array", "single", "weights", "batches"])
+def test_products_with_a_basis_end_where_d_x_d_sums_do(rng, monkeypatch, kind, data):
+    X, y = planted(rng)
+    model = LinearTAE(K, 2, init=np.stack([X[y == j].mean(0) for j in range(K)]), **kind)
+    weights = rng.randint(1, 4, size=N) if data == "weights" else None
+    given = {"single": X.astype(np.float32), "batches": Batches(X, batch_rows=90)}.get(data, X)
+    ours = clone(model).fit(given, sample_weight=weights)
+    monkeypatch.setattr(SubspacePass, "pays", lambda *_, **__: False)
+    full = clone(model).fit(given, sample_weight=weights)
+    np.testing.assert_array_equal(ours.labels_, full.labels_)
+    assert ours.objective_path_[-1] == pytest.approx(full.objective_path_[-1], rel=2e-6)
+    np.testing.assert_allclose(ours.noise_variance_, full.noise_variance_, rtol=1e-3)
+    if data == "array":
+        assert (np.diff(ours.objective_path_) <= 1e-9 * abs(ours.objective_path_[-1])).all()
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_a_fit_with_a_basis_ends_the_same_where_no_d_x_d_sums_are_kept(rng, monkeypatch, kind):
+    X, y = planted(rng)
+    model = LinearTAE(K, 2, init=np.stack([X[y == j].mean(0) for j in range(K)]), **kind)
+    kept = clone(model).fit(X)
+    for module in ("linear_tae", "core.search"):
+        monkeypatch.setattr(f"tensorae.{module}.KEPT_NUMBERS", 0)
+    ours = clone(model).fit(X)
+    np.testing.assert_array_equal(ours.labels_, kept.labels_)
+    assert ours.loss_ == pytest.approx(kept.loss_, rel=1e-6)
+    noisy = X[:50] + rng.randn(50, D)
+    expected = kept.denoise(noisy, noise=1)
+    np.testing.assert_allclose(ours.denoise(noisy, noise=1), expected, rtol=1e-4, atol=1e-4)
+
+
+@pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
+def test_a_fit_with_a_basis_goes_on_from_its_checkpoint(rng, tmp_path):
+    X, y = planted(rng)
+    start, file = X[[np.flatnonzero(y == j)[0] for j in range(K)]], tmp_path / "run.ckpt"
+    model = LinearTAE(K, 2, init=start, spread="own", tol=0, max_iter=8)
+    whole = clone(model).fit(X)
+
+    class KilledError(Exception):
+        pass
+
+    write, done = Checkpoint.__call__, []
+
+    def killed(self, state):
+        write(self, state)
+        done.append(1)
+        if len(done) == 4:
+            raise KilledError
+
+    with patch.object(Checkpoint, "__call__", killed), pytest.raises(KilledError):
+        clone(model).fit(X, checkpoint=file, checkpoint_every=0)
+    again = clone(model).fit(X, checkpoint=file)
+    np.testing.assert_array_equal(again.objective_path_, whole.objective_path_)

@@ -93,7 +93,7 @@ def models(program):
             fitted[name] = model.fit(X, **arguments), X
         # Data of so many features that only its decomposition is kept.
         with pytest.MonkeyPatch.context() as patch:
-            patch.setattr(tensorae.linear_tae, "LARGEST_MOMENTS", 0)
+            patch.setattr(tensorae.linear_tae, "KEPT_NUMBERS", 0)
             fitted["linear_large"] = _linear().fit(groups()), groups()
     return fitted
 

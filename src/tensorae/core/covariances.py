@@ -21,6 +21,10 @@ __all__ = [
     "Subspaces",
     "converged_subspaces",
     "improved_subspaces",
+    "orthonormal",
+    "orthonormal_beside",
+    "pays_to_converge",
+    "ritz",
     "pooling_strengths",
     "spikes",
     "unbiased_spectrum",
@@ -204,10 +208,10 @@ def improved_subspaces(moments: Moments, previous: Tensor) -> Subspaces:
     """
     old = previous.mT
     image = moments.scatter_times(old)
-    fresh = _orthonormal_beside(old, image)
+    fresh = orthonormal_beside(old, image)
     basis = torch.cat([old, fresh], dim=-1)
     fresh_image = moments.scatter_times(fresh)
-    return _ritz(basis, torch.cat([image, fresh_image], dim=-1), previous.shape[-2])
+    return ritz(basis, torch.cat([image, fresh_image], dim=-1), previous.shape[-2])
 
 
 def converged_subspaces(moments: Moments, previous: Tensor, directions: Tensor) -> Subspaces:
@@ -235,18 +239,18 @@ def pays_to_converge(d: int, h: int) -> bool:
 
 def _krylov_cycle(moments: Moments, first: Tensor, width: int) -> Subspaces:
     """Rayleigh-Ritz on span[B, Σ̂B, Σ̂²B, …] of the columns ``first`` (r, k, d, b)."""
-    basis = _orthonormal(first)
+    basis = orthonormal(first)
     images = moments.scatter_times(basis)
     block = images
     for _ in range(CYCLE_DEPTH - 1):
-        block = _orthonormal_beside(basis, block)
+        block = orthonormal_beside(basis, block)
         image = moments.scatter_times(block)
         basis, images = torch.cat([basis, block], dim=-1), torch.cat([images, image], dim=-1)
         block = image
-    return _ritz(basis, images, width)
+    return ritz(basis, images, width)
 
 
-def _ritz(basis: Tensor, images: Tensor, h: int) -> Subspaces:
+def ritz(basis: Tensor, images: Tensor, h: int) -> Subspaces:
     """Best h directions inside an orthonormal basis (r, k, d, b), given Σ̂ times the basis."""
     small = basis.mT @ images
     values, rotation = torch.linalg.eigh((small + small.mT) / 2)
@@ -254,18 +258,18 @@ def _ritz(basis: Tensor, images: Tensor, h: int) -> Subspaces:
     return Subspaces(components.contiguous(), values[..., -h:].flip(-1).clamp(min=0))
 
 
-def _orthonormal_beside(basis: Tensor, vectors: Tensor) -> Tensor:
+def orthonormal_beside(basis: Tensor, vectors: Tensor) -> Tensor:
     """Orthonormal basis of what ``vectors`` (..., d, b) add to ``basis``; zero for no addition."""
     rest = vectors
     for _ in range(2):
         rest = rest - basis @ (basis.mT @ rest)
     # What is left of a vector inside the basis is rounding and must not become a direction.
     floor = ADDED_TOLERANCE * vectors.square().sum(-2).amax(-1, keepdim=True)
-    found = _orthonormal(rest, floor)
+    found = orthonormal(rest, floor)
     return found - basis @ (basis.mT @ found)
 
 
-def _orthonormal(vectors: Tensor, floor: Tensor | float = 0.0) -> Tensor:
+def orthonormal(vectors: Tensor, floor: Tensor | float = 0.0) -> Tensor:
     """Orthonormal basis of the columns (..., d, b); dependent or tiny columns become zero."""
     values, rotation = torch.linalg.eigh(vectors.mT @ vectors)
     kept = (values > 1e-13 * values[..., -1:]) & (values > floor) & (values > 0)

@@ -24,6 +24,7 @@ from tensorae.core.passes import (
     MembersPass,
     MissingValuesPass,
     PrunedPass,
+    SubspacePass,
     TabulatedPass,
     cheapest,
     fits_table,
@@ -269,7 +270,7 @@ class Alternation:
             parameters=run.parameters,
             traces=(run.trace,),
             ended=(),
-            data_pass=self._sweep(1),
+            data_pass=self.data_pass(1),
         )
 
     def init(self, labels: Tensor, model: Mixture | None = None) -> State:
@@ -277,7 +278,7 @@ class Alternation:
 
         ``model`` is where the labels are from, which tells what may be in the gaps of rows.
         """
-        data_pass = self._sweep(labels.shape[0])
+        data_pass = self.data_pass(labels.shape[0])
         if model is not None and isinstance(data_pass, MissingValuesPass):
             data_pass.begin_with(model)
         labels = labels.clone()
@@ -300,7 +301,7 @@ class Alternation:
     def restored(self, state: Mapping[str, Any]) -> State:
         """Return the State of one start that ``state_dict`` gave, or raise what it is not."""
         self._check(state)
-        data_pass = self._sweep(1)
+        data_pass = self.data_pass(1)
         data_pass.load_state_dict(state["sweep"])
         parameters = Parameters.of_state_dict(
             state["parameters"], state["n_features"], tied=not self.estimation.own
@@ -376,16 +377,19 @@ class Alternation:
         """Tell whether all starts have ended."""
         return not state.starts
 
-    def _sweep(self, n_starts: int) -> DataPass:
+    def data_pass(self, n_starts: int) -> DataPass:
         """Pick the sweep that is fastest for this size of data."""
         if self.rows.has_missing:
             return MissingValuesPass(self.rows)
         if fits_table(self.rows, n_starts, self.n_clusters, soft=not self.rule.hard):
             return TabulatedPass(self.rows)
         shared = self.rule.hard and not self.estimation.own
-        members = shared and not self.estimation.prefers_exact(self.rows.d)
-        if members and MembersPass.pays(self.rows, n_starts, self.n_clusters):
+        wide = not self.estimation.prefers_exact(self.rows.d)
+        if shared and wide and MembersPass.pays(self.rows, n_starts, self.n_clusters):
             return MembersPass(self.rows)
+        basis = self.estimation.first_basis() if wide and n_starts == 1 else None
+        if basis is not None and SubspacePass.pays(self.rows, self.n_clusters, hard=self.rule.hard):
+            return SubspacePass(self.rows, basis, common=self.estimation.common)
         prunable = not self.rows.streamed and not self.estimation.own
         if prunable and PrunedPass.pays(self.rows, n_starts, self.n_clusters):
             return PrunedPass(self.rows)

@@ -20,10 +20,11 @@ from tensorae.core.covariances import (
     converged_subspaces,
     improved_subspaces,
     pays_to_converge,
+    ritz,
     unbiased_spectrum,
 )
 from tensorae.core.mixture import TENSORS, Mixture, log_volume
-from tensorae.core.statistics import MemberMoments, Moments, positive
+from tensorae.core.statistics import MemberMoments, Moments, SubspaceMoments, positive
 from tensorae.data.rows import LARGE_WIDTH
 
 __all__ = [
@@ -51,6 +52,8 @@ SMALLEST_PENALTY = 1e-8
 EXACT_WORK = 25_000_000
 # Improvement steps that lead from the whole data's directions to each cluster's own.
 FIRST_STEPS = 3
+# Directions that are looked at beside the components, where these are more.
+MOST_EXTRA = 8
 
 
 @dataclass(frozen=True)
@@ -258,6 +261,8 @@ class Estimation:
         found = Means(moments.centers(), moments.traces(), given)
         if isinstance(moments, MemberMoments) and moments.few:
             return self._assemble(moments, found, self._of_members(moments))
+        if isinstance(moments, SubspaceMoments):
+            return self._assemble(moments, found, self.improved(moments, moments.basis.mT))
         if r * k * d**3 <= EXACT_WORK or self.prefers_exact(d) or len(main) < self.latent_dim:
             return self._assemble(moments, found, self.exact(moments.scatters()))
         components = main.expand(r, k, -1, -1)
@@ -305,6 +310,17 @@ class Estimation:
         return False
 
     @property
+    def common(self) -> bool:
+        """Whether all clusters have one covariance."""
+        return False
+
+    def first_basis(self) -> Tensor | None:
+        """Directions (h + p, d) that products with scatters begin with; None where rows are few."""
+        wanted = self.latent_dim + min(self.latent_dim, MOST_EXTRA)
+        main = self.directions.main
+        return main[:wanted] if len(main) >= wanted else None
+
+    @property
     def maximises_likelihood(self) -> bool:
         """Whether hard assignments, too, are judged by a likelihood instead of the loss."""
         return self.latent_penalty is None or len(self.levels.frequencies) > 0
@@ -334,6 +350,15 @@ class Estimation:
 
     def improved(self, moments: Moments, components: Tensor) -> Subspaces:
         """One step from components (r, k, h, d) towards the top-h eigenvectors."""
+        if isinstance(moments, SubspaceMoments):  # whose basis has the components in its span
+            found = ritz(moments.basis, moments.scatter_times(moments.basis), self.latent_dim)
+            if moments.common:  # the same to the last digit
+                parts = (found.components[:, :1], found.variances[:, :1])
+                both = (
+                    part.repeat(1, len(moments.counts[0]), *[1] * (part.ndim - 2)) for part in parts
+                )
+                found = Subspaces(*both)
+            return self._completed(found)
         return self._completed(improved_subspaces(moments, components))
 
     def converged(self, moments: Moments, components: Tensor) -> Subspaces:
@@ -601,20 +626,7 @@ class OwnEstimation(Estimation):
 
     def _with_prior(self, moments: Moments) -> Moments:
         """Moments with the scatters of the prior's members."""
-        more = self.prior.scatter
-        if self.common:
-            k, d = moments.sums.shape[-2:]
-            scatters = moments.scatters().sum(1, keepdim=True) + more.to(moments.seconds.dtype)
-            pooled = scatters.expand(-1, k, d, d).contiguous()
-            squares = moments.traces().sum(1, keepdim=True)
-            squares = squares + self.prior.trace
-            about = Moments.about_means(moments.counts, moments.centers(), pooled, moments.levels)
-            return replace(about, squares=squares.expand(-1, k).contiguous())
-        return replace(
-            moments,
-            squares=moments.squares + self.prior.trace,
-            seconds=moments.seconds + more.to(moments.seconds.dtype),
-        )
+        return moments.with_prior(self.prior.scatter, self.prior.trace, common=self.common)
 
     def _assemble(self, moments: Moments, found: Means, subspaces: Subspaces) -> Parameters:
         """Parameters from moments with prior."""

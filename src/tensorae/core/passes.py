@@ -14,19 +14,22 @@ Shapes: n samples, k clusters, d features, h latent, r starts, m rows of a chunk
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from functools import partial
 
 import torch
 from torch import Tensor
 
 from tensorae.assignment import AssignmentContext, Rule, shares
 from tensorae.core.compress import COMPRESSED_FROM
+from tensorae.core.covariances import orthonormal, orthonormal_beside
 from tensorae.core.missing import Marginals, add_certain, add_expected, costs_with_missing, in_nats
 from tensorae.core.mixture import FoldedModel, Mixture, score_errors, winners
 from tensorae.core.statistics import (
     Accumulator,
     MemberMoments,
     Moments,
+    SubspaceMoments,
     positive,
 )
 from tensorae.data.rows import CACHED_BYTES, Chunk, Rows
@@ -37,6 +40,7 @@ __all__ = [
     "MissingValuesPass",
     "PRUNED_WIDTH",
     "PrunedPass",
+    "SubspacePass",
     "DataPass",
     "TabulatedPass",
     "change_of",
@@ -50,6 +54,8 @@ TABLE_WORK = 20_000_000
 # Soft sums have no movers to follow: without a table each cluster is summed on its own.
 SOFT_TABLE_WORK = 200_000_000
 TABLE_ENTRIES = 2_000_000
+# Passes that lead from the directions of the data to those of its first clusters.
+POWER_STEPS = 4
 
 
 @dataclass
@@ -227,12 +233,21 @@ class ChunkedPass(_WithoutMemory):
         return Assigned(labels, moments.plus(change), moved)
 
     def soft_pass(
-        self, model: Mixture, assignments: Tensor, rule: Rule, context: AssignmentContext
+        self,
+        model: Mixture,
+        assignments: Tensor,
+        rule: Rule,
+        context: AssignmentContext,
+        moments: Moments | None = None,
     ) -> Assigned:
-        """Update S by ``rule`` in place, where it is kept, and sum anew."""
+        """Update S by ``rule`` in place, where it is kept, and sum anew.
+
+        The sums are ``moments``, empty ones, if these are given.
+        """
         folded = model.fold(self.rows.dtype).packed()
-        moments = Moments.zeros(model.centers, self.rows.dtype, self.rows.n_levels)
-        r, kept, k = assignments.shape
+        if moments is None:
+            moments = Moments.zeros(model.centers, self.rows.dtype, self.rows.n_levels)
+        r, kept, _ = assignments.shape
         change, entropy, log_likelihood = model.centers.new_zeros(3, r)
 
         def add(sums: tuple[Accumulator, Tensor, Tensor], chunk: Chunk) -> None:
@@ -246,9 +261,7 @@ class ChunkedPass(_WithoutMemory):
             sums[2].add_(log_density @ chunk.weight)
             if kept:
                 assignments[:, chunk.index] = new
-            clusters, columns = (new > rule.negligible).movedim(1, 2).flatten(0, 1).nonzero().mT
-            weights = new[clusters // k, columns, clusters % k] * chunk.weight[columns]
-            sums[0].note(clusters, columns, weights, chunk.x)
+            _note_shares(sums[0], chunk, new, rule.negligible)
 
         self.rows.reduce(add, (Accumulator(moments), entropy, log_likelihood))
         return Assigned(assignments, moments, change, entropy, log_likelihood)
@@ -352,6 +365,142 @@ class MembersPass(_WithoutMemory):
         return self.moments(labels, moments.counts.shape[1])
 
 
+class SubspacePass(DataPass):
+    """Passes over wide rows that sum Σ̂_j times a basis: k d (h + p) numbers instead of k d².
+
+    The basis of a cluster spans its present components and what the last pass found beside them,
+    so that the best components inside it never explain less than the present ones.
+
+    Parameters
+    ----------
+    rows : Rows
+    directions : Tensor of shape (h + p, d)
+        Orthonormal rows that the first basis spans.
+    common : bool
+        Whether all clusters have the same components.
+    """
+
+    def __init__(self, rows: Rows, directions: Tensor, *, common: bool) -> None:
+        super().__init__(rows)
+        self.directions, self.common = directions, common
+        # Directions (1, k, p, d) that the last pass found.
+        self.found: Tensor | None = None
+
+    @staticmethod
+    def pays(rows: Rows, k: int, *, hard: bool) -> bool:
+        """Tell whether products with a basis cost less, in time or memory, than d x d sums."""
+        wide = rows.d >= COMPRESSED_FROM and not rows.has_missing
+        return wide and (not hard or k * rows.d > rows.n)
+
+    def moments(self, labels: Tensor, k: int) -> Moments:
+        """Sums for given labels (1, n), with the leading directions of the clusters."""
+        basis = self.directions.mT.expand(1, k, -1, -1)
+        references = basis.new_zeros(1, k, self.rows.d)
+        for _ in range(POWER_STEPS + 1):
+            sums = self._no_sums(references, orthonormal(basis))
+            self._of_labels(labels, sums)
+            references, basis = sums.centers(), self._joint(sums.scatter_times(sums.basis))
+        sums.again = partial(self._of_labels, labels)
+        return sums
+
+    def hard_pass(self, model: Mixture, labels: Tensor, moments: Moments) -> Assigned:
+        """Give every row to its cheapest autoencoder, and sum anew."""
+        folded, moved = model.fold(self.rows.dtype), torch.zeros_like(moments.counts[:, 0]).long()
+
+        def add(sums: tuple[Accumulator, Tensor], chunk: Chunk) -> None:
+            now = labels[:, chunk.index].long()
+            _, columns, new = _changes(folded.scores(chunk.x), now)
+            now[0, columns] = new
+            labels[:, chunk.index] = now.to(labels.dtype)
+            sums[1].add_(len(columns))
+            every = torch.arange(len(chunk.x), device=columns.device)
+            sums[0].note(now[0], every, chunk.weight, chunk.x)
+
+        sums = self._no_sums(model.centers, self._basis(model))
+        self.rows.reduce(add, (Accumulator(sums), moved))
+        sums.again = partial(self._of_labels, labels)
+        return Assigned(labels, self._looked_beside(sums, model), moved)
+
+    def soft_pass(
+        self, model: Mixture, assignments: Tensor, rule: Rule, context: AssignmentContext
+    ) -> Assigned:
+        """Update S by ``rule`` in place, where it is kept, and sum anew."""
+        sums = self._no_sums(model.centers, self._basis(model))
+        folded = model.fold(self.rows.dtype).packed()
+
+        def again(other: Moments) -> Moments:
+            def add(accumulator: Accumulator, chunk: Chunk) -> None:
+                if assignments.shape[1]:
+                    found = assignments[:, chunk.index]
+                else:  # where S is not kept it follows from the model
+                    costs = folded.costs(chunk.x)
+                    found = updated(rule, costs, costs, context.to(costs.dtype))[0]
+                _note_shares(accumulator, chunk, found.to(chunk.x.dtype), rule.negligible)
+
+            return self.rows.reduce(add, Accumulator(other)).moments
+
+        found = ChunkedPass(self.rows).soft_pass(model, assignments, rule, context, sums)
+        sums.again = again
+        return replace(found, moments=self._looked_beside(sums, model))
+
+    def relabel(
+        self, labels: Tensor, moments: Moments, rows: Tensor, to: tuple[int, int]
+    ) -> Moments:
+        """Move ``rows`` into cluster ``to[1]``; labels change in place."""
+        labels[to[0], rows] = to[1]
+        return self.moments(labels, moments.counts.shape[1])
+
+    def keep_starts(self, starts: Tensor) -> None:
+        """There is only one."""
+
+    def state_dict(self) -> dict[str, Tensor]:
+        """The directions that the next basis has beside the components."""
+        return {} if self.found is None else {"found": self.found}
+
+    def load_state_dict(self, state: dict[str, Tensor]) -> None:
+        """Go on with the directions of an earlier run."""
+        self.found = state.get("found")
+
+    def _of_labels(self, labels: Tensor, sums: Moments) -> Moments:
+        """Add all rows to sums by their labels (1, n)."""
+
+        def add(accumulator: Accumulator, chunk: Chunk) -> None:
+            every = torch.arange(len(chunk.x), device=labels.device)
+            accumulator.note(labels[0, chunk.index].long(), every, chunk.weight, chunk.x)
+
+        return self.rows.reduce(add, Accumulator(sums)).moments
+
+    def _no_sums(self, references: Tensor, basis: Tensor) -> SubspaceMoments:
+        return SubspaceMoments(references.double(), basis.double(), self.rows.n_levels)
+
+    def _basis(self, model: Mixture) -> Tensor:
+        """Orthonormal columns (1, k, d, b): the components, and what was found beside them."""
+        components = model.components.double().mT
+        found = self.found
+        if found is None:
+            p = len(self.directions) - components.shape[-1]
+            found = self.directions[-p:].expand(*components.shape[:2], -1, -1)
+        return torch.cat([components, orthonormal_beside(components, found.mT)], -1)
+
+    def _joint(self, images: Tensor) -> Tensor:
+        """Images (1, k, d, b), or where components are the same their sum in all clusters."""
+        return images.sum(1, keepdim=True).expand_as(images) if self.common else images
+
+    def _looked_beside(self, sums: SubspaceMoments, model: Mixture) -> SubspaceMoments:
+        """Remember where clusters vary beside the basis; the same sums."""
+        images = self._joint(sums.scatter_times(sums.basis))
+        small = sums.basis.mT @ images
+        rotation = torch.linalg.eigh((small + small.mT) / 2)[1]
+        h, p = model.components.shape[-2], sums.basis.shape[-1] - model.components.shape[-2]
+        ritz_vectors = sums.basis @ rotation.flip(-1)
+        rest = images @ rotation[..., -h:]
+        rest = rest - sums.basis @ (sums.basis.mT @ rest)
+        rest = rest @ torch.linalg.eigh(rest.mT @ rest)[1].flip(-1)
+        # Where nothing else was found, what is left of the last basis goes on.
+        self.found = torch.cat([rest, ritz_vectors[..., h:]], -1)[..., :p].mT.contiguous()
+        return sums
+
+
 def cheapest(rows: Rows, model: Mixture) -> tuple[Tensor, Tensor]:
     """Label and smallest cost of every row, both (..., n): the assignment of section 2.4.
 
@@ -397,6 +546,14 @@ def _changes(scores: Tensor, old: Tensor) -> tuple[Tensor, Tensor, Tensor]:
     current = scores.gather(1, old.unsqueeze(1)).squeeze(1)
     starts, columns = (current < scores.amax(1)).nonzero(as_tuple=True)
     return starts, columns, scores[starts, :, columns].argmax(-1)
+
+
+def _note_shares(sums: Accumulator, chunk: Chunk, shares: Tensor, negligible: float) -> None:
+    """Note rows by their shares (r, m, k) in clusters, but for negligible ones."""
+    k = shares.shape[-1]
+    clusters, columns = (shares > negligible).movedim(1, 2).flatten(0, 1).nonzero().mT
+    weights = shares[clusters // k, columns, clusters % k] * chunk.weight[columns]
+    sums.note(clusters, columns, weights, chunk.x)
 
 
 def change_of(rule: Rule, new: Tensor, old: Tensor) -> Tensor:

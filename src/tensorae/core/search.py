@@ -43,7 +43,7 @@ from tensorae.core.initial import (
 from tensorae.core.mixture import Mixture
 from tensorae.core.passes import ChunkedPass, cheapest, fits_table
 from tensorae.core.spec import WIDE, FitSpec, Solution
-from tensorae.core.statistics import Moments
+from tensorae.core.statistics import KEPT_NUMBERS, Moments
 from tensorae.core.swap_search import agree, has_unused, relocate, rescue, swap
 from tensorae.core.ties import TiedVariance, tied_variance
 from tensorae.data.rows import LARGE_WIDTH, Rows, cached_rows
@@ -320,7 +320,8 @@ class Fit:
         k, rule = self.options.n_clusters, self.options.rule
         if self.rows.has_missing:
             return run.moments  # expected sums, about the means of the step before
-        data_pass = ChunkedPass(self.rows)
+        small = k * self.rows.d**2 <= KEPT_NUMBERS  # then they are wanted in full
+        data_pass = ChunkedPass(self.rows) if small else self.alternation(self.rows).data_pass(1)
         if rule.probabilistic:
             unkept = torch.zeros(1, 0, k, dtype=self.rows.dtype, device=self.rows.device)
             context = run.parameters.context(step=1.0)

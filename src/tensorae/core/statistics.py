@@ -5,9 +5,10 @@ Shapes: k clusters, d features, r starts, m rows.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
-from typing import Any
+from collections.abc import Callable, Iterator, Mapping
+from copy import copy
+from dataclasses import dataclass, field, replace
+from typing import Any, ClassVar
 
 import numpy as np
 import torch
@@ -17,7 +18,7 @@ from torch import Tensor
 from tensorae.data.rows import LARGE_WIDTH, Rows
 from tensorae.exceptions import InvalidInputError
 
-__all__ = ["Accumulator", "MemberMoments", "Moments", "positive"]
+__all__ = ["Accumulator", "MemberMoments", "Moments", "SubspaceMoments", "positive"]
 
 # Rows wait until so many of them or so many numbers have gathered, then go into the sums together:
 # not too many, because a product sums all of them in the precision of the rows.
@@ -29,6 +30,8 @@ CLUSTER_WORK = 10_000_000
 FEW_MEMBERS, RANK_DIGITS = 1024, 1e-12
 # Bytes of d x d sums beyond which a fit would not end well.
 LARGEST_SUMS = 8_000_000_000
+# Numbers in the scatters of all clusters up to which they are kept as they are after a fit.
+KEPT_NUMBERS = 1 << 24
 
 
 @dataclass
@@ -59,6 +62,8 @@ class Moments:
     seconds: Tensor
     levels: Tensor
     _means: Tensor | None = field(default=None, init=False, repr=False)
+    # Whether few rows may be added to all clusters by one product.
+    one_product: ClassVar[bool] = True
 
     @classmethod
     def zeros(cls, references: Tensor, rows_dtype: torch.dtype, n_levels: int = 0) -> Moments:
@@ -118,6 +123,19 @@ class Moments:
 
     def __getitem__(self, starts: Tensor) -> Moments:
         return Moments(*(part[starts] for part in (self.references, *self.tensors())))
+
+    def with_prior(self, scatter: Tensor, trace: float | Tensor, *, common: bool) -> Moments:
+        """Moments with a scatter (d, d) or (r, 1, d, d) more in every cluster.
+
+        If ``common``, with that and the scatters of all clusters together.
+        """
+        more = scatter.to(self.seconds.dtype)
+        if not common:
+            return replace(self, squares=self.squares + trace, seconds=self.seconds + more)
+        pooled = (self.scatters().sum(1, keepdim=True) + more).expand_as(self.seconds)
+        about = Moments.about_means(self.counts, self.centers(), pooled.contiguous(), self.levels)
+        squares = self.traces().sum(1, keepdim=True) + trace
+        return replace(about, squares=squares.expand_as(self.counts).contiguous())
 
     def largest_first(self) -> Tensor:
         """Order (k,) of the clusters of one start: falling weight, equal ones by their centres."""
@@ -239,6 +257,160 @@ class Moments:
     def reference_of(self, clusters: Tensor) -> Tensor:
         """References (m, d) of clusters (m,), counted through all starts."""
         return self.references.flatten(0, 1).index_select(0, clusters)
+
+
+class SubspaceMoments(Moments):
+    """Sums of one start over wide rows: Σ̂_j times a basis, k d b numbers instead of k d².
+
+    What else there is to know of Σ̂_j takes one more pass over the rows.
+
+    Parameters
+    ----------
+    references : Tensor of shape (1, k, d)
+    basis : Tensor of shape (1, k, d, b)
+        Orthonormal columns.
+    n_levels : int
+    again : callable, optional
+        Adds all rows, with the same weights in clusters, to other sums; given once they are known.
+    """
+
+    one_product = False
+
+    def __init__(
+        self,
+        references: Tensor,
+        basis: Tensor,
+        n_levels: int,
+        again: Callable[[Moments], Moments] | None = None,
+    ) -> None:
+        k, new = references.shape[1], references.new_zeros
+        self.references, self.basis, self.again, self._means = references, basis, again, None
+        self.counts, self.squares, self.sums = new(1, k), new(1, k), torch.zeros_like(references)
+        self.levels, self.images = new(1, k, n_levels), torch.zeros_like(basis)
+        self.prior: Tensor | None = None
+        self.common = False
+
+    @property
+    def seconds(self) -> Tensor:  # type: ignore[override]
+        """Sum of x xᵀ (1, k, d, d), by another pass."""
+        return self._again(Moments.zeros(self.references, self.dtype)).seconds
+
+    @property
+    def dtype(self) -> torch.dtype:
+        """Precision of the second moments."""
+        return self.references.dtype
+
+    def tensors(self) -> list[Tensor]:
+        """The sums."""
+        return [self.counts, self.sums, self.squares, self.images, self.levels]
+
+    def __getitem__(self, starts: Tensor) -> Moments:
+        return self
+
+    def reordered(self, order: Tensor) -> Moments:
+        """Number the clusters anew: cluster ``order[j]`` becomes j."""
+        again, places = self._again, order.argsort()
+        new = copy(self)
+        for name in ("references", "basis", "counts", "squares", "sums", "levels", "images"):
+            setattr(new, name, getattr(self, name).index_select(1, order))
+        new.again = lambda sums: again(sums.reordered(places)).reordered(order)
+        new.forget_means()
+        return new
+
+    def with_prior(self, scatter: Tensor, trace: float | Tensor, *, common: bool) -> Moments:
+        """Moments with a scatter (d, d) more in every cluster, or in all of them together."""
+        new = copy(self)
+        new.prior, new.common = scatter.to(self.basis), common
+        if common:
+            new.references, new.sums = self.centers(), torch.zeros_like(self.sums)
+            new.squares = self.traces().sum(1, keepdim=True).expand_as(self.counts)
+            within = self.images - self.sums.unsqueeze(-1) * (self._mean_rows() @ self.basis)
+            new.images = within.sum(1, keepdim=True).expand_as(self.images)
+            new.forget_means()
+        new.squares = new.squares + trace
+        return new
+
+    def add(self, group: tuple[int, int], x: Tensor, weights: Tensor) -> None:
+        """Add rows (m, d) to cluster ``group`` = (start, j); negative weights take away."""
+        shifted = x - self.references[group].to(x.dtype)
+        self.counts[group] += weights.sum(dtype=self.counts.dtype)
+        self.sums[group] += weights @ shifted
+        lengths = torch.linalg.vector_norm(shifted, dim=1).double()
+        self.squares[group] += weights.double() @ lengths.square_()
+        # Products of few rows with many columns are several times faster than of many with few.
+        along = self.basis[group].mT.to(x.dtype) @ shifted.mT
+        self.images[group] += (along.mul_(weights) @ shifted).mT
+
+    def scatters(self) -> Tensor:
+        """Σ̂_j (1, k, d, d), by another pass."""
+        within = self._again(Moments.zeros(self.references, self.dtype)).scatters()
+        if self.common:
+            within = within.sum(1, keepdim=True).expand_as(within)
+        return within if self.prior is None else within + self.prior
+
+    def scatter_times(self, basis: Tensor) -> Tensor:
+        """``Σ̂_j @ basis`` (1, k, d, b): of the basis of these sums, or by another pass."""
+        if basis is self.basis:
+            image = self.images - self.sums.unsqueeze(-1) * (self._mean_rows() @ basis)
+        else:
+            new = SubspaceMoments(self.references, basis.contiguous(), 0, self.again)
+            found = self._again(new)
+            image = found.scatter_times(new.basis)
+            if self.common:
+                image = image.sum(1, keepdim=True).expand_as(image)
+        return image if self.prior is None else image + self.prior @ basis
+
+    def scaled_scatters(self, factor: float) -> Tensor:
+        """``factor * Σ̂_j``."""
+        return factor * self.scatters()
+
+    def pooled(self) -> Tensor:
+        """Sum of the scatter matrices (d, d)."""
+        return self._again(PooledMoments(self.references)).scatters()[0, 0]
+
+    def scatters_inside(self, basis: Tensor) -> Tensor:
+        """``basisᵀ Σ̂_j basis`` (k, q, q) for a basis (d, q)."""
+        return basis.mT @ self.scatter_times(basis.expand(*self.counts.shape, -1, -1))[0]
+
+    def _again(self, sums: Moments) -> Moments:
+        assert self.again is not None  # of rows that have been summed
+        return self.again(sums)
+
+    def _mean_rows(self) -> Tensor:
+        return self.means().unsqueeze(-2)
+
+
+class PooledMoments(Moments):
+    """Sums (1, k) of all clusters about ``references`` (1, k, d), with one d x d sum for all."""
+
+    one_product = False
+
+    def __init__(self, references: Tensor) -> None:
+        k, d = references.shape[1:]
+        new = references.new_zeros
+        super().__init__(
+            references, new(1, k), torch.zeros_like(references), new(1, k), new(1, 1, d, d),
+            new(1, k, 0),
+        )  # fmt: skip
+
+    def reordered(self, order: Tensor) -> Moments:
+        """The same: the order of the clusters does not matter for the sum over all."""
+        new = copy(self)
+        for name in ("references", "counts", "sums", "squares"):
+            setattr(new, name, getattr(self, name).index_select(1, order))
+        new.forget_means()
+        return new
+
+    def add(self, group: tuple[int, int], x: Tensor, weights: Tensor) -> None:
+        """Add rows (m, d) of cluster ``group`` = (start, j)."""
+        shifted = x - self.references[group].to(x.dtype)
+        self.counts[group] += weights.sum(dtype=self.counts.dtype)
+        self.sums[group] += weights @ shifted
+        self.seconds[0, 0] += (shifted * weights.unsqueeze(1)).mT @ shifted
+
+    def scatters(self) -> Tensor:
+        """Their sum (1, 1, d, d) about the means."""
+        return self.seconds - (self.sums.mT @ self.means()).unsqueeze(1)
 
 
 class MemberMoments(Moments):
@@ -392,8 +564,10 @@ class Accumulator:
         d, k = self.moments.sums.shape[-1], self.moments.counts.shape[1]
         n_clusters = self.moments.counts.numel()
         products = len(clusters) * d**2
-        if products * (n_clusters + 8) <= CLUSTER_WORK * min(n_clusters, len(clusters)) and (
-            products <= PENDING_ENTRIES
+        if (
+            self.moments.one_product
+            and products * (n_clusters + 8) <= CLUSTER_WORK * min(n_clusters, len(clusters))
+            and (products <= PENDING_ENTRIES)
         ):
             self._add_together(clusters, weights, x.index_select(0, places))
             return
@@ -407,7 +581,8 @@ class Accumulator:
                 members, share = places[done : done + size], weights[done : done + size]
                 values, group = x.index_select(0, members), divmod(cluster, k)
                 self.moments.add(group, values[:, :d], share)
-                self.moments.levels[group] += share @ values[:, d:]
+                if values.shape[1] > d:
+                    self.moments.levels[group] += share @ values[:, d:]
                 done += size
 
     def _add_together(self, clusters: Tensor, weights: Tensor, values: Tensor) -> None:
