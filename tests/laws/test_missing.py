@@ -286,5 +286,5 @@ def test_a_few_missing_values_leave_the_choice_of_settings_to_the_complete_rows(
     other = LinearTAE("auto", random_state=0).fit(np.delete(X, [3, 70], axis=0))
     for name in ("n_clusters", "latent_dim", "icl", "chosen"):
         np.testing.assert_allclose(model.comparison_[name], other.comparison_[name])
-    np.testing.assert_array_equal(np.delete(model.labels_, [3, 70]), other.labels_)
+    assert adjusted_rand_score(np.delete(model.labels_, [3, 70]), other.labels_) == 1
     np.testing.assert_array_equal(model.predict(gapped), model.labels_)
