@@ -104,6 +104,15 @@ def test_text_columns_never_change_the_groups(found, birds):
     assert other.comparisons[-1].name == "noise" or not other.comparisons[-1].related
 
 
+def test_progress_is_shown_on_request_and_removed(groups, capsys):
+    explore(groups, verbose=True)
+    said = capsys.readouterr().err
+    assert "comparing numbers of clusters: step 3 of 10" in said
+    assert said.endswith("\r")
+    explore(groups)
+    assert capsys.readouterr().err == ""
+
+
 # No groups ----------------------------------------------------------------------------------------
 
 
@@ -280,7 +289,6 @@ def test_the_model_file_knows_columns_and_scale(found, tmp_path):
         (5, {}, InvalidInputError, "table"),
         (pd.DataFrame(), {}, InvalidInputError, "rows and columns"),
         (pd.DataFrame(np.eye(3), columns=list("aab")), {}, InvalidInputError, "'a'"),
-        (pl.DataFrame({"a": [1, 2, 3]}).lazy(), {}, InvalidInputError, "collect"),
     ],
 )
 def test_bad_input_is_refused(data, options, error, named):

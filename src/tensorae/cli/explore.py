@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from tensorae._progress import steps_for, watched
 from tensorae.cli.fit import next_commands
 from tensorae.cli.messages import Messages
 from tensorae.cli.options import (
@@ -102,7 +103,7 @@ def explore(
     from tensorae import explore as explore_table
 
     with _named_after_error(messages) as written, messages.warnings_as_notes():
-        with messages.progress("finding groups"):
+        with messages.progress("finding groups") as show, watched(steps_for(show)):
             found = explore_table(
                 data,
                 options=reading.as_read_options(),
@@ -115,9 +116,9 @@ def explore(
                 random_state=options.seed,
             )
         written.append(found.save(model))
-        with messages.progress("finding outliers"):
+        with messages.progress("finding outliers") as show, watched(steps_for(show)):
             written.append(found.write_table(table))
-        with messages.progress("writing the page"):
+        with messages.progress("writing the page") as show, watched(steps_for(show)):
             written.append(found.report(page))
     commands = [
         "tensorae predict {model} NEW_DATA -o labelled.csv",

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from tensorae._progress import steps_for, watched
 from tensorae.cli.info import N_FEATURES, describe_clusters, describe_stored_clusters
 from tensorae.cli.messages import Messages
 from tensorae.cli.options import (
@@ -321,12 +322,13 @@ def fit(
         with messages.warnings_as_notes() as caught, messages.progress("fitting") as show:
             if hasattr(estimator, "callbacks"):
                 estimator.callbacks = [lambda epoch: show(epoch.epoch, epoch.n_epochs)]
-            estimator.fit(
-                inputs.X,
-                labels=None if inputs.rows is None else inputs.rows.known,
-                checkpoint=streaming.checkpoint,
-                checkpoint_every=streaming.checkpoint_every,
-            )
+            with watched(steps_for(show)):
+                estimator.fit(
+                    inputs.X,
+                    labels=None if inputs.rows is None else inputs.rows.known,
+                    checkpoint=streaming.checkpoint,
+                    checkpoint_every=streaming.checkpoint_every,
+                )
         fitted = TableModel(estimator, inputs.preparation)
         if processes.rank == 0:
             fitted.save(output)

@@ -15,6 +15,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from tensorae._progress import tell
 from tensorae.core.compress import RowSpace, compressed_width
 from tensorae.core.criteria import (
     DEEP,
@@ -385,7 +386,9 @@ class ModelSelection:
     def _fit_all(self) -> None:
         """Fit all families for all numbers of clusters, until more and more of them help nobody."""
         waited = 0
-        for k in self.ks:
+        for place, k in enumerate(self.ks):
+            if len(self.ks) > 1:
+                tell("comparing numbers of clusters", place, len(self.ks))
             families = list(self.search_space.families(k, self.rows, self.n))
             search = self.search.with_options(families[0])
             if self.rows.levels is not None:

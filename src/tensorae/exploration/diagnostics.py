@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 from scipy import special
 from sklearn.metrics import adjusted_rand_score
 
+from tensorae._progress import tell
 from tensorae.anomaly.residuals import conditional_residuals, squared_distances
 from tensorae.core.criteria import touching_share
 from tensorae.data.files import arrow
@@ -123,10 +124,10 @@ def unusual_rows(
     shown = np.zeros(len(X), bool)
     shown[sample] = True
     counts = np.bincount(labels[shown], minlength=samples.k)
-    groups = {
-        label: _Group.of(X[shown & (labels == label)], seed)
-        for label in np.flatnonzero(counts >= FEWEST_MEMBERS).tolist()
-    }
+    groups = {}
+    for label in np.flatnonzero(counts >= FEWEST_MEMBERS).tolist():
+        tell("finding unusual rows", label, samples.k)
+        groups[label] = _Group.of(X[shown & (labels == label)], seed)
     reference_of = labels.copy()
     for label in range(samples.k) if groups else ():
         own = np.flatnonzero(labels == label)
@@ -324,7 +325,8 @@ def agreement_of_halves(model: LinearTAE, X: NDArray[Any], seed: int) -> float |
         return None
     rng = np.random.RandomState(seed)
     agreements = []
-    for _ in range(SPLITS):
+    for split in range(SPLITS):
+        tell("comparing halves of the rows", split, SPLITS)
         order = rng.permutation(len(X))
         halves = (order[: len(X) // 2], order[len(X) // 2 :])
         fits = [

@@ -16,6 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tensorae import _notebook
+from tensorae._progress import line_on_stderr
 from tensorae._text import counted, listed, percent, shown
 from tensorae._warnings import collected_warnings
 from tensorae.data.columns import note_on_header
@@ -159,6 +160,8 @@ class Exploration:
         Warnings of the fit, such as evidence for more groups than were tried.
     target : str or None
         Column with an outcome that the groups are compared with first.
+    verbose : bool or None
+        Whether to show progress on standard error; None in interactive sessions.
     """
 
     name: str
@@ -171,6 +174,7 @@ class Exploration:
     seed: int
     warnings: tuple[str, ...] = ()
     target: str | None = None
+    verbose: bool | None = None
 
     # Results ----------------------------------------------------------------------------------
 
@@ -231,7 +235,7 @@ class Exploration:
     @cached_property
     def agreement(self) -> float | None:
         """Agreement of halves of the rows, at most 1; None for one group or few rows."""
-        with collected_warnings():  # the sentences say what matters
+        with collected_warnings(), line_on_stderr(self.verbose):
             return agreement_of_halves(self.model.estimator, self._rows_of_fit.X, self.seed)
 
     @cached_property
@@ -310,7 +314,7 @@ class Exploration:
     @cached_property
     def _odd_rows(self) -> tuple[NDArray[np.bool_], Outliers]:
         sample = slice(None) if self.sample is None else self.sample
-        with collected_warnings():  # the sentences say what matters
+        with collected_warnings(), line_on_stderr(self.verbose):
             return unusual_rows(self.samples, self.rows.X, self._labels, sample, self.seed)
 
     @cached_property

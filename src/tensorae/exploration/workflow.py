@@ -15,6 +15,7 @@ from typing import Any
 import numpy as np
 
 from tensorae._parameters import Interval, check_integer
+from tensorae._progress import line_on_stderr
 from tensorae._warnings import collected_warnings
 from tensorae.data.columns import note_on_header
 from tensorae.data.files import ReadOptions
@@ -43,6 +44,7 @@ def explore(
     scale: str = "auto",
     max_rows: int = LARGE,
     random_state: int = 0,
+    verbose: bool | None = None,
     options: ReadOptions | None = None,
 ) -> Exploration:
     """Take a first look at a table, without any decision.
@@ -73,6 +75,9 @@ def explore(
     max_rows : int, default=20_000
         Groups of a larger table are found on a sample of so many rows.
     random_state : int, default=0
+    verbose : bool, optional
+        Show a line of progress on standard error; by default in interactive sessions, such as
+        notebooks, where it takes more than two seconds.
     options : ReadOptions, optional
         How to read files.
 
@@ -135,7 +140,7 @@ def explore(
     if len(rows.X) > max_rows:
         sample = np.sort(np.random.RandomState(random_state).permutation(len(rows.X))[:max_rows])
     model = LinearTAE(n_clusters, random_state=random_state)
-    with collected_warnings() as caught:  # they are part of the result
+    with collected_warnings() as caught, line_on_stderr(verbose):  # they are part of the result
         model.fit(rows.X if sample is None else rows.X[sample])
     return Exploration(
         name=name,
@@ -147,5 +152,6 @@ def explore(
         source=source,
         seed=int(random_state),
         target=target,
+        verbose=verbose,
         warnings=tuple(dict.fromkeys(caught)),
     )
