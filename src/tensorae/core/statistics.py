@@ -309,11 +309,10 @@ class SubspaceMoments(Moments):
 
     def reordered(self, order: Tensor) -> Moments:
         """Number the clusters anew: cluster ``order[j]`` becomes j."""
-        again, places = self._again, order.argsort()
-        new = copy(self)
+        places, new = order.argsort(), copy(self)
         for name in ("references", "basis", "counts", "squares", "sums", "levels", "images"):
             setattr(new, name, getattr(self, name).index_select(1, order))
-        new.again = lambda sums: again(sums.reordered(places)).reordered(order)
+        new.again = lambda sums: self._again(sums.reordered(places)).reordered(order)
         new.forget_means()
         return new
 
@@ -353,9 +352,9 @@ class SubspaceMoments(Moments):
         if basis is self.basis:
             image = self.images - self.sums.unsqueeze(-1) * (self._mean_rows() @ basis)
         else:
-            new = SubspaceMoments(self.references, basis.contiguous(), 0, self.again)
-            found = self._again(new)
-            image = found.scatter_times(new.basis)
+            found = self._again(SubspaceMoments(self.references, basis.contiguous(), 0))
+            assert isinstance(found, SubspaceMoments)  # as it was given
+            image = found.scatter_times(found.basis)
             if self.common:
                 image = image.sum(1, keepdim=True).expand_as(image)
         return image if self.prior is None else image + self.prior @ basis
