@@ -119,12 +119,8 @@ def ours(train: Array, test: Array, seed: int) -> Array:
     """Anomaly scores (choices, n), for every choice."""
     views = {}
     for name, settings in FITS.items():
-        scale = {key: value for key, value in settings.items() if key == "TAILS"}
-        others = {key: value for key, value in settings.items() if key != "TAILS"}
-        with (
-            mock.patch.multiple(tensorae.outliers, **scale),
-            mock.patch.multiple(detector, **others),
-        ):
+        where = tensorae.outliers if name == SCALE else detector
+        with mock.patch.multiple(where, **settings):
             model = OutlierTAE(random_state=seed).fit(train)
             members, z = model._detector.members, model._detector.scaled(torch.as_tensor(test))
             for view in range(3):
