@@ -205,7 +205,9 @@ def denoise(
             show_default="estimated",
         ),
     ] = None,
-    passes: Annotated[int, typer.Option("--passes", min=1, help="1 is faster, 2 is better.")] = 2,
+    passes: Annotated[
+        int | None, typer.Option("--passes", min=1, help="1 is faster, 2 is better (the default).")
+    ] = None,
     fast: Annotated[bool, typer.Option("--fast", help="Much faster, slightly worse.")] = False,
     strength: Annotated[
         float, typer.Option("--strength", min=0, max=1, help="Share of the noise to remove.")

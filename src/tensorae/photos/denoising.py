@@ -88,7 +88,7 @@ def denoise(
     *,
     strength: float = 1.0,
     jpeg: bool | None = None,
-    passes: int = 2,
+    passes: int | None = None,
     quality: str = "best",
     n_jobs: int | None = None,
     progress: Progress | None = None,
@@ -113,11 +113,12 @@ def denoise(
     jpeg : bool, optional
         Whether the picture was compressed as JPEG, see :func:`estimate_noise`. Matters only where
         the noise is estimated.
-    passes : int, default=2
+    passes : int, optional
         In each pass after the first, half of the last result is added to the picture and subtracted
-        again afterwards, which recovers detail that the pass before lost.
+        again afterwards, which recovers detail that the pass before lost. 2 by default, but 1 where
+        a picture in colour is to be de-noised fast.
     quality : {"best", "fast"}, default="best"
-        "fast" takes about a third of the time and costs about 0.1 dB.
+        "fast" takes a third of the time, in colour a tenth, and costs about 0.1 dB.
     n_jobs : int, optional
         Tiles in parallel; one per core by default. The result is the same for any number.
     progress : callable, optional
@@ -151,7 +152,8 @@ def denoise(
         noise = check_noise(noise, picture)
     given = None if noise is None else _noise_model(noise, picture)
     strength = check_number("strength", strength, low=0, high=1)
-    passes = check_integer("passes", passes, low=1)
+    if passes is not None:
+        passes = check_integer("passes", passes, low=1)
     if quality not in QUALITIES:
         raise unknown_choice("quality", quality, QUALITIES)
     jobs, report = check_jobs(n_jobs), check_progress(progress)
@@ -160,7 +162,8 @@ def denoise(
         model = noise_of(picture, jpeg=jpeg) if given is None else given
         if strength == 0 or (model.sigma <= picture.rounding and given is None):
             return picture.restored(planes)
-        spec = replace(_spec_for(planes, model.sigma, quality), passes=passes)
+        spec = _spec_for(planes, model.sigma, quality)
+        spec = spec if passes is None else replace(spec, passes=passes)
         clean = denoise_planes(planes, model, spec, jobs, report)
         return picture.restored(planes.lerp(clean, strength) if strength < 1 else clean)
 
@@ -187,6 +190,8 @@ def _noise_model(noise: Any, picture: Picture) -> NoiseModel:
 
 def _spec_for(planes: Tensor, noise: float, quality: str) -> DenoiseSpec:
     """How to de-noise planes (c, H, W) with such noise."""
+    if quality == "fast" and len(planes) == 3:
+        return DenoiseSpec(side=5, per_cluster=700, first_steps=2, passes=1, core=96, margin=8)
     if quality == "fast":
         return DenoiseSpec(per_cluster=500, first_steps=3, more_steps=1, core=128, margin=12)
     if len(planes) == 3:  # three times the values of a patch need more patches to learn from

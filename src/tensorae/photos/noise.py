@@ -38,8 +38,9 @@ MIDDLE, HIGH = (2, 7), 9
 FLATTEST, FEWEST = 0.02, 500
 # Share of the pixels from which on the smallest (largest) value counts as clipped.
 CLIPPED = 1e-3
-# Rows of patches at a time.
-STRIPE = 64
+# Rows of patches at a time, and patches of a channel that are enough: of larger pictures, they are
+# taken further apart.
+STRIPE, MOST_PATCHES = 64, 1_000_000
 # Blocks in which correlated noise is measured: side, share that is used, and how many at most.
 BLOCK, FLATTEST_BLOCKS, MOST_BLOCKS = 20, 0.1, 20_000
 MAX_LAG = 7  # pixels of a patch less one
@@ -264,11 +265,12 @@ def estimate_noise(image: Image, *, jpeg: bool | None = None) -> NoiseModel:
 def noise_of(picture: Picture, *, jpeg: bool | None = None) -> NoiseModel:
     """Noise of a checked picture."""
     planes = picture.planes
-    middle, high = _energies(planes)
-    usable = _unclipped(planes)
+    step = max(1, math.isqrt(planes[0].numel() // MOST_PATCHES))
+    middle, high = _energies(planes, step)
+    usable = _unclipped(planes, stride=step)
     if int(usable.sum()) < FEWEST:
         usable = torch.ones_like(usable)
-    brightness = functional.avg_pool2d(planes[:, None], SIDE, stride=1).flatten(1)
+    brightness = functional.avg_pool2d(planes[:, None], SIDE, step).flatten(1)
     variance, ratio, _ = _at_flattest(middle[usable], high[usable], brightness[usable])
     large = FLATTEST * middle.numel() >= FEWEST  # enough flat patches to tell white from smooth
     if min(planes.shape[1:]) >= 2 * BLOCK:
@@ -422,19 +424,20 @@ def _selection_bias(energy: Array, relative_variance: float) -> tuple[float, flo
     return bias, flat
 
 
-def _energies(planes: Tensor) -> tuple[Tensor, Tensor]:
-    """Mean squares (c, n) in the middle and in the high frequencies of all patches."""
+def _energies(planes: Tensor, step: int) -> tuple[Tensor, Tensor]:
+    """Mean squares (c, n) in middle and high frequencies of patches that lie ``step`` apart."""
     cosines = _cosines(planes.device)
     sums = torch.arange(SIDE, device=planes.device)
     sums = (sums[:, None] + sums).flatten()
     middle = cosines[(sums >= MIDDLE[0]) & (sums <= MIDDLE[1])]
     high = cosines[sums >= HIGH]
     found: tuple[list[Tensor], list[Tensor]] = ([], [])
-    for first in range(0, planes.shape[1] - SIDE + 1, STRIPE):
-        stripe = planes[:, first : first + STRIPE + SIDE - 1]
+    for first in range(0, planes.shape[1] - SIDE + 1, STRIPE * step):
+        stripe = planes[:, first : first + STRIPE * step + SIDE - step]
         stripe = (stripe - stripe.mean())[:, None]
         for kernels, parts in zip((middle, high), found, strict=True):
-            parts.append(functional.conv2d(stripe, kernels[:, None]).square().mean(1).flatten(1))
+            found_here = functional.conv2d(stripe, kernels[:, None], stride=step)
+            parts.append(found_here.square_().mean(1).flatten(1))
     return torch.cat(found[0], 1), torch.cat(found[1], 1)
 
 
