@@ -167,15 +167,17 @@ def photos(_page: Page, found: Result) -> str:
         f"512 x 512: {times_of(others[1])}."
     )
     rest = [for_readers(part) for part in paragraphs(found.text) if part.startswith("|")][1:3]
-    return "\n\n".join(
-        [words, pivot(white), *rest, "### Other kinds of noise", OTHER_WORDS, other_noise(first)]
-    )
+    return "\n\n".join([words, pivot(white), *rest])
 
 
-OTHER_WORDS = """\
-Noise of few photons (Poisson) and of compression. BM3D and tensorae are given the mean standard
-deviation of the noise, or tensorae estimates it.
-[What to do about such noise](../guide/photographs.md)."""
+@told(
+    "## Pictures of cameras, and other kinds of noise",
+    "Pairs of a picture as taken and the mean of many shots; and Poisson, correlated and white "
+    "noise on clean pictures. Blind: the method gets the noisy picture alone.",
+    "photos_real",
+)
+def cameras(_page: Page, found: Result) -> str:
+    return for_readers("\n\n".join(paragraphs(found.text)[:3]))
 
 
 def times_of(rows: Rows) -> str:
@@ -191,13 +193,6 @@ def pivot(rows: Rows) -> str:
     columns = ["method", *(", ".join(part for part in case if part) for case in cases)]
     lines = [[name, *(cells.get((name, *case), "–") for case in cases)] for name in methods]
     return table(columns, lines)
-
-
-def other_noise(rows: Rows) -> str:
-    """Return the rows of noise that is not Gaussian."""
-    kept = [row for row in rows if any(word in row["noise"] for word in OTHER_NOISE)]
-    columns = ["noise", "method", "PSNR", "over BM3D", "least"]
-    return table(columns, [[row[column] for column in columns] for row in kept])
 
 
 @told(

@@ -9,7 +9,7 @@ from functools import partial
 import numpy as np
 from _page_quality import BEHIND, NOISE_PARTS, behind_in_outliers
 from _page_results import Result, numbers_of, section, tables_of
-from _page_words import Page, Rows, listed, median, number, or_in_full, row_of, span
+from _page_words import Page, Rows, listed, median, number, or_in_full, span
 
 OURS_DEEP = "TAE, manifold"
 # A clustering of another embedding must be so far ahead to be named.
@@ -73,20 +73,6 @@ def imputing_time(found: Result) -> str:
     return f"**Fast imputation.** `ImputerTAE` takes {times}."
 
 
-def photographs(found: Result) -> str:
-    rows = [row for row in tables_of(found.text)[0] if "Poisson" in row["noise"]]
-    told, guessed = (
-        -number(row_of(rows, "method", f"tensorae, {name}").get("over BM3D"))
-        for name in ("true mean σ", "σ estimated")
-    )
-    if not np.isfinite(told + guessed):
-        return ""
-    return (
-        f"**Photographs with few photons.** With Poisson noise, `denoise` is {told:.1f} dB worse "
-        f"than BM3D if it is given the mean noise, and {guessed:.1f} dB if it estimates it."
-    )
-
-
 def strong_noise(found: Result) -> str:
     rows = tables_of(section(found.text, NOISE_PARTS[1]) or "")[0]
     worse = [row["data"] for row in rows if number(row["ridge"]) < 0.95 * number(row["denoise"])]
@@ -120,7 +106,7 @@ def few_epochs(found: Result) -> str:
 
 WEAK: dict[str, Callable[[Result], str]] = {
     "any_data": curves, "deep_manifold": maps, "peers": some_sets, "outliers": detectors,
-    "missing": imputing_time, "photos": photographs, "denoising": strong_noise, "speed": time,
+    "missing": imputing_time, "denoising": strong_noise, "speed": time,
     "deep_price": few_epochs,
 }  # fmt: skip
 

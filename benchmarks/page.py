@@ -22,7 +22,7 @@ from _page_words import Page, Part
 DOCS = Path(__file__).resolve().parents[1] / "docs" / "benchmarks"
 NUMBERS = ("speed", "scaling", "time_to_loss", "fashion", "out_of_core", "processes", "cost_model")
 TEXTS = (
-    "any_data", "missing", "outliers", "denoising", "photos", "photos_fill",
+    "any_data", "missing", "outliers", "denoising", "photos", "photos_fill", "photos_real",
     "deep_price", "deep_sharing", "deep_manifold", "memory",
 )  # fmt: skip
 
@@ -80,7 +80,7 @@ PAGES: dict[str, tuple[str, tuple[Part, ...]]] = {
         (quality.any_data, quality.peers, quality.published, quality.seeds),
     ),
     "tables": ("# Missing values, outliers, denoising", (quality.gaps, quality.odd, quality.noise)),
-    "photographs": ("# Photographs", (quality.photos, quality.holes)),
+    "photographs": ("# Photographs", (quality.photos, quality.cameras, quality.holes)),
     "networks": (
         "# Networks",
         (
