@@ -1,7 +1,7 @@
 """OutlierTAE: check -> fit members to samples of the rows -> calibrate -> publish.
 
 Every sample is described in three ways: by clusters, by one robust Gaussian and by each column
-alone. The anomaly score is the mean over all of them.
+alone. The anomaly score is the weighted mean over all of them.
 
 Shapes: n rows, m rows of a sample, d features, p columns of one member.
 """
@@ -103,7 +103,8 @@ class OutlierTAE(OutlierMixin, EstimatorWithCard):
     Several samples of the rows are each described in three ways: by a mixture of probabilistic
     PCAs, which finds rows that fit no cluster; by one robust Gaussian, which finds rows that break
     the overall pattern; and by the density of each column alone, which finds rare values. The
-    anomaly score is the mean of their misfits, each in its usual unit and on a logarithmic scale.
+    anomaly score is the mean of their misfits, each in its usual unit and on a logarithmic scale;
+    single columns count as much as both other views together.
     Small or tight clusters do not count, so that similar anomalies cannot form a cluster of their
     own. The usual misfit is measured on rows that are not in the sample.
 
@@ -230,8 +231,8 @@ class OutlierTAE(OutlierMixin, EstimatorWithCard):
         Returns
         -------
         ndarray or Tensor of shape (n,)
-            Minus the mean over all members of log(1 + u), with u the misfit minus its median, in
-            median absolute deviations (minus log(1 - u) where u is below zero).
+            Minus the weighted mean over all members of log(1 + u), with u the misfit minus its
+            median, in median absolute deviations (minus log(1 - u) where u is below zero).
         """
         return self._scored(X, torch.neg)
 
