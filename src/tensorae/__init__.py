@@ -9,6 +9,7 @@ import importlib
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from tensorae.cluster_features import ClusterFeatures
     from tensorae.data.batches import Batches
     from tensorae.deep.module import tensorize
     from tensorae.deep_tae import TAE
@@ -27,6 +28,7 @@ __all__ = [
     "TAE",
     "Batches",
     "Choice",
+    "ClusterFeatures",
     "Exploration",
     "ImputerTAE",
     "LinearTAE",
@@ -45,6 +47,7 @@ __all__ = [
 _HOMES = {
     "Batches": "tensorae.data.batches",
     "Choice": "tensorae.model_selection",
+    "ClusterFeatures": "tensorae.cluster_features",
     "Exploration": "tensorae.exploration",
     "ImputerTAE": "tensorae.imputer",
     "LinearTAE": "tensorae.linear_tae",

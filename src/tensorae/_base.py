@@ -23,6 +23,7 @@ from sklearn.base import (
 from sklearn.utils import Tags
 from torch import Tensor
 
+from tensorae._containers import as_features, as_probabilities
 from tensorae._notebook import EstimatorWithCard
 from tensorae._parameters import check_number
 from tensorae._torch import isolated_torch
@@ -124,6 +125,7 @@ class BaseTAE(
         """
         return self._map(X, lambda predictor, x: predictor.assign(x)[0].to(torch.int32))
 
+    @as_probabilities
     def predict_proba(self, X: Any) -> Any:
         """Posterior of the clusters under the Gaussian model of section 5 of the paper.
 
@@ -171,6 +173,27 @@ class BaseTAE(
         """
         return self._map(X, lambda predictor, x: predictor.encode(x, predictor.assign(x)[0]))
 
+    def codes(self, X: Any) -> Any:
+        """Embed each sample by the autoencoder of every cluster.
+
+        ``transform`` gives the codes of the sample's own cluster.
+
+        Parameters
+        ----------
+        X : array-like or Tensor of shape (n, d)
+
+        Returns
+        -------
+        ndarray or Tensor of shape (n, k, h)
+        """
+        k = len(self.cluster_centers_) if hasattr(self, "cluster_centers_") else 0
+
+        def encoded(predictor: Any, x: Tensor) -> Tensor:
+            labels = torch.arange(k, device=x.device)[:, None].expand(k, len(x))
+            return torch.stack([predictor.encode(x, own) for own in labels], 1)
+
+        return self._map(X, encoded)
+
     @isolated_torch()
     def inverse_transform(self, Z: Any, labels: Any) -> Any:
         """Decode codes by the named autoencoders.
@@ -193,6 +216,7 @@ class BaseTAE(
             points = self._predictor(codes).decode(codes.data, names)
         return self._as_samples(codes.as_given(points))
 
+    @as_features
     def reconstruct(self, X: Any) -> Any:
         """Encode, decode and add the centre back: the rank-h picture of each sample.
 

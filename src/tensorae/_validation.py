@@ -423,10 +423,11 @@ def check_known_labels(
                 )
         return first
     _refuse_with_batches("labels", labels, rows)
+    labels = _numbered_names(labels)
     known = _as_integers(
         _as_vector(labels, "labels", rows),
         "labels",
-        "give -1 for unknown, and encode names with sklearn.preprocessing.LabelEncoder",
+        "give -1 for unknown, or names, and None for unknown",
     )
     if int(known.max()) >= n_clusters or int(known.min()) < -1:
         raise InvalidInputError(
@@ -441,6 +442,24 @@ def check_known_labels(
             "two."
         )
     return known if bool((known >= 0).any()) else None
+
+
+def _numbered_names(labels: Any) -> Any:
+    """Numbers of labels that are names: those of the sorted names, -1 for None, NaN and blanks."""
+    if isinstance(labels, Tensor) or getattr(labels, "ndim", 1) != 1:
+        return labels
+    entries = labels.to_list() if hasattr(labels, "to_list") else list(labels)
+    if not any(isinstance(entry, str) for entry in entries):
+        return labels
+    names = sorted({entry for entry in entries if isinstance(entry, str) and entry.strip()})
+    places = {name: place for place, name in enumerate(names)}
+    odd = [one for one in entries if not (isinstance(one, str) or one is None or one != one)]
+    if odd:
+        raise InvalidInputError(
+            f"labels must be all names or all integers, got {odd[0]!r} among names; give None "
+            "where a name is unknown."
+        )
+    return np.array([places.get(entry, -1) for entry in entries])
 
 
 def check_labels_of(codes: Rows, labels: Any, n_clusters: int) -> Tensor:

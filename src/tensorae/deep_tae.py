@@ -16,6 +16,7 @@ from sklearn.exceptions import ConvergenceWarning
 from torch import Tensor, nn
 
 from tensorae._base import BaseTAE, Predictor
+from tensorae._containers import as_features
 from tensorae._parameters import (
     Constraints,
     Interval,
@@ -348,6 +349,7 @@ class TAE(BaseTAE):
         self._warn_if_needed(trained.state.problem, category)
         return self
 
+    @as_features
     def reconstruct(self, X: Any) -> Any:
         """Encode, decode and add the centre back: what the sample's autoencoder makes of it.
 
@@ -361,6 +363,7 @@ class TAE(BaseTAE):
         """
         return _shaped_like(X, super().reconstruct(X))
 
+    @as_features
     def denoise(self, X: Any) -> Any:
         """Take noise out of samples: what the autoencoder makes of them, as far as it pays.
 

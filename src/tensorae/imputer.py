@@ -18,6 +18,7 @@ from sklearn.utils import Tags
 from sklearn.utils.validation import _check_feature_names_in
 from torch import Tensor
 
+from tensorae._containers import as_features
 from tensorae._notebook import EstimatorWithCard
 from tensorae._parameters import Constraints, Interval, check_integer, check_parameters
 from tensorae._torch import isolated_torch
@@ -282,6 +283,7 @@ class ImputerTAE(TransformerMixin, EstimatorWithCard):
         check_fitted(self)
         return level_names(self._categories)
 
+    @as_features
     def impute(self, X: Any, *, n_draws: int | None = None, random_state: Any = None) -> Any:
         """Impute missing values, or draw them, as ``LinearTAE.impute`` does.
 

@@ -18,6 +18,7 @@ from sklearn.utils import Tags
 from torch import Tensor
 
 from tensorae._base import BaseTAE, Step
+from tensorae._containers import as_features
 from tensorae._parameters import (
     Constraints,
     Interval,
@@ -318,7 +319,8 @@ class LinearTAE(BaseTAE):
             beside each other should be divided by their mean. (Those that sum to less than there
             are rows count as so many rows.)
         labels : array-like of shape (n,), optional
-            The few labels that are known, -1 elsewhere. They seed the clusters, and cluster j
+            The few labels that are known, -1 elsewhere; or names, and None elsewhere: cluster j
+            has the j-th of the sorted names. They seed the clusters, and cluster j
             keeps the label j; they are not enforced. Clusters that no label names are seeded
             by k-means++. Where all are known, they are taken as they are, as labels in ``init``.
         checkpoint : path-like, optional
@@ -560,6 +562,7 @@ class LinearTAE(BaseTAE):
             ), drawn
         return points.cpu().numpy().astype(kind, copy=False), drawn
 
+    @as_features
     def impute(self, X: Any, *, n_draws: int | None = None, random_state: Any = None) -> Any:
         """Impute missing values from the sample's cluster, given its observed values.
 
@@ -691,6 +694,7 @@ class LinearTAE(BaseTAE):
         found = self._map(X, lambda predictor, x: predictor.level_probabilities(x))
         return [found[:, part][:, :-1] for part in self._categories.layout.slices]
 
+    @as_features
     def reconstruct(self, X: Any) -> Any:
         """Encode, decode and add the centre back: the rank-h picture of each sample.
 
@@ -740,6 +744,7 @@ class LinearTAE(BaseTAE):
         whole = self._categories.layout.collapse(torch.cat([numbers, levels], 1))
         return self._categories.inverse_transform(whole)
 
+    @as_features
     @isolated_torch()
     def denoise(self, X: Any, noise: float | str, *, fitted_on: str = "noisy") -> Any:
         """Take noise out of samples by shrinking them towards their clusters.
