@@ -44,9 +44,9 @@ from tensorae._warnings import warn
 from tensorae.assignment import RULES, Rule, rule_name
 from tensorae.core.compress import RowSpace
 from tensorae.core.denoise import Denoiser
+from tensorae.core.em import absorb, in_order_of
 from tensorae.core.families import Parameters
 from tensorae.core.mixture import Mixture
-from tensorae.core.partial_fit import absorb, in_order_of
 from tensorae.core.prediction import (
     LinearPredictor,
     draw,

@@ -6,8 +6,7 @@ import torch
 from scipy.stats import multivariate_normal, ortho_group
 
 from tensorae.core import missing
-from tensorae.core.fill import knn_fill
-from tensorae.core.missing import ByCode, ByMissing, ByObserved, Marginals
+from tensorae.core.missing import ByCode, ByMissing, ByObserved, Marginals, knn_fill
 from tensorae.data.rows import Rows
 
 N_CLUSTERS = 3

@@ -29,7 +29,6 @@ from tensorae.core.families import (
     Prior,
     fix_signs,
 )
-from tensorae.core.fill import knn_fill
 from tensorae.core.genetic_search import FIRST_PASSES, LATER_PASSES, GeneticSearch, Quadratics
 from tensorae.core.initial import (
     N_SHORT,
@@ -40,6 +39,7 @@ from tensorae.core.initial import (
     short_runs,
     within_covariance,
 )
+from tensorae.core.missing import knn_fill
 from tensorae.core.mixture import Mixture
 from tensorae.core.passes import ChunkedPass, cheapest, fits_table
 from tensorae.core.spec import WIDE, FitSpec, Solution

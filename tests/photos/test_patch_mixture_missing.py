@@ -3,16 +3,16 @@
 import pytest
 import torch
 
-from tensorae.core.fill import (
+from tensorae.core.mixture import Mixture
+from tensorae.core.passes import MissingValuesPass
+from tensorae.core.prediction import LinearPredictor
+from tensorae.data.rows import Rows
+from tensorae.photos.patch_mixture import (
     expected_moments,
     guess_costs,
     likely_clusters,
     observations,
 )
-from tensorae.core.mixture import Mixture
-from tensorae.core.passes import MissingValuesPass
-from tensorae.core.prediction import LinearPredictor
-from tensorae.data.rows import Rows
 
 
 @pytest.fixture

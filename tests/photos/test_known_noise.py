@@ -5,8 +5,8 @@ import torch
 from tensorae.assignment import RULES
 from tensorae.core.covariances import spikes
 from tensorae.core.em import Alternation
-from tensorae.core.known_noise import Cleaner, KnownNoise
 from tensorae.data.rows import Rows
+from tensorae.photos.denoising import Cleaner, KnownNoise
 
 
 def two_planes(n=1500, d=12, strength=6.0):
