@@ -35,6 +35,7 @@ from tensorae._validation import (
     check_rows,
 )
 from tensorae.assignment import RULES
+from tensorae.data.dask import by_partition
 from tensorae.data.rows import Chunk, Rows
 
 if TYPE_CHECKING:
@@ -110,6 +111,7 @@ class BaseTAE(
         fitted: Self = self.fit(X, y, **fit_params)
         return fitted.labels_
 
+    @by_partition
     def predict(self, X: Any) -> Any:
         """Which autoencoder each sample belongs to: the most probable one of ``predict_proba``.
 
@@ -125,6 +127,7 @@ class BaseTAE(
         """
         return self._map(X, lambda predictor, x: predictor.assign(x)[0].to(torch.int32))
 
+    @by_partition
     @as_probabilities
     def predict_proba(self, X: Any) -> Any:
         """Posterior of the clusters under the Gaussian model of section 5 of the paper.
@@ -144,6 +147,7 @@ class BaseTAE(
         """
         return self._map(X, lambda predictor, x: predictor.posterior(predictor.costs(x)))
 
+    @by_partition
     def costs(self, X: Any) -> Any:
         """Cost of each sample under each autoencoder (Eq. 3 of the paper).
 
@@ -158,6 +162,7 @@ class BaseTAE(
         """
         return self._map(X, lambda predictor, x: predictor.costs(x))
 
+    @by_partition
     def transform(self, X: Any) -> Any:
         """Embed each sample by the autoencoder of its cluster.
 
@@ -216,6 +221,7 @@ class BaseTAE(
             points = self._predictor(codes).decode(codes.data, names)
         return self._as_samples(codes.as_given(points))
 
+    @by_partition
     @as_features
     def reconstruct(self, X: Any) -> Any:
         """Encode, decode and add the centre back: the rank-h picture of each sample.
@@ -556,7 +562,8 @@ class BaseTAE(
             sums[0].index_add_(0, found, share)
             sums[1].add_(torch.bincount(found, minlength=k))
             sums[2].add_(share @ costs.double())
-            labels[chunk.index] = found.cpu().numpy()
+            if len(labels):  # not of rows that are elsewhere
+                labels[chunk.index] = found.cpu().numpy()
 
         with torch.no_grad(), rows.parallel(self._work * k):
             rows.reduce(add, (counts, sizes, loss))

@@ -21,8 +21,8 @@ from torch import Tensor, nn
 FLOATS = (torch.float32, torch.float64)
 DOUBLE = (torch.float64,)
 WHOLE = (torch.int64,)
-# Letters of sizes that are never zero; paths and histories may be empty.
-NEVER_ZERO = "nkqb"
+# Letters of sizes that are never zero; paths, histories and labels of rows elsewhere may be empty.
+NEVER_ZERO = "kqb"
 # Largest data values whose squares can still be summed over many rows, and largest squares.
 LARGEST = {"float32": 1e15, "float64": 1e140}
 LARGEST_SQUARE = 1e305

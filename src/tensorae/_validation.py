@@ -34,6 +34,7 @@ from tensorae.data.arrays import (
 )
 from tensorae.data.batches import Batches
 from tensorae.data.categories import CategoryEncoder
+from tensorae.data.dask import DaskRows, is_dask
 from tensorae.data.processes import Processes, processes
 from tensorae.data.rows import Rows, shared_tensor
 from tensorae.data.streamed import StreamedRows
@@ -267,6 +268,11 @@ def check_rows(
     """
     if isinstance(X, Batches):
         return _check_batches(estimator, X, reset=reset, device=device, allow_nan=allow_nan)
+    if is_dask(X):
+        raise InvalidInputError(
+            f"X must be in memory or Batches here, got a Dask {type(X).__name__}; pass "
+            "X.compute(), or Batches of its files."
+        )
 
     def validated(X: Any) -> Any:
         return validate_data(
@@ -293,6 +299,12 @@ def check_mixed_rows(
     Its ``categorical_features`` says which columns are categories; ``_categories`` keeps what was
     learned of them, None where there are none.
     """
+    if reset and is_dask(X):
+        remote = DaskRows(X, estimator.categorical_features, check_device(device))
+        estimator._categories = remote.encoder
+        estimator.n_features_in_ = remote.n_columns
+        _learn_names(estimator, remote.names)
+        return remote
     if reset:
         Options(("warn", "error")).check("handle_unknown", estimator.handle_unknown)
         refuse_masked(X, "X")
@@ -531,8 +543,8 @@ def _refuse_with_batches(name: str, value: object, rows: Rows) -> None:
     """Refuse an argument of ``fit`` that batches have no place for."""
     if rows.streamed:
         raise InvalidParameterError(
-            f"{name} must be left out where X is Batches, got {type(value).__name__}; "
-            "give X as an array for it."
+            f"{name} must be left out where X is Batches or a Dask collection, got "
+            f"{type(value).__name__}; give X as an array for it."
         )
 
 

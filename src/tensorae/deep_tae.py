@@ -42,6 +42,7 @@ from tensorae._warnings import warn
 from tensorae.assignment import RULES
 from tensorae.core.search import is_start
 from tensorae.data.arrays import as_rows, sample_shape, with_channels
+from tensorae.data.dask import by_partition
 from tensorae.data.rows import Rows
 from tensorae.deep.assign import chunk_rows, scored_rows
 from tensorae.deep.denoise import Blend
@@ -349,6 +350,7 @@ class TAE(BaseTAE):
         self._warn_if_needed(trained.state.problem, category)
         return self
 
+    @by_partition
     @as_features
     def reconstruct(self, X: Any) -> Any:
         """Encode, decode and add the centre back: what the sample's autoencoder makes of it.
@@ -363,6 +365,7 @@ class TAE(BaseTAE):
         """
         return _shaped_like(X, super().reconstruct(X))
 
+    @by_partition
     @as_features
     def denoise(self, X: Any) -> Any:
         """Take noise out of samples: what the autoencoder makes of them, as far as it pays.
@@ -413,6 +416,7 @@ class TAE(BaseTAE):
             raise AttributeError("noise_variance_ is there after a fit of variational autoencoders")
         return float(module.scale.double().square() * module.noise_variance.double())
 
+    @by_partition
     def score_samples(self, X: Any) -> Any:
         """How well each sample fits: a low score means that it fits no cluster.
 

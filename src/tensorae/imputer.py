@@ -34,12 +34,15 @@ from tensorae._warnings import warn
 from tensorae.core.imputation import Limits, Member, candidates_for, fit_members
 from tensorae.core.prediction import LinearPredictor
 from tensorae.data.categories import CategoryEncoder, level_names
+from tensorae.data.dask import by_partition
 from tensorae.data.rows import Rows
 from tensorae.exceptions import InvalidInputError, InvalidParameterError
 from tensorae.linear_tae import PASSES
 
 __all__ = ["ImputerTAE"]
 
+# Rows of a Dask collection that are fitted: a sample of them where there are more.
+REMOTE_ROWS = 100_000
 CONSTRAINTS: Constraints = {
     "latent_dim": Interval(int, 0, auto=True),
     "pooling": Interval(float, 0, auto=True),
@@ -229,6 +232,7 @@ class ImputerTAE(TransformerMixin, EstimatorWithCard):
         self.n_iter_ = max([member.n_iter for member in self._members], default=1)
         return self
 
+    @by_partition
     def transform(self, X: Any) -> Any:
         """Impute the missing values of X; observed values stay as they are.
 
@@ -283,6 +287,7 @@ class ImputerTAE(TransformerMixin, EstimatorWithCard):
         check_fitted(self)
         return level_names(self._categories)
 
+    @by_partition
     @as_features
     def impute(self, X: Any, *, n_draws: int | None = None, random_state: Any = None) -> Any:
         """Impute missing values, or draw them, as ``LinearTAE.impute`` does.
@@ -310,6 +315,7 @@ class ImputerTAE(TransformerMixin, EstimatorWithCard):
             return torch.stack(copies)
         return np.stack(copies) if self._categories is None else copies
 
+    @by_partition
     @isolated_torch()
     def impute_std(self, X: Any) -> Any:
         """Conditional standard deviation of each missing value; zero for observed values.
@@ -374,6 +380,12 @@ class ImputerTAE(TransformerMixin, EstimatorWithCard):
 
     def _check_rows(self, X: Any, *, reset: bool) -> Rows:
         rows = check_mixed_rows(self, X, reset=reset, device=self.device, empty_columns=True)
+        if rows.remote:
+            # More rows than these hardly change what a mixture expects.
+            gathered = rows.collected(REMOTE_ROWS)
+            direction = torch.as_tensor(check_seed(self.random_state).standard_normal(rows.d))
+            rows = gathered.sample(direction, REMOTE_ROWS, 0.5) if gathered.remote else gathered
+            rows.home = None
         if rows.streamed:
             raise InvalidInputError(
                 "X must be a table in memory for ImputerTAE, got Batches; use LinearTAE and its "

@@ -58,6 +58,7 @@ from tensorae.core.selection import select_and_fit
 from tensorae.core.spec import FitSpec, SearchSpace, Solution
 from tensorae.core.statistics import KEPT_NUMBERS, Moments
 from tensorae.data.categories import CategoryEncoder, level_names
+from tensorae.data.dask import by_partition
 from tensorae.data.rows import Rows
 from tensorae.exceptions import InvalidInputError, InvalidParameterError
 
@@ -308,9 +309,10 @@ class LinearTAE(BaseTAE):
 
         Parameters
         ----------
-        X : array-like, Tensor or Batches of shape (n, d)
+        X : array-like, Tensor, Batches, dask Array or dask DataFrame of shape (n, d)
             NaN is a missing value. Batches are read pass by pass; in a process group each process
-            reads its share, and ``labels_`` are of that share.
+            reads its share, and ``labels_`` are of that share. Of a Dask collection each pass runs
+            where the partitions are, and ``labels_`` is a lazy Dask array.
         y : ignored
             Here for scikit-learn's pipelines.
         sample_weight : array-like of shape (n,), optional
@@ -355,6 +357,8 @@ class LinearTAE(BaseTAE):
                     resume=None if state is None else state.resume,
                 )
             self._publish(solution, rows)
+            if rows.remote:
+                self.labels_ = self.predict(X)
             diagnostics = [] if comparison is None else comparison.diagnostics()
         self.pooled_ = comparison is not None and comparison.chosen.options.common
         self.comparison_ = {} if comparison is None else comparison.table()
@@ -446,6 +450,7 @@ class LinearTAE(BaseTAE):
         self.entropy_path_ = np.array([])
         return self
 
+    @by_partition
     def log_density(self, X: Any) -> Any:
         """Log of the density of each sample under the mixture of Gaussians of section 5.
 
@@ -562,6 +567,7 @@ class LinearTAE(BaseTAE):
             ), drawn
         return points.cpu().numpy().astype(kind, copy=False), drawn
 
+    @by_partition
     @as_features
     def impute(self, X: Any, *, n_draws: int | None = None, random_state: Any = None) -> Any:
         """Impute missing values from the sample's cluster, given its observed values.
@@ -630,6 +636,7 @@ class LinearTAE(BaseTAE):
         """Coded rows of rows (m, d + L); those of numbers are as they are."""
         return x if self._categories is None else self._categories.layout.collapse(x)
 
+    @by_partition
     def impute_std(self, X: Any) -> Any:
         """Conditional standard deviation of each missing value; zero for observed values.
 
@@ -694,6 +701,7 @@ class LinearTAE(BaseTAE):
         found = self._map(X, lambda predictor, x: predictor.level_probabilities(x))
         return [found[:, part][:, :-1] for part in self._categories.layout.slices]
 
+    @by_partition
     @as_features
     def reconstruct(self, X: Any) -> Any:
         """Encode, decode and add the centre back: the rank-h picture of each sample.

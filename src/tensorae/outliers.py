@@ -52,6 +52,7 @@ from tensorae.assignment import RULES
 from tensorae.core.search import solve
 from tensorae.core.spec import FitSpec
 from tensorae.data.categories import CategoryEncoder, LevelColumns
+from tensorae.data.dask import by_partition
 from tensorae.data.rows import Rows
 from tensorae.data.scaling import Scaling
 from tensorae.exceptions import InvalidInputError
@@ -221,6 +222,7 @@ class OutlierTAE(OutlierMixin, EstimatorWithCard):
         """What brings columns to one scale."""
         return Scaling("robust", self._detector.shift, self._detector.unit)
 
+    @by_partition
     def score_samples(self, X: Any) -> Any:
         """Minus the anomaly score: about zero for ordinary rows, lower for outliers.
 
@@ -236,6 +238,7 @@ class OutlierTAE(OutlierMixin, EstimatorWithCard):
         """
         return self._scored(X, torch.neg)
 
+    @by_partition
     def decision_function(self, X: Any) -> Any:
         """``score_samples`` minus ``offset_``: below zero are outliers.
 
@@ -249,6 +252,7 @@ class OutlierTAE(OutlierMixin, EstimatorWithCard):
         """
         return self._scored(X, lambda score: -score - self.offset_)
 
+    @by_partition
     def predict(self, X: Any) -> Any:
         """Say which rows are outliers.
 
@@ -265,6 +269,7 @@ class OutlierTAE(OutlierMixin, EstimatorWithCard):
             X, lambda score: torch.where(-score - self.offset_ < 0, -1, 1), whole=True
         )
 
+    @by_partition
     def outlier_probability(self, X: Any) -> Any:
         """Share of ordinary rows with a lower anomaly score: of these, 1 % lie above 0.99.
 
@@ -406,7 +411,9 @@ class OutlierTAE(OutlierMixin, EstimatorWithCard):
         """Anomaly score above which rows are outliers."""
         if share is None:
             return self._detector.calibration.threshold(FALSE_ALARMS)
-        if not rows.processes.alone:  # other processes have the other rows; the pool stands for all
+        if (
+            rows.remote or not rows.processes.alone
+        ):  # other processes have the other rows; the pool stands for all
             score = self._detector.anomaly_score(pool.rows()).numpy()
             weights = pool.weights
         else:

@@ -256,7 +256,6 @@ LINEAR_EDITS = {
     "centres whole": (tensor_set("cluster_centers_", torch.Tensor.long), "cluster_centers_ must"),
     "labels too large": (tensor_set("labels_", lambda labels: labels + 1), "between 0 and 2"),
     "labels negative": (tensor_set("labels_", lambda labels: labels - 1), "between 0 and 2"),
-    "no labels": (tensor_set("labels_", lambda labels: labels[:0]), "labels_ must have shape"),
     "n_iter as a list": (tensor_set("n_iter_", lambda n: n[None]), "n_iter_ must have shape"),
     "n_clusters": (header_set("parameters", "n_clusters", value=4), r"\(4, 5\), got \(3, 5\)"),
     "n_clusters huge": (header_set("parameters", "n_clusters", value=10**15), "must have shape"),

@@ -33,6 +33,7 @@ from tensorae.core.passes import (
     MembersPass,
     MissingValuesPass,
     PrunedPass,
+    RemotePass,
     SubspacePass,
     TabulatedPass,
     cheapest,
@@ -298,7 +299,7 @@ class Alternation:
         ``model`` is where the labels are from, which tells what may be in the gaps of rows.
         """
         data_pass = self.data_pass(labels.shape[0])
-        if model is not None and isinstance(data_pass, MissingValuesPass):
+        if model is not None and isinstance(data_pass, MissingValuesPass | RemotePass):
             data_pass.begin_with(model)
         labels = labels.clone()
         moments = data_pass.moments(labels, self.n_clusters)
@@ -400,6 +401,8 @@ class Alternation:
         """Pick the sweep that is fastest for this size of data."""
         if self.rows.has_missing:
             return MissingValuesPass(self.rows)
+        if self.rows.remote:
+            return RemotePass(self.rows)
         if fits_table(self.rows, n_starts, self.n_clusters, soft=not self.rule.hard):
             return TabulatedPass(self.rows)
         shared = self.rule.hard and not self.estimation.own

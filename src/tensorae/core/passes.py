@@ -40,6 +40,7 @@ __all__ = [
     "MissingValuesPass",
     "PRUNED_WIDTH",
     "PrunedPass",
+    "RemotePass",
     "SubspacePass",
     "DataPass",
     "TabulatedPass",
@@ -319,6 +320,45 @@ class ChunkedPass(_WithoutMemory):
         zeros = torch.zeros(r, k, self.rows.d + 1, dtype=torch.float64, device=labels.device)
         counts, sums = self.rows.reduce(add, (zeros[..., 0], zeros[..., 1:]))
         return sums / positive(counts).unsqueeze(-1)
+
+
+class RemotePass(ChunkedPass):
+    """Passes over rows that are elsewhere: no labels come back, so sums are taken anew."""
+
+    def __init__(self, rows: Rows) -> None:
+        super().__init__(rows)
+        self._model: Mixture | None = None
+
+    def begin_with(self, model: Mixture) -> None:
+        """Expect the first sums under a model."""
+        self._model = model
+
+    def moments(self, labels: Tensor, k: int) -> Moments:  # noqa: ARG002
+        """Sums for the clusters that are cheapest under the model of ``begin_with``."""
+        if self._model is None:
+            raise TypeError("first sums of rows that are elsewhere need a model")
+        return self._sums(self._model, self._model.centers)
+
+    def hard_pass(self, model: Mixture, labels: Tensor, moments: Moments) -> Assigned:
+        """Sum by the cheapest autoencoders; sums that do not change mean that no row moved."""
+        found = self._sums(model, moments.references)
+        pairs = list(zip(found.tensors(), moments.tensors(), strict=True))
+        moved = torch.stack([(new != old).flatten(1).any(1) for new, old in pairs]).any(0)
+        return Assigned(labels, found, moved.long())
+
+    def _sums(self, model: Mixture, references: Tensor) -> Moments:
+        folded = model.fold(self.rows.dtype)
+        k = references.shape[1]
+
+        def add(sums: Accumulator, chunk: Chunk) -> None:
+            for group in _start_groups(folded, chunk.x):
+                labels, _ = winners(folded[group].scores(chunk.x))
+                starts, columns = torch.ones_like(labels, dtype=torch.bool).nonzero(as_tuple=True)
+                clusters = (starts + group.start) * k + labels.flatten()
+                sums.note(clusters, columns, chunk.weight[columns], chunk.x)
+
+        zero = Moments.zeros(references, self.rows.dtype, self.rows.n_levels)
+        return self.rows.reduce(add, Accumulator(zero)).moments
 
 
 class MembersPass(_WithoutMemory):
@@ -805,19 +845,24 @@ class MissingValuesPass(DataPass):
     def __init__(self, rows: Rows) -> None:
         super().__init__(rows)
         self._model: Mixture | None = None
+        self._first: Mixture | None = None
         # Clusters (r, k, n) with a chance in the last full pass; None before a full pass.
         self._near: Tensor | None = None
         self.whole = True
 
     def begin_with(self, model: Mixture) -> None:
         """Expect the first sums under a model, where it knows how far clusters spread."""
+        self._first = model
         if not model.tied or model.components.shape[-2]:
             self._model = model
 
     def moments(self, labels: Tensor, k: int) -> Moments:
         """Sums for given labels (r, n): expected ones, or of filled rows before the first pass."""
         if self._model is None:
-            return ChunkedPass(self.rows).moments(labels, k)
+            first = RemotePass(self.rows) if self.rows.remote else ChunkedPass(self.rows)
+            if isinstance(first, RemotePass) and self._first is not None:
+                first.begin_with(self._first)
+            return first.moments(labels, k)
         return self.expected(self._model, labels)
 
     def hard_pass(self, model: Mixture, labels: Tensor, moments: Moments) -> Assigned:
@@ -829,9 +874,10 @@ class MissingValuesPass(DataPass):
         def add(sums: tuple[Moments, Tensor, Tensor], chunk: Chunk) -> None:
             costs, share = self._costed(model, marginals, sums[0], chunk, near)
             best = costs.min(-1)
-            sums[1].add_((labels[:, chunk.index] != best.indices).sum(1))
+            if labels.shape[1]:  # not of rows that are elsewhere
+                sums[1].add_((labels[:, chunk.index] != best.indices).sum(1))
+                labels[:, chunk.index] = best.indices.to(labels.dtype)
             sums[2].sub_(in_nats(model, best.values) @ chunk.weight.double())
-            labels[:, chunk.index] = best.indices.to(labels.dtype)
             members = torch.nn.functional.one_hot(best.indices, k).to(torch.float64)
             add_expected(sums[0], marginals, chunk.observed, members * share.unsqueeze(1))
 
@@ -900,7 +946,10 @@ class MissingValuesPass(DataPass):
         marginals, k = Marginals.of(model), model.centers.shape[1]
 
         def add(sums: Moments, chunk: Chunk) -> None:
-            members = torch.nn.functional.one_hot(labels[:, chunk.index].long(), k)
+            found = labels[:, chunk.index].long()
+            if not found.shape[1]:
+                found = costs_with_missing(model, chunk.observed).argmin(-1)
+            members = torch.nn.functional.one_hot(found, k)
             shares = members * chunk.weight.double().unsqueeze(1)
             add_expected(sums, marginals, chunk.observed, shares)
 

@@ -41,7 +41,7 @@ from tensorae.core.initial import (
 )
 from tensorae.core.missing import knn_fill
 from tensorae.core.mixture import Mixture
-from tensorae.core.passes import ChunkedPass, cheapest, fits_table
+from tensorae.core.passes import ChunkedPass, RemotePass, cheapest, fits_table
 from tensorae.core.spec import WIDE, FitSpec, Solution
 from tensorae.core.statistics import KEPT_NUMBERS, Moments
 from tensorae.core.swap_search import agree, has_unused, relocate, rescue, swap
@@ -321,7 +321,10 @@ class Fit:
         if self.rows.has_missing:
             return run.moments  # expected sums, about the means of the step before
         small = k * self.rows.d**2 <= KEPT_NUMBERS  # then they are wanted in full
-        data_pass = ChunkedPass(self.rows) if small else self.alternation(self.rows).data_pass(1)
+        whole = small and not self.rows.remote
+        data_pass = ChunkedPass(self.rows) if whole else self.alternation(self.rows).data_pass(1)
+        if isinstance(data_pass, RemotePass):
+            data_pass.begin_with(run.parameters.model)
         if rule.probabilistic:
             unkept = torch.zeros(1, 0, k, dtype=self.rows.dtype, device=self.rows.device)
             context = run.parameters.context(step=1.0)
@@ -575,7 +578,7 @@ class Search(Fit):
         Steps over gaps take long, and a sample of the rows need not be fitted to the last digit.
         """
         loop = self.alternation(rows)
-        if rows.has_missing and rows.n < self.rows.n:
+        if rows.has_missing and rows.count < self.rows.count:
             return run
         return run if run.n_iter >= loop.max_iter else loop.run(loop.going_on(run))[0]
 

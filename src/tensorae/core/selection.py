@@ -489,9 +489,9 @@ class ModelSelection:
         final.n_starts = self.n_starts
         refined = final.refined(self.rows, self.chosen.run)
         search_on = few and _is_hard(self.chosen) and self.search_space.any_rule
-        if search_on and self.rows.n == self.given.n:
+        if search_on and self.rows.count == self.given.count:
             refined = final.searched_on(refined)
-        if search_on and self.rows.n < self.given.n:
+        if search_on and self.rows.count < self.given.count:
             # Hard clusters of wide data have many optima, which a small sample cannot rank.
             final = Search(self.given, options, self.rng, self.span)
             run = final.best_run(None, observe, resume)

@@ -213,29 +213,9 @@ class CategoryEncoder:
         if categorical_features is None:
             return None
         kind, names = _frame_kind(X), _names(X)
-        by_type = isinstance(categorical_features, str)
-        if by_type:
-            if categorical_features != "from_dtype":
-                raise InvalidParameterError(
-                    'categorical_features must be "from_dtype", None, or a list of names, numbers '
-                    f"or truth values of columns, got {categorical_features!r}; put a single name "
-                    "into a list."
-                )
-            if kind is None:
-                _refuse_text(X)
-            if kind is None or not any(map(_may_hold_categories, _types(X, kind))):
-                return None
-        ordered: dict[int, tuple[Any, ...]] = {}
-        if by_type:
-            places = []
-            for place, type_name in enumerate(_types(X, kind)):
-                order = _order(X, place, kind)
-                if order is not None:
-                    ordered[place] = order
-                elif _may_hold_categories(type_name) and _holds_categories(X, place, type_name):
-                    places.append(place)
-        else:
-            places = _chosen(categorical_features, _width(X), names)
+        if kind is None and isinstance(categorical_features, str):
+            _refuse_text(X)
+        places, ordered = cls.places_of(X, categorical_features)
         if not places and not ordered:
             return None
         columns = tuple(
@@ -245,6 +225,52 @@ class CategoryEncoder:
             for place in places
         )
         return cls(_width(X), columns, ordered, kind, tuple(names or ()))
+
+    @staticmethod
+    def places_of(X: Any, categorical_features: Any) -> tuple[list[int], dict[int, Any]]:
+        """Columns of a table that are categories, and those whose categories have an order."""
+        kind, names = _frame_kind(X), _names(X)
+        if not isinstance(categorical_features, str):
+            return _chosen(categorical_features, _width(X), names), {}
+        if categorical_features != "from_dtype":
+            raise InvalidParameterError(
+                'categorical_features must be "from_dtype", None, or a list of names, numbers '
+                f"or truth values of columns, got {categorical_features!r}; put a single name "
+                "into a list."
+            )
+        ordered: dict[int, tuple[Any, ...]] = {}
+        places = []
+        for place, type_name in enumerate(_types(X, kind) if kind is not None else ()):
+            order = _order(X, place, kind)
+            if order is not None:
+                ordered[place] = order
+            elif _may_hold_categories(type_name) and _holds_categories(X, place, type_name):
+                places.append(place)
+        return places, ordered
+
+    @staticmethod
+    def level_counts(X: Any, place: int) -> dict[Any, int]:
+        """How often each level occurs in a column of a table."""
+        found, values = _factorized(X, place, str(place))
+        times = np.bincount(found[found >= 0], minlength=len(values)).tolist()
+        return dict(zip(values, times, strict=True))
+
+    @classmethod
+    def of_counts(
+        cls,
+        width: int,
+        places: Sequence[int],
+        counts: Sequence[Mapping[Any, int]],
+        ordered: Mapping[int, Any],
+        names: Sequence[str] | None,
+    ) -> Self:
+        """Learn the levels of the partitions of a table from how often they occur."""
+        columns = tuple(
+            _column_of_counts(place, _label(names, place), found)
+            for place, found in zip(places, counts, strict=True)
+        )
+        kind = None if names is None else "pandas"
+        return cls(width, columns, dict(ordered), kind, tuple(names or ()))
 
     @classmethod
     def of_batches(
@@ -635,6 +661,8 @@ def _may_hold_categories(type_name: str) -> bool:
 
 def _holds_categories(X: Any, place: int, type_name: str) -> bool:
     """Tell whether a column of such a type has categories: objects may be numbers, or nothing."""
+    if not len(X):  # the description of a Dask data frame
+        return True
     values = _factorized(X, place, str(place))[1]
     if not type_name.startswith("object"):
         return len(values) > 0

@@ -29,7 +29,7 @@ from tensorae._torch import several_threads
 from tensorae.data.categories import LevelColumns
 from tensorae.data.processes import Processes
 
-__all__ = ["LARGE_WIDTH", "Chunk", "Rows", "cached_rows", "shared_tensor"]
+__all__ = ["LARGE_WIDTH", "Chunk", "Rows", "cached_rows", "shared_tensor", "tensors_of"]
 
 Sums = TypeVar("Sums")
 
@@ -125,6 +125,8 @@ class Rows:
     """
 
     streamed = False
+    # Whether the rows are where other programs compute: see data/dask.py.
+    remote = False
     processes = Processes()
 
     def __init__(
@@ -302,10 +304,15 @@ class Rows:
 
     def _order_keys(self, direction: Tensor) -> Tensor:
         """Numbers (n,) that put rows into an order of their own, along a direction (d,)."""
+        weights = self._order_weights(direction)
+        return self.map(lambda x: x.to(torch.float64) @ weights)
+
+    def _order_weights(self, direction: Tensor) -> Tensor:
+        """The direction (d + L,) with weights for the levels of categories."""
         along = direction.to(torch.float64)
-        if self.levels is not None:
-            along = torch.cat([along, self.levels.order_keys(self.level_counts())])
-        return self.map(lambda x: x.to(torch.float64) @ along)
+        if self.levels is None:
+            return along
+        return torch.cat([along, self.levels.order_keys(self.level_counts())])
 
     # Passes ---------------------------------------------------------------------------------------
 
@@ -327,7 +334,7 @@ class Rows:
         """
         for chunk in self.chunks():
             step(zero, chunk)
-        self.add_up(*_tensors_of(zero))
+        self.add_up(*tensors_of(zero))
         return zero
 
     def chunks(self) -> Iterator[Chunk]:
@@ -516,13 +523,13 @@ class Rows:
         return self.data if self._unmoved() and self.data.dtype == self.dtype else None
 
 
-def _tensors_of(sums: Any) -> Iterator[Tensor]:
+def tensors_of(sums: Any) -> Iterator[Tensor]:
     """All tensors of sums, which may be nested."""
     if isinstance(sums, Tensor):
         yield sums
         return
     for part in sums if isinstance(sums, tuple | list) else sums.tensors():
-        yield from _tensors_of(part)
+        yield from tensors_of(part)
 
 
 def cached_rows(d: int, scores: int = 1, itemsize: int = 8) -> int:

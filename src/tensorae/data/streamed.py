@@ -24,7 +24,7 @@ from tensorae.data.processes import Processes
 from tensorae.data.rows import Chunk, Rows, cached_rows, shared_tensor
 from tensorae.exceptions import InvalidInputError
 
-__all__ = ["BatchSource", "Checksum", "StreamedRows"]
+__all__ = ["BatchSource", "Checksum", "StreamedRows", "as_integers"]
 
 # Numbers are summed in so many lanes, and lanes over so many rounds: a prime, so that no column of
 # a table has lanes of its own, and an odd number, so that flipped signs do not cancel.
@@ -331,7 +331,7 @@ def order_statistics(keys: Tensor, ranks: Tensor, processes: Processes) -> tuple
     order = keys.argsort(stable=True)
     if processes.alone:
         return order[ranks], torch.arange(len(ranks), device=ranks.device)
-    ordered = _as_integers(keys[order])
+    ordered = as_integers(keys[order])
     wanted = _bisect(ordered, ranks, processes)
     positions = torch.searchsorted(ordered, wanted)
     here = positions < len(ordered)
@@ -361,7 +361,7 @@ def _bisect(ordered: Tensor, ranks: Tensor, processes: Processes) -> Tensor:
     return high
 
 
-def _as_integers(keys: Tensor) -> Tensor:
+def as_integers(keys: Tensor) -> Tensor:
     """Integers in the order of the numbers (float64)."""
     bits = (keys + 0.0).view(torch.int64)  # minus zero becomes zero
     return torch.where(bits >= 0, bits, torch.iinfo(torch.int64).min - bits)

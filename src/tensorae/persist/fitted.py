@@ -49,6 +49,7 @@ from tensorae.assignment import RULES, rule_name
 from tensorae.core.denoise import Denoiser
 from tensorae.core.prediction import LinearPredictor
 from tensorae.data.categories import CategoryEncoder
+from tensorae.data.dask import is_dask
 from tensorae.deep.denoise import Blend
 from tensorae.persist.container import part
 from tensorae.persist.networks import module_state, sample_costs
@@ -201,7 +202,10 @@ CALIBRATION = {
 
 def _pack_linear(model: Any) -> Packed:
     table = {name: field for name, field in LINEAR.items() if getattr(model, name) is not None}
-    tree = _packed(vars(model), table)
+    values = vars(model)
+    if is_dask(model.labels_):  # the rows, and their labels, are elsewhere
+        values = {**values, "labels_": np.empty(0, dtype=np.int32)}
+    tree = _packed(values, table)
     if model._frame is not None:
         tree["frame"] = _packed(dict(zip(FRAME, model._frame, strict=True)), FRAME)
     if model._moments is not None:
