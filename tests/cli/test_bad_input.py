@@ -131,7 +131,7 @@ def test_a_model_of_another_version_or_kind_is_refused(failed, model_file, birds
         {"unit": [1.0, 1.0]},
         {"unit": None},
         {"shift": ["x", 0, 0, 0]},
-        {"scale": "log"},
+        {"scale": "cubic"},
         {"names": "abc"},
         {"names": ["a", "b", "c", "d"]},
         {"shift": [10**400, 0, 0, 0]},

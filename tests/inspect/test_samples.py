@@ -155,8 +155,7 @@ def test_misfits_are_the_sum_of_their_parts(fitted, grams):
 def test_what_is_no_scaling_of_the_columns_is_refused(grams):
     model = LinearTAE(3, latent_dim=1, random_state=0).fit(grams)
     mixing = PCA(whiten=True).fit(grams)
-    bent = QuantileTransformer(n_quantiles=20).fit(grams)
-    for wrong in (mixing, bent, StandardScaler().fit(grams[:, :3])):
+    for wrong in (mixing, StandardScaler().fit(grams[:, :3])):
         with pytest.raises(InvalidParameterError, match="scaler"):
             describe(model, grams, scaler=wrong)
     with pytest.raises(InvalidParameterError, match="scaler"):
