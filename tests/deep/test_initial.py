@@ -12,7 +12,7 @@ from tensorae.deep.initial import distinct_rows
 
 def find(columns, weights=None, seed=0):
     columns = [torch.as_tensor(block) for block in columns]
-    weights = None if weights is None else torch.as_tensor(weights)
+    weights = torch.ones(len(columns[0])) if weights is None else torch.as_tensor(weights)
     return distinct_rows(columns, weights, np.random.RandomState(seed))
 
 
