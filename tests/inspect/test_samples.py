@@ -11,7 +11,6 @@ from sklearn.neighbors import KNeighborsClassifier
 from sklearn.preprocessing import (
     MaxAbsScaler,
     MinMaxScaler,
-    QuantileTransformer,
     RobustScaler,
     StandardScaler,
 )
