@@ -440,15 +440,19 @@ def timed(n: int) -> tuple[list[list[str]], dict[str, Any]]:
         OURS: lambda seed: OutlierTAE(random_state=seed).fit(X).score_samples(X),
         FOREST: lambda seed: forest(X, X, seed),
     }
-    times = interleave(calls, rounds=ROUNDS)
+    times = interleave(calls, rounds=ROUNDS, clock=time.process_time)
     ratios = times[OURS].seconds / times[FOREST].seconds
     small = X[:500]
     began = time.process_time()
     OutlierTAE(random_state=0).fit(small).score_samples(small)
     few = time.process_time() - began
     rows = [
-        [f"fit and score, {n:,} x 30, / IsolationForest", f"≤ {TIME_TARGET:g}", spread(ratios)],
-        ["fit and score, 500 x 30", "< 1 s", f"{few:.2f} s"],
+        [
+            f"fit and score, {n:,} x 30, processor time / IsolationForest's",
+            f"≤ {TIME_TARGET:g}",
+            spread(ratios),
+        ],
+        ["fit and score, 500 x 30, processor time", "< 1 s", f"{few:.2f} s"],
     ]
     return rows, {name: timing.seconds for name, timing in times.items()}
 

@@ -127,6 +127,11 @@ class OutlierTAE(OutlierMixin, EstimatorWithCard):
         Makes a fit repeatable. The order of the rows does not matter.
     device : str, torch.device or None, default=None
         Where to compute scores. None: the CPU for arrays, the tensor's own device for tensors.
+    categorical_features : "from_dtype", None or array-like, default="from_dtype"
+        Which columns are categories: those of type category, text or bool in a data frame, or
+        those with the given names, numbers or truth values. One column of numbers is needed.
+    handle_unknown : {"warn", "error"}, default="warn"
+        What to do about levels that ``fit`` did not see: they are very improbable, or an error.
 
     Attributes
     ----------

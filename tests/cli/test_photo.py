@@ -5,6 +5,7 @@ What the functions make of pixels is tested with them; here cheap ones stand in 
 
 import json
 import os
+import sys
 from types import SimpleNamespace
 
 import numpy as np
@@ -250,6 +251,32 @@ def test_ctrl_c_leaves_what_is_finished(run, picture, here, monkeypatch):
     assert outcome.code == 130
     assert "1 of 3 pictures are finished and kept" in outcome.err
     assert [path.name for path in (here / "out").iterdir()] == ["a.png"]
+
+
+@pytest.mark.parametrize(("jobs", "seconds", "said"), [
+    (1, 3.0, "a.png: this takes about 2 minutes"),  # 40 tiles of 3 seconds
+    (2, 3.0, "a.png: this takes about 60 seconds"),
+    (1, 0.3, None),
+])  # fmt: skip
+def test_a_large_picture_says_how_long_it_takes_after_the_first_tiles(
+    ran, picture, monkeypatch, jobs, seconds, said
+):
+    clock = [100.0]
+
+    def denoise(image, noise=None, *, n_jobs, progress, **options):
+        clock[0] += 7  # before the first tile: nothing that each of them needs
+        for done in range(41):
+            progress(done, 40)
+            clock[0] += seconds * ((done + 1) % n_jobs == 0)
+        return image
+
+    monkeypatch.setattr(photos, "denoise", denoise)
+    module = sys.modules["tensorae.cli.photo"]  # its package has a command of that name
+    monkeypatch.setattr(module, "time", SimpleNamespace(monotonic=lambda: clock[0]))
+    picture()
+    told = ran("photo", "denoise", "a.png", "-o", "b.png", "--jobs", str(jobs))
+    assert ("this takes" in told.err) == (said is not None)
+    assert (said or "") in told.err
 
 
 # Comparisons and notes ----------------------------------------------------------------------------

@@ -68,6 +68,16 @@ def test_noise_that_grows_with_brightness_is_measured_within_ten_percent(clean, 
             assert found == pytest.approx((a + b * brightness) * unit**2, rel=0.1)
 
 
+def test_texture_in_the_dark_does_not_hide_that_the_noise_of_linear_data_is_white(clean):
+    x = np.mgrid[:SIZE, :SIZE][1]
+    light = 4000 * (clean[..., 0] / 255) ** 2.2 + 17 * np.sin(1.2 * x) * (x < SIZE / 4)
+    noise = estimate_noise(light + np.sqrt(25 + 2 * light) * white(light.shape))
+    assert noise.correlation is None
+    for brightness in (400, 1000):
+        found = noise.variance(np.array([brightness]), 0)[0]
+        assert found == pytest.approx(25 + 2 * brightness, rel=0.25)
+
+
 @pytest.mark.parametrize("sigma", [4.0, 12.0])
 def test_correlated_noise_is_measured(clean, sigma):
     noise = estimate_noise(clean + sigma * smooth(clean.shape))
@@ -126,6 +136,12 @@ def test_bad_models_are_refused(name, arguments):
 def test_noise_that_does_not_fit_the_image_is_refused(noise):
     with pytest.raises(InvalidParameterError, match=r"^noise must"):
         denoise(np.zeros((16, 16)), noise)
+
+
+@pytest.mark.parametrize("call", [denoise, estimate_noise])
+def test_jpeg_is_true_false_or_none(call):
+    with pytest.raises(InvalidParameterError, match=r"^jpeg must"):
+        call(np.zeros((16, 16)), jpeg="yes")
 
 
 # Removal ------------------------------------------------------------------------------------------

@@ -5,6 +5,7 @@ from __future__ import annotations
 import glob
 import math
 import os
+import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -23,6 +24,8 @@ if TYPE_CHECKING:
 
 ALPHA = "alpha"  # in place of a mask: transparent pixels are missing
 EIGHT_BITS = 255
+# Seconds from which on it is said beforehand how long a picture takes.
+LONG = 20.0
 
 photo = typer.Typer(
     help="Denoise, inpaint and enlarge photographs; no training data is needed.",
@@ -383,6 +386,7 @@ def _process(options: PhotoOptions, task: Task, job: Job, title: str) -> Facts:
         side_by_side,
         write_photo,
     )
+    from tensorae.photos.images import check_jobs
 
     messages, before = options.messages, read_photo(job.source)
     frame = replace(before, alpha=None) if task.opaque else before
@@ -390,7 +394,8 @@ def _process(options: PhotoOptions, task: Task, job: Job, title: str) -> Facts:
     lost = check_format(frame, photo_format(job.target), (width, height))
     for note in [*before.notes, *lost]:
         messages.note(f"{job.label}: {note}")
-    with messages.warnings_as_notes(), messages.progress(title) as progress:
+    with messages.warnings_as_notes(), messages.progress(title) as show:
+        progress = _with_forecast(show, check_jobs(options.jobs), messages, job.label)
         pixels, summary, facts = task.work(before, job, progress)
     after = frame.with_pixels(pixels)
     try:
@@ -408,6 +413,30 @@ def _process(options: PhotoOptions, task: Task, job: Job, title: str) -> Facts:
     if job.comparison is not None:
         files["comparison"] = str(job.comparison)
     return {**files, "width": width, "height": height, **facts}
+
+
+def _with_forecast(show: Progress, n_jobs: int, messages: Messages, label: str) -> Progress:
+    """Also say how long a picture will take, as soon as the first tiles are finished."""
+    began = time.monotonic()
+
+    def progress(done: int, total: int) -> None:
+        nonlocal began
+        show(done, total)
+        if done == 0:
+            began = time.monotonic()
+        elif done == min(n_jobs, total):
+            seconds = (time.monotonic() - began) * total / done
+            if seconds >= LONG and done < total:
+                messages.note(f"{label}: this takes about {_in_words(seconds)}.")
+
+    return progress
+
+
+def _in_words(seconds: float) -> str:
+    """Say a time that is a guess: "40 seconds", "3 minutes"."""
+    if seconds < 100:
+        return f"{10 * round(seconds / 10)} seconds"
+    return f"{round(seconds / 60)} minutes"
 
 
 def _missing(picture: Photo, job: Job, mask: str) -> NDArray[Any]:

@@ -27,6 +27,7 @@ from tensorae.photos.images import (
     Picture,
     Progress,
     check_jobs,
+    check_jpeg,
     check_noise,
     check_progress,
 )
@@ -153,7 +154,7 @@ def denoise(
     if not isinstance(noise, NoiseModel | tuple | list):
         noise = check_noise(noise, picture)
     given = None if noise is None else _noise_model(noise, picture)
-    strength = check_number("strength", strength, low=0, high=1)
+    strength, jpeg = check_number("strength", strength, low=0, high=1), check_jpeg(jpeg)
     if passes is not None:
         passes = check_integer("passes", passes, low=1)
     if quality not in QUALITIES:

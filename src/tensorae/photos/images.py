@@ -28,6 +28,7 @@ __all__ = [
     "Picture",
     "Progress",
     "check_jobs",
+    "check_jpeg",
     "check_mask",
     "check_noise",
     "check_progress",
@@ -314,6 +315,15 @@ def check_jobs(n_jobs: Any) -> int:
     if n_jobs is None or (isinstance(n_jobs, int | np.integer) and n_jobs == -1):
         return int(joblib.cpu_count())
     return check_integer("n_jobs", n_jobs, low=1)
+
+
+def check_jpeg(jpeg: Any) -> bool | None:
+    """Return whether a picture was compressed; None where that is to be detected."""
+    if jpeg is None or isinstance(jpeg, bool | np.bool_):
+        return None if jpeg is None else bool(jpeg)
+    raise InvalidParameterError(
+        f"jpeg must be True, False or None, got {jpeg!r}; None detects it in 8-bit pictures."
+    )
 
 
 def check_progress(progress: Any) -> Progress:
