@@ -147,6 +147,7 @@ def large(page: Page) -> str:
     for title, name, found in (
         ("## Data larger than memory", "out_of_core", streamed),
         ("## Several processes", "processes", scaled),
+        ("## Workers of Dask", "processes_dask", page.results.numbers("processes_dask")),
     ):
         parts.append(title)
         parts += [missing(name)] if found is None else [for_readers(found.text), provenance(found)]

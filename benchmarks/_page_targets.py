@@ -9,6 +9,7 @@ import fashion
 import numpy as np
 import out_of_core
 import processes
+import processes_dask
 import speed
 from _common import spread
 from _page_results import Results, numbers_of, section, size_text, tables_of
@@ -216,4 +217,12 @@ def process_targets(results: Results) -> Iterator[Target]:
             size_text(one["size"]),
             one["speed_up"],
             processes.SPEED_UP_TARGET,
+        )
+    workers = results.numbers("processes_dask")
+    for one in [] if workers is None else workers.data["sizes"]:
+        yield at_least(
+            "Speed-up by a second Dask worker",
+            size_text(one["size"]),
+            one["speed_up"],
+            processes_dask.SPEED_UP_TARGET,
         )

@@ -20,7 +20,16 @@ from _page_weak import not_good_at
 from _page_words import Page, Part
 
 DOCS = Path(__file__).resolve().parents[1] / "docs" / "benchmarks"
-NUMBERS = ("speed", "scaling", "time_to_loss", "fashion", "out_of_core", "processes", "cost_model")
+NUMBERS = (
+    "speed",
+    "scaling",
+    "time_to_loss",
+    "fashion",
+    "out_of_core",
+    "processes",
+    "processes_dask",
+    "cost_model",
+)
 TEXTS = (
     "any_data", "missing", "outliers", "denoising", "photos", "photos_fill", "photos_real",
     "deep_price", "deep_sharing", "deep_manifold", "memory",

@@ -162,7 +162,6 @@ class BaseTAE(
         """
         return self._map(X, lambda predictor, x: predictor.costs(x))
 
-    @by_partition
     def transform(self, X: Any) -> Any:
         """Embed each sample by the autoencoder of its cluster.
 
@@ -570,6 +569,10 @@ class BaseTAE(
         self.labels_, self.loss_ = labels, float(loss)
         self.cluster_sizes_ = sizes.cpu().numpy()
         return counts
+
+
+# Outside what ``set_output`` adds to it, so that it is applied to each partition.
+BaseTAE.transform = by_partition(BaseTAE.transform)  # type: ignore[method-assign]
 
 
 def _reconstruct(predictor: Predictor, x: Tensor) -> Tensor:

@@ -232,7 +232,6 @@ class ImputerTAE(TransformerMixin, EstimatorWithCard):
         self.n_iter_ = max([member.n_iter for member in self._members], default=1)
         return self
 
-    @by_partition
     def transform(self, X: Any) -> Any:
         """Impute the missing values of X; observed values stay as they are.
 
@@ -555,6 +554,10 @@ class ImputerTAE(TransformerMixin, EstimatorWithCard):
                 whole[[j for part in self._blocks for j in range(part.start, part.stop)]] = False
                 points = torch.where(whole, points.round(), points)
             return torch.where(data.isnan(), points.to(data.dtype), data)
+
+
+# Outside what ``set_output`` adds to it, so that it is applied to each partition.
+ImputerTAE.transform = by_partition(ImputerTAE.transform)  # type: ignore[method-assign]
 
 
 def _as_array(data: Tensor) -> np.ndarray:

@@ -58,7 +58,7 @@ from tensorae.core.selection import select_and_fit
 from tensorae.core.spec import FitSpec, SearchSpace, Solution
 from tensorae.core.statistics import KEPT_NUMBERS, Moments
 from tensorae.data.categories import CategoryEncoder, level_names
-from tensorae.data.dask import by_partition
+from tensorae.data.dask import by_partition, is_dask
 from tensorae.data.rows import Rows
 from tensorae.exceptions import InvalidInputError, InvalidParameterError
 
@@ -416,6 +416,11 @@ class LinearTAE(BaseTAE):
         5
         """
         share = check_number("decay", decay, low=0, high=1, low_allowed=False)
+        if is_dask(X):
+            raise InvalidInputError(
+                f"X must be a table in memory for partial_fit, got a Dask {type(X).__name__}; use "
+                "fit for it, or call partial_fit with one partition after the other."
+            )
         if not hasattr(self, "cluster_centers_"):
             self.fit(X, sample_weight=sample_weight)
             self.n_iter_ = 1
@@ -724,7 +729,10 @@ class LinearTAE(BaseTAE):
             labels = predictor.assign(x)[0]
             return self._coded(predictor.decoded(predictor.encode(x, labels), labels))
 
-        return categories.inverse_transform(self._map(X, step))
+        table = categories.inverse_transform(self._map(X, step))
+        if categories.kind == "pandas" and hasattr(X, "columns") and hasattr(X, "index"):
+            table.index = X.index
+        return table
 
     def inverse_transform(self, Z: Any, labels: Any) -> Any:
         """Decode codes by the named autoencoders.

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import copy
 import functools
+import uuid
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any, TypeVar
 
@@ -26,7 +27,7 @@ from tensorae._warnings import collected_warnings
 from tensorae.data.categories import CategoryEncoder
 from tensorae.data.rows import Chunk, Rows, Sums, tensors_of
 from tensorae.data.streamed import StreamedRows, as_integers
-from tensorae.exceptions import InvalidInputError
+from tensorae.exceptions import InvalidInputError, InvalidParameterError
 
 __all__ = ["DaskRows", "by_partition", "is_dask"]
 
@@ -149,16 +150,22 @@ class DaskRows(StreamedRows):
         """Sums over the rows of all partitions; see :meth:`Rows.reduce`."""
         if self.blocks is None:  # on a worker
             return super().reduce(step, zero)
-        found = self._total(self._on_each(functools.partial(_summed, step, zero)))
+        found = self._total(self._on_each(functools.partial(_summed, step, zero), "pass"))
         for total, part in zip(tensors_of(zero), found, strict=True):
             total += part.to(total.device)
         return zero
 
-    def _on_each(self, function: Callable[[DaskRows, Any], Any]) -> list[Any]:
-        """Results of ``function(rows, block)``, one for each partition, not computed yet."""
+    def _on_each(self, function: Callable[[DaskRows, Any], Any], name: str) -> list[Any]:
+        """Results of ``function(rows, block)``, one for each partition, not computed yet.
+
+        Dask's dashboard shows them as "tensorae_" and the name.
+        """
         cloudpickle = import_optional("cloudpickle", extra="dask")
         call, run = self._shared(cloudpickle.dumps((function, self))), self.dask.delayed(_run)
-        return [run(call, block) for block in self.blocks]
+        key = f"tensorae_{name}-{uuid.uuid4().hex}"
+        return [
+            run(call, block, dask_key_name=(key, place)) for place, block in enumerate(self.blocks)
+        ]
 
     def _shared(self, value: Any) -> Any:
         """A value for all tasks, which each worker gets once."""
@@ -168,7 +175,9 @@ class DaskRows(StreamedRows):
         """Sums of lists of tensors, added up in a tree."""
         add = self.dask.delayed(_added)
         while len(parts) > 1:
-            parts = [add(parts[i : i + FAN_IN]) for i in range(0, len(parts), FAN_IN)]
+            key = f"tensorae_sum-{uuid.uuid4().hex}"
+            groups = [parts[i : i + FAN_IN] for i in range(0, len(parts), FAN_IN)]
+            parts = [add(group, dask_key_name=(key, i)) for i, group in enumerate(groups)]
         found: list[Tensor] = self.dask.compute(*parts)[0]
         return found
 
@@ -181,11 +190,11 @@ class DaskRows(StreamedRows):
         """All rows in the memory of the client, where they are no more than ``most``."""
         if self.count > most:
             return self
-        return self._in_memory(torch.cat(self._gathered(self._on_each(_observed))))
+        return self._in_memory(torch.cat(self._gathered(self._on_each(_observed, "rows"))))
 
     def sample(self, direction: Tensor, size: int, offset: float) -> Rows:
         """``size`` rows of all partitions in the order of their values, each equally likely."""
-        keys = self._on_each(functools.partial(_keys, self._order_weights(direction)))
+        keys = self._on_each(functools.partial(_keys, self._order_weights(direction)), "order")
         keys = list(self.dask.persist(*keys))
         grid = torch.arange(size, dtype=torch.float64) + offset
         ranks = (grid * (self.count / size)).long().clamp(max=self.count - 1)
@@ -194,7 +203,7 @@ class DaskRows(StreamedRows):
         held = torch.stack(self._gathered([holds(part, shared) for part in keys]))
         # Equal numbers may be in several partitions: the first one gives its own.
         places = [(held.int().argmax(0) == j).nonzero().squeeze(1) for j in range(len(keys))]
-        pick, rows = self.dask.delayed(_picked), self._on_each(_observed)
+        pick, rows = self.dask.delayed(_picked), self._on_each(_observed, "rows")
         used = [j for j, place in enumerate(places) if len(place)]
         found = self._gathered([pick(rows[j], keys[j], wanted[places[j]]) for j in used])
         x = torch.empty(size, self._width, dtype=self.dtype)
@@ -376,26 +385,31 @@ def by_partition(method: Method) -> Method:
 
 def _lazily(model: Any, name: str, X: Any, args: Any, kwargs: Any) -> Any:
     dask = import_optional("dask", extra="dask")
+    if kwargs.get("n_draws") is not None:
+        raise InvalidParameterError(
+            f"n_draws must be None for a Dask collection, got {kwargs['n_draws']}; draw for each "
+            "partition, for example by map_partitions, with a random_state of its own."
+        )
     frame = hasattr(X, "columns")
     example = X._meta_nonempty if frame else np.zeros((1, X.shape[1]), dtype=X.dtype)
     with collected_warnings():  # its levels are made up
         shown = getattr(model, name)(example, *args, **kwargs)
-    model = dask.delayed(model)
-    if hasattr(shown, "columns"):
-        return X.map_partitions(_method_of, model, name, shown[:0], args, kwargs, meta=shown[:0])
+    model, empty = dask.delayed(model), shown[:0]
+    if frame and hasattr(shown, "columns"):
+        return X.map_partitions(_method_of, model, name, empty, args, kwargs, meta=empty)
     blocks = X.to_delayed() if frame else X.rechunk({1: -1}).to_delayed().ravel()
+    call = dask.delayed(_method_of)
+    parts = [call(block, model, name, empty, args, kwargs) for block in blocks]
+    if hasattr(shown, "columns"):
+        frames = import_optional("dask.dataframe", extra="dask")
+        return frames.from_delayed(parts, meta=empty, verify_meta=False)
     sizes = [np.nan] * len(blocks) if frame else X.chunks[0]
     array = import_optional("dask.array", extra="dask")
-    call = dask.delayed(_method_of)
-    parts = [
-        array.from_delayed(
-            call(block, model, name, shown[:0], args, kwargs),
-            (size, *shown.shape[1:]),
-            dtype=shown.dtype,
-        )
-        for block, size in zip(blocks, sizes, strict=True)
+    arrays = [
+        array.from_delayed(part, (size, *shown.shape[1:]), dtype=shown.dtype)
+        for part, size in zip(parts, sizes, strict=True)
     ]
-    return array.concatenate(parts, allow_unknown_chunksizes=True)
+    return array.concatenate(arrays, allow_unknown_chunksizes=True)
 
 
 def _method_of(block: Any, model: Any, name: str, empty: Any, args: Any, kwargs: Any) -> Any:
