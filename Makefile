@@ -9,7 +9,7 @@ BENCHMARKS := any_data wide search busy clustering_quality peers missing missing
     photos photos_fill
 
 .DEFAULT_GOAL := help
-.PHONY: install demo reproduce test quality fuzz lint bench bench-full docs clean help
+.PHONY: install demo reproduce test test-minimum quality coverage fuzz lint bench bench-full docs clean help
 
 help:  ## list the targets
 	@grep -E '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 12
@@ -32,6 +32,18 @@ test: $(READY)  ## run all tests, docstring examples included, in parallel
 
 quality: $(READY)  ## check the quality of results on fixed seeds (minutes)
 	$(BIN)/python -m pytest -m quality
+
+coverage: $(READY)  ## the tests with the share of lines and branches of src that they run; pages in htmlcov/
+	$(BIN)/python -m pytest --cov=tensorae --cov-branch --cov-report=term:skip-covered --cov-report=html --cov-fail-under=92
+
+test-minimum: .venv-minimum/.installed  ## the tests with the lowest supported versions of the dependencies
+	.venv-minimum/bin/python -m pytest -W default
+
+.venv-minimum/.installed: pyproject.toml constraints-minimum.txt
+	test -x .venv-minimum/bin/python || $(PYTHON) -m venv .venv-minimum
+	.venv-minimum/bin/python -m pip install --quiet --disable-pip-version-check --constraint constraints-minimum.txt \
+	    --editable ".[plots,datasets,tables]" pytest pytest-xdist hypothesis polars mlxtend safetensors hatchling
+	touch $@
 
 fuzz: $(READY)  ## random files, checkpoints, tables and command lines (minutes; FUZZ_SEED=, FUZZ_TRIALS=)
 	FUZZ_TRIALS=$${FUZZ_TRIALS:-1000} FUZZ_SEED=$${FUZZ_SEED:-$$(date +%s)} \
@@ -58,6 +70,6 @@ docs: $(READY)  ## build the documentation into docs/_build/html; warnings are e
 	$(BIN)/python -m sphinx -W --keep-going -b html docs docs/_build/html
 
 clean:  ## remove .venv, caches and everything the other targets made
-	rm -rf $(VENV) build dist demo results docs/_build docs/generated docs/gallery
+	rm -rf $(VENV) .venv-minimum htmlcov .coverage build dist demo results docs/_build docs/generated docs/gallery
 	rm -rf .pytest_cache .mypy_cache .ruff_cache .hypothesis
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +

@@ -202,14 +202,14 @@ def test_fit_and_predict_agree():
 @pytest.mark.parametrize("settings", [{}, {"assignment": "lloyd"}, {"spread": "shared"}])
 @pytest.mark.parametrize("missing", [0.0, 0.1])
 def test_streams_equal_memory(settings, missing):
-    frame, _ = planted(13, n=3000)
+    frame, _ = planted(13, n=1500)
     X = np.column_stack(
         [frame[c] if c.startswith("x") else frame[c].map(ord).astype(float) for c in frame]
     )
     X[np.random.RandomState(0).uniform(size=X.shape) < missing] = np.nan
     named = {"categorical_features": [3, 4, 5, 6], **settings}
     one = fitted(X, **named)
-    two = LinearTAE(K, random_state=0, **named).fit(Batches(X, batch_rows=700))
+    two = LinearTAE(K, random_state=0, **named).fit(Batches(X, batch_rows=400))
     np.testing.assert_array_equal(one.labels_, two.labels_)
     np.testing.assert_array_equal(two.predict(Batches(X)), two.labels_)
     for first, second in zip(one.level_probabilities_, two.level_probabilities_, strict=True):
