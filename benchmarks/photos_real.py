@@ -135,7 +135,9 @@ def measure(
 # Tasks ------------------------------------------------------------------------------------------
 
 
-def camera(records: Records, name: str, files: tuple[Path, Path], size: int) -> None:
+def camera(
+    records: Records, name: str, files: tuple[Path, Path], size: int, pictures: Path | None
+) -> None:
     noisy, mean = (np.asarray(Image.open(file)) for file in files)
     middle = tuple(slice((n - min(n, size)) // 2, (n + min(n, size)) // 2) for n in mean.shape[:2])
     part, truth = noisy[middle], mean[middle].astype(float)
@@ -148,8 +150,11 @@ def camera(records: Records, name: str, files: tuple[Path, Path], size: int) -> 
     centre = records.setdefault(CENTRE, {}).setdefault(name, {})
     if OURS not in whole or OURS not in centre:
         began = time.process_time()
-        found = denoise(noisy, n_jobs=1).astype(float)
+        clean = denoise(noisy, n_jobs=1)
         seconds = time.process_time() - began
+        if pictures is not None:
+            Image.fromarray(np.hstack([noisy, clean, mean])).save(pictures / f"{name}.png")
+        found = clean.astype(float)
         whole[NOISY] = figures(noisy.astype(float), mean.astype(float), 0)
         whole[OURS] = figures(found, mean.astype(float), seconds)
         centre[OURS] = figures(found[middle], truth, seconds * truth.size / mean.size)
@@ -325,7 +330,8 @@ def main(arguments: argparse.Namespace) -> None:
         records = json.loads(RECORDS.read_text("utf-8"))
     size = 96 if arguments.quick else arguments.size
     real = pairs(Path(data or ""))
-    tasks = [Task(camera, name, (files, size)) for name, files in real.items()]
+    pictures = Path(arguments.pictures) if arguments.pictures else None
+    tasks = [Task(camera, name, (files, size, pictures)) for name, files in real.items()]
     grey = {
         file.stem: np.asarray(Image.open(file).convert("L")).astype(float)
         for file in (sorted(Path(arguments.grey).glob("*.png")) if arguments.grey else ())
@@ -344,6 +350,7 @@ def main(arguments: argparse.Namespace) -> None:
     if arguments.large and real and LARGE not in records:
         records[LARGE] = {"mosaic": {"fast": large([files[0] for files in real.values()][:8])}}
         progress(f"{LARGE}: {records[LARGE]}")
+        RECORDS.write_text(json.dumps(records, indent=1, ensure_ascii=False) + "\n", "utf-8")
     with limited_threads(arguments.threads):
         tasks = tasks[:1] if arguments.quick else tasks
         workers = Parallel(arguments.jobs, return_as="generator_unordered")
@@ -392,5 +399,6 @@ if __name__ == "__main__":
     options.add_argument("--peers", nargs="+", help="folders of the modules nlridge and lichi")
     options.add_argument("--large", action="store_true", help="time and memory of 12 megapixels")
     options.add_argument("--jobs", type=int, default=1, help="pictures at a time")
+    options.add_argument("--pictures", help="folder to write camera pictures to, to look at them")
     options.add_argument("--anew", action="store_true", help="forget what is kept")
     main(options.parse_args())

@@ -78,6 +78,14 @@ def test_texture_in_the_dark_does_not_hide_that_the_noise_of_linear_data_is_whit
         assert found == pytest.approx(25 + 2 * brightness, rel=0.25)
 
 
+def test_blown_highlights_do_not_hide_the_noise_of_a_camera(clean):
+    grain, y = smooth(clean.shape), np.arange(SIZE)[:, None, None] / SIZE
+    noisy = 0.7 * clean + 4 * grain
+    noisy = np.where(y > 0.9, 250 + 0.1 * white(clean.shape), noisy)  # what is left of their noise
+    noisy = np.where(y < 0.1, 10 + 0.05 * grain, noisy)
+    assert estimate_noise(noisy).sigma == pytest.approx(4, rel=0.25)
+
+
 @pytest.mark.parametrize("sigma", [4.0, 12.0])
 def test_correlated_noise_is_measured(clean, sigma):
     noise = estimate_noise(clean + sigma * smooth(clean.shape))

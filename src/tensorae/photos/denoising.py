@@ -194,7 +194,7 @@ def _noise_model(noise: Any, picture: Picture) -> NoiseModel:
 def _spec_for(planes: Tensor, noise: float, quality: str) -> DenoiseSpec:
     """How to de-noise planes (c, H, W) with such noise."""
     if quality == "fast" and len(planes) == 3:
-        return DenoiseSpec(side=5, per_cluster=700, first_steps=2, passes=1, core=96, margin=8)
+        return DenoiseSpec(side=5, per_cluster=780, first_steps=2, passes=1, core=96, margin=8)
     if quality == "fast":
         return DenoiseSpec(per_cluster=500, first_steps=3, more_steps=1, core=128, margin=12)
     if len(planes) == 3:  # three times the values of a patch need more patches to learn from

@@ -45,9 +45,8 @@ STRIPE, MOST_PATCHES = 64, 1_000_000
 BLOCK, FLATTEST_BLOCKS, MOST_BLOCKS = 20, 0.1, 20_000
 MAX_LAG = 7  # pixels of a patch less one
 BINS, BIN_BLOCKS = 6, 200  # levels of brightness, and blocks that each of them needs
-# Noise is white where flat patches of some brightness have this share of the energy of middle
-# frequencies at high ones: .87 to 1.9 on pictures with white noise, also if its variance grows a
-# hundredfold with brightness; up to .39 on those of cameras.
+# Noise is white where flat patches have this share of the energy of middle frequencies at high
+# ones: .9 to 1.9 on 21 pictures with white noise, up to .4 on those of cameras.
 WHITE_RATIO = 0.8
 # Share of flat blocks from which on the variance at a brightness is trusted.
 TRUSTED = 0.3
@@ -279,8 +278,10 @@ def noise_of(picture: Picture, *, jpeg: bool | None = None) -> NoiseModel:
         bins = [i for i in x.argsort().tensor_split(BINS) if len(i) >= 5 * FEWEST]
         found.append([_at_flattest(*(part[i] for part in (*energies, x))) for i in bins])
     # Where noise grows with brightness, the flattest patches of all are dark ones, and may have
-    # more texture than noise.
-    ratio = max(ratio, *(one for part in found for _, one, _ in part), -math.inf)
+    # more texture than noise. Two kinds of brightness must agree: one may be that of highlights
+    # which have lost their noise.
+    seconds = [sorted(one for _, one, _ in part)[-2:-1] for part in found]
+    ratio = max(ratio, min(part[0] if part else 0.0 for part in seconds))
     large = FLATTEST * middle.numel() >= FEWEST  # enough flat patches to tell white from smooth
     if min(planes.shape[1:]) >= 2 * BLOCK:
         smooth = large and ratio < WHITE_RATIO
