@@ -40,6 +40,7 @@ from tensorae.data.rows import Chunk, Rows
 
 if TYPE_CHECKING:
     from tensorae.persist.checkpoints import Checkpoint
+    from tensorae.report.widget import MapWidget
 
 __all__ = ["BaseTAE", "Predictor"]
 
@@ -383,6 +384,53 @@ class BaseTAE(
             scaler=scaler,
             shape=shape,
             noise=noise,
+            max_points=max_points,
+        )
+
+    def widget(
+        self,
+        X: Any,
+        *,
+        identifiers: Any = None,
+        feature_names: Any = None,
+        scaler: Any = None,
+        shape: Any = None,
+        max_points: int = 5000,
+    ) -> MapWidget:
+        """Return the map of a report as a widget for notebooks, on which rows can be selected.
+
+        It works in Jupyter, VS Code and wherever else widgets do. Needs the extra ``notebook``.
+
+        Parameters
+        ----------
+        X : array-like or Tensor of shape (n, d)
+        identifiers, feature_names, scaler, shape, max_points
+            As in ``report``. Of more than ``max_points`` rows, a random part can be selected.
+
+        Returns
+        -------
+        tensorae.report.widget.MapWidget
+            Its ``selection`` has the numbers of the selected rows, in both directions.
+
+        Examples
+        --------
+        >>> from sklearn.datasets import load_iris
+        >>> from tensorae import LinearTAE
+        >>> X = load_iris().data
+        >>> widget = LinearTAE(3, random_state=0).fit(X).widget(X)
+        >>> widget.selection = [5, 2]  # or drag on the map
+        >>> X[widget.selection].shape
+        (2, 4)
+        """
+        from tensorae.report.widget import map_widget
+
+        return map_widget(
+            self,
+            X,
+            identifiers=identifiers,
+            feature_names=feature_names,
+            scaler=scaler,
+            shape=shape,
             max_points=max_points,
         )
 

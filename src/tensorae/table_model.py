@@ -8,7 +8,7 @@ from __future__ import annotations
 import os
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import numpy as np
 from sklearn.utils.metaestimators import available_if
@@ -19,6 +19,9 @@ from tensorae.data.preparation import Preparation, PreparedTable
 from tensorae.data.table import as_table
 from tensorae.exceptions import InvalidInputError
 from tensorae.persist import save
+
+if TYPE_CHECKING:
+    from tensorae.report.widget import MapWidget
 
 __all__ = ["TableModel"]
 
@@ -410,6 +413,29 @@ class TableModel(EstimatorWithCard):
         from tensorae.report import write_report
 
         return write_report(self, rows, path, **options)
+
+    @_if_estimator_has("widget")
+    def widget(self, X: Any, *, identifiers: Any = None, **options: Any) -> MapWidget:
+        """Return a map in the units of the table; see :meth:`tensorae.LinearTAE.widget`.
+
+        Parameters
+        ----------
+        X : table or array of shape (n, d)
+        identifiers : data frame or dict of columns, optional
+            Columns that identify the rows; by default the columns of X outside the fit.
+        **options
+            Those of the estimator's ``widget``, such as ``max_points``.
+
+        Returns
+        -------
+        tensorae.report.widget.MapWidget
+        """
+        from tensorae.report.widget import map_widget
+
+        rows = self.prepare(X)
+        options["identifiers"] = rows.identifiers() if identifiers is None else identifiers
+        options.setdefault("shape", self.preparation.shape)
+        return map_widget(self, rows, **options)
 
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write estimator and preparation to one file; ``tensorae.load`` reads it.

@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from tensorae._base import BaseTAE
     from tensorae.table_model import TableModel
 
-__all__ = ["ExplorationContext", "Step", "write_report"]
+__all__ = ["ExplorationContext", "Step", "style_of", "templates", "text_of", "write_report"]
 
 # More points than this make a page that is slow to open.
 MAX_POINTS = 20_000
@@ -155,7 +155,7 @@ def _render(
     max_points: int,
 ) -> str:
     """Fill the templates."""
-    environment = _environment()
+    environment = templates()
     n_images = sections.n_grid_images(samples) + 2 * len(samples.worst)
     for cluster in samples.description:
         n_images += 1 + 2 * MAX_COMPONENTS + len(cluster.typical) + len(cluster.worst)
@@ -170,10 +170,8 @@ def _render(
         named=[one["row"] for one in missing["rows"]] if missing else (),
     )
     summary = sections.summary(samples)
-    script = "\n".join(_text(name) for name in SCRIPTS)
-    style = _text("style.css") + environment.get_template("colors.css").render(
-        styles=cluster_styles(samples.k)
-    )
+    script = "\n".join(text_of(name) for name in SCRIPTS)
+    style = style_of(environment, samples.k)
     html: str = environment.get_template("page.html").render(
         title=title or f"{summary['model']}: what it found",
         date=datetime.date.today().isoformat(),
@@ -183,6 +181,7 @@ def _render(
         context=context,
         summary=summary,
         points=points,
+        selectable=False,
         trends=trends,
         missing=missing,
         settings=sections.settings(samples.model),
@@ -198,7 +197,8 @@ def _render(
     return html
 
 
-def _environment() -> Any:
+def templates() -> Any:
+    """Environment of all templates."""
     jinja2 = import_optional("jinja2", extra="report")
     environment = jinja2.Environment(
         loader=jinja2.PackageLoader("tensorae.report"),
@@ -218,7 +218,14 @@ def _environment() -> Any:
     return environment
 
 
-def _text(name: str) -> str:
+def style_of(environment: Any, k: int) -> str:
+    """The style sheet of a page with k clusters."""
+    colors: str = environment.get_template("colors.css").render(styles=cluster_styles(k))
+    return text_of("style.css") + colors
+
+
+def text_of(name: str) -> str:
+    """A template or script as it is."""
     return resources.files("tensorae.report").joinpath("templates", name).read_text("utf-8")
 
 

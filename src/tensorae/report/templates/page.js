@@ -1,5 +1,6 @@
-// Tables that sort, and details that open for the printer. No network, no dependency.
+// The map, tables that sort, and details that open for the printer. No network, no dependency.
 "use strict";
+drawMap(document, JSON.parse(document.getElementById("points").textContent));
 (() => {
   const valueOf = (row, place, kind) => {
     const cell = row.cells[place];

@@ -1,15 +1,15 @@
 // The map: points on a canvas, axes and lines above it in SVG. No network, no dependency.
 "use strict";
-(() => {
-  const data = JSON.parse(document.getElementById("points").textContent);
-  const byId = (id) => document.getElementById(id);
+// The root is a document or a shadow. Where rows can be selected, `onSelect` gets their numbers.
+const drawMap = (root, data, onSelect = null) => {
+  const byId = (id) => root.getElementById(id);
   const plot = byId("plot"), tip = byId("tip"), spoken = byId("spoken");
   const canvas = plot.querySelector("canvas"), svg = plot.querySelector("svg");
   const chosen = { x: byId("x"), y: byId("y") };
   const n = data.rows.length;
 
   const shapes = data.clusters.map((cluster) => new Path2D(SHAPES[cluster.marker]));
-  const hidden = new Set();
+  const hidden = new Set(), selected = new Set();
   const dark = window.matchMedia("(prefers-color-scheme: dark)");
   const paper = window.matchMedia("print");
   const place = { x: new Float64Array(n), y: new Float64Array(n) };  // of each point, in pixels
@@ -122,10 +122,11 @@
       count++;
       const style = data.clusters[data.labels[i]];
       pen.setTransform(ratio * radius, 0, 0, ratio * radius, ratio * place.x[i], ratio * place.y[i]);
-      pen.globalAlpha = 0.8 - 0.3 * crowd;
+      const weight = !selected.size || selected.has(i) ? 1 : 0.2;
+      pen.globalAlpha = weight * (0.8 - 0.3 * crowd);
       pen.fillStyle = onDark ? style.dark : style.light;
       pen.fill(shapes[data.labels[i]]);
-      pen.globalAlpha = 0.5 - 0.25 * crowd;
+      pen.globalAlpha = weight * (0.5 - 0.25 * crowd);
       pen.strokeStyle = onDark ? "#000" : "#222";
       pen.lineWidth = 0.6 / radius;
       pen.stroke(shapes[data.labels[i]]);
@@ -262,6 +263,24 @@
     return best;
   };
 
+  // Selection -----------------------------------------------------------------------------------
+
+  const setSelected = (places) => {
+    selected.clear();
+    for (const i of places) selected.add(i);
+    byId("n-selected").textContent = `${selected.size} selected`;
+    byId("clear").hidden = !selected.size;
+    draw();
+  };
+  // With more, points are added, or taken away where all of them are selected already.
+  const select = (points, more) => {
+    const known = more && points.length > 0 && points.every((i) => selected.has(i));
+    const rest = [...selected].filter((i) => more && !(known && points.includes(i)));
+    setSelected(known ? rest : [...rest, ...points]);
+    onSelect([...selected].map((i) => data.rows[i]));
+  };
+  const selecting = () => onSelect !== null && byId("drag").value === "select";
+
   // What the reader does ------------------------------------------------------------------------
 
   const at = (event) => {
@@ -293,13 +312,18 @@
     const to = at(event);
     rectangle?.remove();
     rectangle = null;
-    if (from && Math.abs(to.x - from.x) > 8 && Math.abs(to.y - from.y) > 8) {
+    if (from && Math.abs(to.x - from.x) > 8 && Math.abs(to.y - from.y) > 8 && selecting()) {
+      const within = (axis, i) => (place[axis][i] - from[axis]) * (place[axis][i] - to[axis]) <= 0;
+      const all = Array.from(data.rows.keys());
+      select(all.filter((i) => visible(i) && within("x", i) && within("y", i)), event.shiftKey);
+    } else if (from && Math.abs(to.x - from.x) > 8 && Math.abs(to.y - from.y) > 8) {
       const between = (axis) => [scale.back[axis](from[axis]), scale.back[axis](to[axis])].sort((a, b) => a - b);
       zoomed = { x: between("x"), y: between("y") };
       draw();
     } else {
       const i = nearest(to.x, to.y);  // a touch has no hover
       if (i < 0) leave(); else show(i);
+      if (i >= 0 && selecting()) select([i], event.shiftKey);
     }
     from = null;
   });
@@ -311,6 +335,7 @@
   plot.addEventListener("keydown", (event) => {
     const ways = { ArrowRight: ["x", 1], ArrowLeft: ["x", -1], ArrowUp: ["y", -1], ArrowDown: ["y", 1] };
     if (event.key === "Escape") { leave(); return; }
+    if (event.key === " " && current >= 0 && onSelect) { event.preventDefault(); select([current], true); return; }
     if (!ways[event.key] || event.ctrlKey || event.metaKey || event.altKey) return;
     event.preventDefault();
     const i = neighbour(...ways[event.key]);
@@ -329,7 +354,7 @@
 
   // Legend --------------------------------------------------------------------------------------
 
-  const buttons = [...document.querySelectorAll("[data-cluster]")];
+  const buttons = [...root.querySelectorAll("[data-cluster]")];
   const labelOf = (button) => Number(button.dataset.cluster);
   const setHidden = (test) => {
     for (const button of buttons) {
@@ -357,7 +382,7 @@
   };
   const where = new Map(data.rows.map((row, i) => [row, i]));
   const keys = data.columns.map((column) => column.key);
-  document.addEventListener("click", (event) => {
+  root.addEventListener("click", (event) => {
     const row = event.target.closest("[data-row]"), pair = event.target.closest("[data-x]");
     if (row) {
       const i = where.get(Number(row.dataset.row));
@@ -382,5 +407,8 @@
   fillChoice(chosen.x, data.start[0]);
   fillChoice(chosen.y, data.start[1]);
   new ResizeObserver(() => { if (!box || (!printing && plot.clientWidth !== box.width)) draw(); }).observe(plot);
+  byId("clear")?.addEventListener("click", () => select([], false));
   draw();
-})();
+  // For others to say which rows are selected.
+  return (rows) => setSelected(rows.map((row) => where.get(row)).filter((i) => i !== undefined));
+};
