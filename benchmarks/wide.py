@@ -4,7 +4,8 @@
 
 The folder holds ``name.npz`` files with X (n, d) and y (n,), such as sentence embeddings.
 Times are seconds of the processor, taken in turn; labels only serve to score. ``--passes`` measures
-a pass of each kind beside an iteration of k-means, ``--large`` a million rows of 384 features.
+a pass of each kind beside an iteration of k-means, ``--large`` a million rows of 384 features,
+``--planted`` the labels of 200 planted sets of few to many rows, features and clusters.
 """
 
 # n samples, k clusters, d features, h latent
@@ -15,12 +16,13 @@ import resource
 import time
 import warnings
 from collections.abc import Callable
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import numpy as np
 from _common import interleave, limited_threads, parser, progress, publish, spread, table
 from _problems import Size, clustered_subspaces, random_rows
+from scipy.spatial.distance import cdist
 from sklearn.cluster import KMeans
 from sklearn.datasets import load_digits
 from sklearn.decomposition import PCA
@@ -43,6 +45,8 @@ CASES = [
     (20_000, 384, 100, False), (50_000, 128, 20, True), (50_000, 256, 10, False),
 ]  # fmt: skip
 PLANTED_LATENT = 3
+# Planted sets of all sizes, and by how much a clustering may be behind k-means there.
+N_PLANTED, PLANTED_SLACK = 200, 0.03
 PASSES = Size(100_000, 128, 10, 5)
 # Passes of the fits whose times are subtracted.
 FEW, MANY = 3, 13
@@ -62,6 +66,61 @@ def planted(n: int, d: int, k: int, unequal: bool, seed: int = 0) -> tuple[Array
         noise = rng.uniform(0.6, 1.4) if unequal else 1.0
         X[members] = centers[j] + codes @ axes.T + noise * rng.standard_normal((len(members), d))
     return X, y
+
+
+@dataclass(frozen=True)
+class Planted:
+    """Gaussian clusters in few to many features."""
+
+    n: int
+    d: int
+    k: int
+    unequal_sizes: bool
+    unequal_spreads: bool
+    long: bool
+    apart: float
+    seed: int
+
+    def __str__(self) -> str:
+        sizes, spreads = (
+            "unequal" if unequal else "equal"
+            for unequal in (self.unequal_sizes, self.unequal_spreads)
+        )
+        shape = "long" if self.long else "round"
+        return (
+            f"{self.n:,} x {self.d}, {self.k}, {sizes} sizes, {spreads} spreads, {shape}, "
+            f"{self.apart:g} apart"
+        )
+
+    def draw(self) -> tuple[Array, Array]:
+        """Draw X and y; the median distance to the nearest other centre is ``apart``."""
+        rng = np.random.RandomState(self.seed)
+        k, d = self.k, self.d
+        shares = rng.dirichlet(np.full(k, 2.0)) if self.unequal_sizes else np.full(k, 1 / k)
+        y = rng.choice(k, self.n, p=shares)
+        centers = rng.uniform(size=(k, d))
+        centers *= self.apart / np.median(np.sort(cdist(centers, centers), axis=1)[:, 1])
+        spreads = rng.uniform(0.5, 1.5, k) if self.unequal_spreads else np.ones(k)
+        X = centers[y] + spreads[y, None] * rng.standard_normal((self.n, d))
+        for j in range(k) if self.long else ():
+            axis = rng.standard_normal(d)
+            axis /= np.linalg.norm(axis)
+            members = y == j
+            X[members] += 2 * spreads[j] * rng.standard_normal((members.sum(), 1)) * axis
+        return X, y
+
+
+def planted_cases(count: int) -> list[Planted]:
+    """Return cases that mix n of 500 to 20,000, d of 2 to 100 and k of 3 to 100."""
+    rng, cases = np.random.RandomState(29), []
+    for seed in range(count):
+        n = round(500 * 40 ** rng.uniform())
+        d = round(2 * 50 ** rng.uniform())
+        k = round(3 * (min(100, n / 20) / 3) ** rng.uniform())
+        sizes, spreads, long = (bool(each) for each in rng.randint(2, size=3))
+        apart = (4.0, 6.0, 9.0)[rng.randint(3)]
+        cases.append(Planted(n, d, k, sizes, spreads, long, apart, seed))
+    return cases
 
 
 def k_means(X: Array, k: int, seed: int) -> Array:
@@ -117,6 +176,35 @@ def cases(chosen: list[tuple[int, int, int, bool]]) -> str:
         rows.append([f"{n:,} x {d}, {k}, {kind}", f"{theirs:.3f}", f"{ours:.3f}"])
     said = f"Behind k-means by more than .01: {behind} of {len(chosen)}."
     return table(["n x d, k, sizes and noise", "k-means", "default"], rows) + "\n\n" + said
+
+
+def few_to_many(chosen: list[Planted]) -> str:
+    """Agreement of the default and of k-means on planted sets of all sizes."""
+    found = []
+    for number, case in enumerate(chosen):
+        X, y = case.draw()
+        scores, seconds = [], []
+        for fit in (k_means, default):
+            began = time.process_time()
+            scores.append(adjusted_rand_score(y, fit(X, case.k, 0)))
+            seconds.append(time.process_time() - began)
+        found.append((case, *scores, seconds[1] / seconds[0]))
+        progress(f"{number + 1}: {case}: {scores[0]:.3f} {scores[1]:.3f}, {found[-1][3]:.1f}")
+    theirs, ours, ratios = (np.array([row[place] for row in found]) for place in (1, 2, 3))
+    behind = [row for row in found if row[2] < row[1] - PLANTED_SLACK]
+    rows = [
+        [str(case), f"{one:.3f}", f"{other:.3f}", f"{ratio:.1f}"]
+        for case, one, other, ratio in sorted(behind, key=lambda row: row[2] - row[1])
+    ]
+    said = (
+        f"Behind k-means by more than {PLANTED_SLACK}: {len(behind)} of {len(chosen)}, ahead by as "
+        f"much: {np.sum(ours > theirs + PLANTED_SLACK)}. Mean {theirs.mean():.3f} and "
+        f"{ours.mean():.3f}. Time of the processor, default / k-means: median "
+        f"{np.median(ratios):.1f}, nine in ten below {np.quantile(ratios, 0.9):.1f}, worst "
+        f"{ratios.max():.1f}."
+    )
+    names = ["n x d, k, clusters", "k-means", "default", "default / k-means, time"]
+    return said + "\n\nThose behind:\n\n" + table(names, rows)
 
 
 def real(sets: dict[str, tuple[Array, Array]], seeds: int) -> str:
@@ -213,6 +301,9 @@ def main() -> None:
     options = parser(__doc__, threads=1)
     options.add_argument("--passes", action="store_true", help="measure single passes only")
     options.add_argument("--large", type=int, default=0, help="measure so many rows of 384 only")
+    options.add_argument(
+        "--planted", action="store_true", help="200 planted sets of all sizes only"
+    )
     options.add_argument("--embeddings", type=Path, help="folder of .npz files with X and y")
     options.add_argument("--seeds", type=int, default=3)
     arguments = options.parse_args()
@@ -223,6 +314,10 @@ def main() -> None:
             size = replace(PASSES, n=5_000) if quick else PASSES
             found = passes(size, 1 if quick else 3)
             publish("wide_passes", "One pass over many features", found, quick=quick)
+            return
+        if arguments.planted:
+            found = few_to_many(planted_cases(N_PLANTED)[: 4 if quick else None])
+            publish("wide_planted", "Planted clusters of all sizes", found, quick=quick)
             return
         if arguments.large:
             publish("wide_large", "Very many rows", large(arguments.large), quick=quick)
