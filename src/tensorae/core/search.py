@@ -355,8 +355,13 @@ AUTO_STARTS = 10
 POPULATION_ENTRIES = 4_000_000
 POPULATION_STARTS = 24
 POPULATION_WIDTH = 16
-# Starts of likelihoods that are left after so many passes.
+# Starts of likelihoods that are left after so many passes; where passes take long, by the products
+# of rows, clusters and features.
 HALVING_ROUNDS = {4: 3}
+LONG_HALVING, LONG = {1: 4, 4: 2}, 500_000
+# Those of which memory holds only some at a time: passes before the first choice, and how many are
+# left.
+FIRST_PASSES_APART, LEFT_APART = 1, 3
 # Nats per row that a pass has to gain for a start to go on, until the best one is known.
 RACE_TOLERANCE = 2e-3
 # As many times as much where rows have gaps, over which steps are short and take long.
@@ -588,18 +593,29 @@ class Search(Fit):
         ``worth`` says how good a run is, the lower the better: its objective if not given.
         """
         criterion = criterion or _objective
-        self.n_starts = len(labels)
+        n_starts = self.n_starts = len(labels)
         alternation = self.alternation(rows)
         tolerance = RACE_TOLERANCE * (GAPPED_RACE if rows.has_missing else 1.0)
         loose = max(alternation.tol, tolerance / max(self.n_features, 1))
         halving = replace(alternation, tol=loose)
         size = max(1, BATCH_BYTES // self.bytes_per_start(rows))
+        if len(labels) > max(size, LEFT_APART) and alternation.max_iter > FIRST_PASSES_APART:
+            trial = replace(halving, max_iter=FIRST_PASSES_APART)
+            tried = [run for batch in labels.split(size) for run in trial.run(trial.init(batch))]
+            tried.sort(key=criterion)
+            labels = torch.stack([run.labels for run in tried[: max(size, LEFT_APART)]])
         runs: list[FitResult] = []
         for batch in labels.split(size):
-            runs += halving.halving(batch, HALVING_ROUNDS)
+            runs += halving.halving(batch, LONG_HALVING if self.long else HALVING_ROUNDS)
             runs = [min(runs, key=criterion)]
         # A single start is where another search ended.
-        return runs[0] if len(labels) == 1 else swap(halving, runs[0], criterion)
+        return runs[0] if n_starts == 1 else swap(halving, runs[0], criterion)
+
+    @property
+    def long(self) -> bool:
+        """Whether passes over ``searched`` rows take so long that a search follows fewer starts."""
+        rows, _ = self.searched()
+        return rows.n * self.options.n_clusters * rows.d > LONG
 
     def _as_own(self, run: FitResult) -> FitResult:
         """The first process's run over all rows as that of the rows here."""
@@ -626,7 +642,7 @@ class Search(Fit):
         best = swap(alternation, best)
         if done or (rows.d > WIDE and lie_apart(rows, order, best.labels)):
             return best
-        return relocate(alternation, best, order, self.rng, self.options.halving_rounds)
+        return relocate(alternation, best, order, self.rng)
 
     def _uses_population(self) -> bool:
         """Tell whether a population is searched; a low limit on passes holds for it, too."""

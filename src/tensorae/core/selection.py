@@ -233,8 +233,9 @@ EASY, SAME = 0.015, 0.99
 # The paper's family is kept where its clusters agree this much (adjusted Rand index) with those of
 # the best family, and where its ICL is not more than this above that.
 ALIKE, CLOSE = 0.9, 100.0
-# Trials of a moved cluster that are left after so many passes among leading directions.
-HALVING_ROUNDS = ((2, 4), (4, 2), (8, 1))
+# Where passes take long, families with soft assignments are tried from one start; those that end no
+# more than so much per feature above the best go on from others.
+REACH = 0.03
 # Clusters up to which new starts are tried with the chosen settings: their cost grows as k².
 SEARCHED_CLUSTERS = 100
 # Shares of neighbours that are cut apart are level up to this factor; then more components win.
@@ -318,9 +319,6 @@ def _solve_compressed(
     searched, _ = search.searched()
     inside = Rows(RowSpace.leading(searched, width).inside_all(searched), searched.weights)
     own = search_space.own_spread or False
-    search_space = replace(
-        search_space, options=replace(search_space.options, halving_rounds=HALVING_ROUNDS)
-    )
     found, comparison = select_and_fit(inside, replace(search_space, own_spread=own), rng)
     chosen = found.options
     if not chosen.own_spread:
@@ -411,9 +409,16 @@ class ModelSelection:
             elif len(self.ks) == 1:
                 starts = search.first_labels(self.rows, starts)
             self.n_starts = len(starts)
-            between = [self._fitted(options, starts) for options in families[1:-1]]
+            first = starts[:1] if search.long else starts
+            between = [
+                self._fitted(options, starts if options.rule.hard else first)
+                for options in families[1:-1]
+            ]
             self.fits[k] = [*ends[:-1], *between, ends[-1]]
-            self._improve(k, starts[1:], only=-1)
+            if search.long and len(families) > 1:
+                self._improve_promising(k, starts[1:])
+            else:
+                self._improve(k, starts[1:], only=-1)
             if len(families) > 1 and families[-2].common:
                 found = [fitted.run.labels for fitted in self.fits[k][1:]]
                 self._improve(k, torch.stack(found), only=-2)
@@ -475,7 +480,10 @@ class ModelSelection:
         if self.guessed:
             return best
         if hard and others:
-            return _best_of_wide(hard, best)
+            round_ones = [fitted for fitted in others if fitted.options.latent_penalty == 1]
+            evidence = min((fitted.criteria.icl for fitted in round_ones), default=math.inf)
+            hard = [fitted for fitted in hard if fitted.criteria.icl <= evidence]
+            return _best_of_wide(hard, best) if hard else best
         plain = next((fitted for fitted in whole if _is_of_paper(fitted.options)), best)
         alike = self._agreement(plain, best) >= ALIKE
         close = plain.criteria.icl - best.criteria.icl <= CLOSE
@@ -552,6 +560,13 @@ class ModelSelection:
             after = self._fitted(before.options, labels)
             better = min(before, after, key=lambda fitted: self._criterion(fitted.run))
             self.fits[k][place] = replace(better, seconds=before.seconds + after.seconds)
+
+    def _improve_promising(self, k: int, labels: Tensor) -> None:
+        """Fit those families from more first labels that came near the best from one start."""
+        reach = min(fitted.score for fitted in self.fits[k]) + REACH * self.rows.d
+        for place, fitted in enumerate(self.fits[k]):
+            if fitted.score <= reach and not _is_hard(fitted):
+                self._improve(k, labels, only=place)
 
     def diagnostics(self) -> list[str]:
         """Say why these may be no clusters at all, one sentence for each reason."""
@@ -670,6 +685,8 @@ def _best_of_wide(hard: list[Candidate], other: Candidate) -> Candidate:
     best = max(level, key=lambda fitted: fitted.options.latent_dim)
     tolerance = ROUND_TOLERANCE
     if not _is_hard(other):
+        if best.score <= other.score:
+            return best
         tolerance = 1.0 if other.options.common else OWN_TOLERANCE
     return best if best.cuts[0] <= tolerance * other.cuts[0] else other
 

@@ -51,9 +51,6 @@ class FitSpec:
         Members of the covariance pooled over all clusters that each is given on top.
     tied_floor : bool
         Whether own spreads are at least as wide as columns with tied values allow (``ties``).
-    heats : tuple of pairs of int
-        Passes, and how many trials of a moved cluster are left after them, where a search need not
-        follow all of them equally far.
     """
 
     n_clusters: int
@@ -73,7 +70,6 @@ class FitSpec:
     prior_strength: float = PRIOR_STRENGTH
     pooling: float = 0.0
     tied_floor: bool = True
-    halving_rounds: tuple[tuple[int, int], ...] = ()
 
 
 @dataclass(frozen=True)

@@ -34,8 +34,10 @@ LIKELIHOOD_SLACK = 1e-5
 LOSS_AGREEMENT = 0.3
 LIKELIHOOD_AGREEMENT = 0.5
 
-# Proposals of a round run side by side for a few passes; only the best one runs to its end.
+# Proposals of a round run side by side; after so many passes so many of them are left. Swaps, which
+# are few, all run for some passes.
 PROPOSALS = 8
+HALVING_ROUNDS = {2: 4, 4: 2, 8: 1}
 TRIAL_PASSES = 8
 MAX_ROUNDS = 16
 PATIENCE = 4
@@ -69,7 +71,6 @@ def relocate(
     run: FitResult,
     order: Tensor,
     rng: np.random.RandomState,
-    halving_rounds: tuple[tuple[int, int], ...] = (),
 ) -> FitResult:
     """Improve a run by moving one cluster at a time.
 
@@ -81,8 +82,6 @@ def relocate(
     order : Tensor of shape (m,)
         Rows in an order of their own, from which the new places are drawn.
     rng : RandomState
-    heats : tuple of pairs of int, default=()
-        Passes, and how many proposals are left after them; all go equally far where it is empty.
 
     Returns
     -------
@@ -93,7 +92,7 @@ def relocate(
     for _ in range(MAX_ROUNDS):
         model = run.parameters.model[0]
         labels = _proposals(alternation.rows, model, order, rng)
-        best = _best_end(alternation, labels, halving_rounds)
+        best = min(alternation.halving(labels, HALVING_ROUNDS), key=_objective)
         if best.objective < run.objective:
             run, failures = best, 0
         else:
@@ -134,7 +133,7 @@ def swap(
         labels = _swaps(alternation, run)
         if labels is None:
             break
-        best = _best_end(alternation, labels, ())
+        best = _best_end(alternation, labels)
         before, repaired = criterion(run), _has_empty(rows, run) and not _has_empty(rows, best)
         if not repaired and criterion(best) >= before - LEAST_GAIN * abs(before):
             break
@@ -245,12 +244,8 @@ def _objectives(alternation: Alternation, run: FitResult, moments: Moments) -> T
     return torch.where(moments.counts.squeeze(1) > 0, found, 0.0)
 
 
-def _best_end(
-    alternation: Alternation, labels: Tensor, halving_rounds: tuple[tuple[int, int], ...]
-) -> FitResult:
+def _best_end(alternation: Alternation, labels: Tensor) -> FitResult:
     """The end of the proposal (p, n) that is best after a few passes."""
-    if halving_rounds:
-        return min(alternation.halving(labels, dict(halving_rounds)), key=_objective)
     trial = replace(alternation, max_iter=min(TRIAL_PASSES, alternation.max_iter))
     best = min(trial.run(trial.init(labels)), key=_objective)
     if best.converged:

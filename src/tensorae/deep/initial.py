@@ -14,7 +14,7 @@ Shapes: n samples, u distinct ones, k clusters, d features, h latent, m members.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -51,9 +51,6 @@ LATENT_DIM = 5
 # The linear model needs a penalty above zero.
 MIN_PENALTY = 0.01
 MAX_ITER, TOL = 300, 1e-6
-# Halving rounds of a single search, which takes two thirds of the time and ends as low: of eight
-# trials of a moved cluster four remain after two passes, two after four, one after eight.
-HALVING_ROUNDS = ((2, 4), (4, 2), (8, 1))
 # Searches for wide rows, of which the best counts (MNIST 5x200: ARI .83 +- .03 in place of
 # .79 +- .07 of one); larger data has fewer poor optima and a search takes longer.
 SEARCHES, SEARCHED_ROWS = 3, 4096
@@ -230,11 +227,8 @@ def _linear_costs(
     """Costs (n, k) under the linear model, in main directions if rows are wide."""
     points, wide = _seen(x, weights, options, fit_rng)
     several = wide and options.n_init is None and len(x) <= SEARCHED_ROWS
-    solver_options = replace(
-        _solver_options(options), halving_rounds=() if several else HALVING_ROUNDS
-    )
     solutions = (
-        solve(Rows(points, weights), solver_options, rng, known_labels=known_labels)
+        solve(Rows(points, weights), _solver_options(options), rng, known_labels=known_labels)
         for _ in range(SEARCHES if several else 1)
     )
     solution = min(solutions, key=lambda found: found.run.objective)
