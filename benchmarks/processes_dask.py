@@ -78,7 +78,10 @@ def run(n_workers: int, file: Path, size: dict[str, int], threads: int) -> dict[
     with (
         dask.config.set({"distributed.nanny.pre-spawn-environ": limits}),
         LocalCluster(
-            n_workers, threads_per_worker=1, dashboard_address=None, silence_logs=logging.ERROR
+            n_workers=n_workers,
+            threads_per_worker=1,
+            dashboard_address=None,
+            silence_logs=logging.ERROR,
         ) as cluster,
         Client(cluster) as client,
     ):

@@ -171,9 +171,9 @@ class DaskRows(StreamedRows):
         """A value for all tasks, which each worker gets once."""
         return self.dask.delayed(value, traverse=False)
 
-    def _total(self, parts: list[Any]) -> list[Tensor]:
-        """Sums of lists of tensors, added up in a tree."""
-        add = self.dask.delayed(_added)
+    def _total(self, parts: list[Any], join: Callable[..., Any] | None = None) -> list[Tensor]:
+        """Lists of tensors, added up (or joined otherwise) in a tree."""
+        add = self.dask.delayed(join or _added)
         while len(parts) > 1:
             key = f"tensorae_sum-{uuid.uuid4().hex}"
             groups = [parts[i : i + FAN_IN] for i in range(0, len(parts), FAN_IN)]
@@ -213,21 +213,33 @@ class DaskRows(StreamedRows):
         return self._in_memory(x.to(self.device), weights.to(self.device))
 
     def _order_statistics(self, keys: list[Any], ranks: Tensor) -> Tensor:
-        """Keys (q,) at the ranks of all keys; a round asks for several thresholds each."""
+        """Keys (q,) at the ranks of all keys.
+
+        Each lies between two bounds. A round asks how many keys do not exceed several thresholds
+        between them, until there is one key between, or one number.
+        """
         low = torch.full_like(ranks, torch.iinfo(torch.int64).min // 2)
         high = torch.full_like(ranks, torch.iinfo(torch.int64).max // 2)
-        count = self.dask.delayed(_counted)
-        steps = torch.arange(1, THRESHOLDS + 1)[:, None]
-        while bool((low < high).any()):
-            width = (high - low) // (THRESHOLDS + 1)
-            marks = low + steps * width.clamp(min=1) - (width == 0).long()
-            marks = torch.minimum(marks, high)
-            shared = self._shared(marks)
-            enough = self._total([count(part, shared) for part in keys])[0] > ranks
-            high = torch.minimum(high, marks.masked_fill(~enough, high.amax()).amin(0))
-            low = torch.maximum(low, (marks + 1).masked_fill(enough, low.amin()).amax(0))
-            low = torch.minimum(low, high)
-        return low
+        below, upto = torch.zeros_like(ranks), torch.full_like(ranks, self.count)
+        count, steps = self.dask.delayed(_counted), torch.arange(1, THRESHOLDS + 1)[:, None]
+        while len(still := ((low < high) & (upto - below > 1)).nonzero().squeeze(1)):
+            bounds, last = low[still], high[still]
+            width = (last - bounds) // (THRESHOLDS + 1)
+            marks = bounds + steps * width.clamp(min=1) - (width == 0).long()
+            marks = torch.minimum(marks, last)
+            # Wanted keys that are not told apart yet ask the same.
+            asked, places = marks.unique(return_inverse=True)
+            shared = self._shared(asked)
+            counts = self._total([count(part, shared) for part in keys])[0][places]
+            enough = counts > ranks[still]
+            for bound, new in ((high, marks), (upto, counts)):
+                most = torch.iinfo(torch.int64).max
+                bound[still] = torch.minimum(bound[still], new.masked_fill(~enough, most).amin(0))
+            for bound, new in ((low, marks + 1), (below, counts)):
+                least = torch.iinfo(torch.int64).min
+                bound[still] = torch.maximum(bound[still], new.masked_fill(enough, least).amax(0))
+        after, shared = self.dask.delayed(_next), self._shared(low)
+        return self._total([after(part, shared) for part in keys], _smallest)[0]
 
     def most_expensive(self, costs: Tensor, floor: float) -> Tensor | None:  # noqa: ARG002
         """Nothing: no costs of single rows reach the client."""
@@ -285,6 +297,16 @@ def _keys(weights: Tensor, rows: DaskRows, block: Any) -> tuple[Tensor, Tensor]:
 def _counted(keys: tuple[Tensor, Tensor], marks: Tensor) -> list[Tensor]:
     """How many keys do not exceed each mark."""
     return [torch.searchsorted(keys[0], marks, right=True)]
+
+
+def _next(keys: tuple[Tensor, Tensor], low: Tensor) -> list[Tensor]:
+    """The smallest keys that are not below ``low``."""
+    last = keys[0].new_full((1,), torch.iinfo(torch.int64).max)
+    return [torch.cat([keys[0], last])[torch.searchsorted(keys[0], low)]]
+
+
+def _smallest(parts: list[list[Tensor]]) -> list[Tensor]:
+    return [torch.stack([part[0] for part in parts]).amin(0)]
 
 
 def _holds(keys: tuple[Tensor, Tensor], wanted: Tensor) -> Tensor:
