@@ -7,11 +7,12 @@ Shapes: n samples, k clusters, d features, h latent, m rows of a chunk.
 
 from __future__ import annotations
 
+import functools
 import os
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Protocol, Self
+from typing import TYPE_CHECKING, Any, Protocol, Self, TypeVar
 
 import numpy as np
 import torch
@@ -35,14 +36,28 @@ from tensorae._validation import (
     check_rows,
 )
 from tensorae.assignment import RULES
-from tensorae.data.dask import by_partition
+from tensorae.data.dask import lazily
 from tensorae.data.rows import Chunk, Rows
 
 if TYPE_CHECKING:
     from tensorae.persist.checkpoints import Checkpoint
     from tensorae.report.widget import MapWidget
 
-__all__ = ["BaseTAE", "Predictor"]
+__all__ = ["BaseTAE", "Predictor", "by_partition"]
+
+Method = TypeVar("Method", bound=Callable[..., Any])
+
+
+def by_partition(method: Method) -> Method:
+    """Let a method of a fitted model take Dask collections: each partition on its own, lazily."""
+
+    @functools.wraps(method)
+    def applied(self: Any, X: Any, *args: Any, **kwargs: Any) -> Any:
+        if type(X).__module__.startswith("dask"):  # decided here, as for most calls there is none
+            return lazily(self, method.__name__, X, args, kwargs)
+        return method(self, X, *args, **kwargs)
+
+    return applied  # type: ignore[return-value]
 
 
 class Predictor(Protocol):
@@ -552,10 +567,9 @@ class BaseTAE(
     @isolated_torch()
     def _map(self, X: Any, step: Step) -> Any:
         """Apply ``step`` to chunks of checked rows and give back the kind that came in."""
-        check_fitted(self)
         rows = self._check_rows(X, reset=False)
-        predictor = self._predictor(rows)
         with torch.no_grad(), rows.parallel(self._work * len(self.cluster_centers_)):
+            predictor = self._predictor(rows)
             chunks = rows.in_chunks(predictor.chunk_rows)
             return chunks.results(lambda x: step(predictor, x))
 

@@ -19,19 +19,17 @@ import sklearn.exceptions
 import torch
 from sklearn.base import BaseEstimator
 from sklearn.utils import check_random_state
-from sklearn.utils.validation import _check_n_features, check_array, check_is_fitted, validate_data
+from sklearn.utils.validation import (
+    _check_feature_names,
+    _check_n_features,
+    check_array,
+    check_is_fitted,
+)
 from torch import Tensor
 
 from tensorae._parameters import Interval, Options, check_integer
 from tensorae._schema import LARGEST
 from tensorae._torch import callers_threads
-from tensorae.data.arrays import (
-    complex_numbers,
-    is_numeric,
-    nothing_inside,
-    refuse_masked,
-    refuse_other_columns,
-)
 from tensorae.data.batches import Batches
 from tensorae.data.categories import CategoryEncoder
 from tensorae.data.dask import DaskRows, is_dask
@@ -46,6 +44,7 @@ from tensorae.exceptions import (
 
 __all__ = [
     "CPU",
+    "as_rows",
     "check_codes",
     "check_device",
     "check_fitted",
@@ -61,6 +60,9 @@ __all__ = [
     "check_targets",
     "column_label",
     "no_values_error",
+    "refuse_masked",
+    "sample_shape",
+    "with_channels",
 ]
 
 # Weights beyond this or its inverse would vanish or overflow in single precision.
@@ -231,6 +233,8 @@ def _check_label_values(values: Tensor, k: int) -> Tensor:
 
 def check_fitted(estimator: BaseEstimator) -> None:
     """Raise ``NotFittedError`` where ``fit`` has not been called."""
+    if hasattr(estimator, "n_features_in_"):
+        return
     try:
         check_is_fitted(estimator)
     except sklearn.exceptions.NotFittedError as error:
@@ -255,6 +259,7 @@ def check_rows(
     X : array-like, Tensor or Batches of shape (n, d)
     reset : bool
         True in ``fit``. Of Batches, each process of a group then takes its share of the rows.
+        Otherwise the estimator must be fitted.
     device : torch device or str, optional
         None means the CPU for arrays and the tensor's own device for tensors.
     allow_nan : bool
@@ -266,19 +271,24 @@ def check_rows(
     -------
     Rows
     """
+    if not reset:
+        check_fitted(estimator)
     if isinstance(X, Batches):
         return _check_batches(estimator, X, reset=reset, device=device, allow_nan=allow_nan)
-    if is_dask(X):
+    if hasattr(X, "dask") and is_dask(X):  # a data frame may have such a column
         raise InvalidInputError(
             f"X must be in memory or Batches here, got a Dask {type(X).__name__}; pass "
             "X.compute(), or Batches of its files."
         )
 
     def validated(X: Any) -> Any:
-        return validate_data(
-            estimator, X, reset=reset, dtype=[np.float64, np.float32], order="C",
+        _check_feature_names(estimator, X, reset=reset)
+        array = check_array(
+            X, input_name="X", estimator=estimator, dtype=[np.float64, np.float32], order="C",
             ensure_all_finite=False,
         )  # fmt: skip
+        _check_n_features(estimator, array, reset=reset)
+        return array
 
     rows = _check_table(
         X, "X", device, validated, fitting=reset, allow_nan=allow_nan, empty_columns=empty_columns
@@ -309,6 +319,8 @@ def check_mixed_rows(
         Options(("warn", "error")).check("handle_unknown", estimator.handle_unknown)
         refuse_masked(X, "X")
         estimator._categories = _learned_categories(X, estimator.categorical_features)
+    else:
+        check_fitted(estimator)
     encoder: CategoryEncoder | None = estimator._categories
     limits: dict[str, Any] = {"device": device, "allow_nan": True, "empty_columns": empty_columns}
     if encoder is None:
@@ -568,7 +580,8 @@ def _check_table(
     with _as_input_error():
         array = validated(X)
     has_missing = _check_values(array, name, getattr(X, "columns", None), **limits)
-    return Rows(shared_tensor(array).to(check_device(device)), has_missing=has_missing)
+    place = check_device(device)
+    return Rows(shared_tensor(array).to(place), has_missing=has_missing)
 
 
 def _check_values(
@@ -687,7 +700,7 @@ def _refuse_other_layouts(X: Tensor, name: str) -> None:
             f"{name} must not be quantized, got {X.dtype}; use {name}.dequantize()."
         )
     if X.is_complex():
-        raise complex_numbers(X.dtype, name)
+        raise _complex_numbers(X.dtype, name)
 
 
 def _checked_tensor(X: Tensor, name: str, device: torch.device) -> Tensor:
@@ -695,7 +708,7 @@ def _checked_tensor(X: Tensor, name: str, device: torch.device) -> Tensor:
     _refuse_other_layouts(X, name)
     _check_shape(tuple(X.shape), name)
     if X.shape[1] == 0:
-        raise nothing_inside(tuple(X.shape), name)
+        raise _nothing_inside(tuple(X.shape), name)
     tensor = X.detach().to(device)
     if tensor.dtype not in (torch.float32, torch.float64):
         # Half precision is too coarse for sums; integers are kept exactly.
@@ -717,21 +730,21 @@ def _refuse_other_types(X: Any, name: str) -> None:
         )
     if hasattr(X, "columns") and hasattr(X, "dtypes"):
         if X.shape[0] == 0:
-            raise nothing_inside(X.shape, name)
-        refuse_other_columns(X, name)
+            raise _nothing_inside(X.shape, name)
+        _refuse_other_columns(X, name)
         return
     try:
         array = np.asarray(X)
     except (ValueError, TypeError):
         return
     if array.dtype.kind == "c":
-        raise complex_numbers(array.dtype, name)
+        raise _complex_numbers(array.dtype, name)
     if array.dtype.kind in "Mm":
         raise InvalidInputError(
             f"{name} must be numeric, got {array.dtype}; turn dates into numbers first, for "
             "example days since the first one."
         )
-    if array.dtype.kind in "US" or (array.dtype.kind == "O" and not is_numeric(array)):
+    if array.dtype.kind in "US" or (array.dtype.kind == "O" and not _is_numeric(array)):
         text = next((entry for entry in array.flat if isinstance(entry, str | bytes)), None)
         if text is not None:
             raise InvalidInputError(
@@ -755,4 +768,120 @@ def _check_shape(shape: tuple[int, ...], name: str) -> None:
             f"Reshape your data: {remedy}."
         )
     if shape[0] == 0:
-        raise nothing_inside(shape, name)
+        raise _nothing_inside(shape, name)
+
+
+def _complex_numbers(kind: Any, name: str) -> InvalidInputError:
+    """Build the error for complex numbers."""
+    return InvalidInputError(
+        f"Complex data not supported: {name} must be real, got {kind}; "
+        "stack the real and imaginary parts as columns."
+    )
+
+
+def _nothing_inside(shape: tuple[int, ...], name: str) -> InvalidInputError:
+    """Build the error for data without rows or columns."""
+    return InvalidInputError(
+        f"{name} must have rows and columns, got shape {shape}; check how it was made."
+    )
+
+
+def refuse_masked(values: Any, name: str) -> None:
+    """Refuse masked entries, which conversions would turn into numbers."""
+    masked = int(np.ma.getmaskarray(values).sum()) if isinstance(values, np.ma.MaskedArray) else 0
+    if masked:
+        raise InvalidInputError(
+            f"{name} has {masked} masked entr{'ies' if masked > 1 else 'y'}, which count as "
+            f"missing; drop those rows, or fill them, such as by {name}.filled({name}.mean())."
+        )
+
+
+def _refuse_other_columns(X: Any, name: str) -> None:
+    """Name the columns of a table that hold text, dates or complex numbers."""
+    refused = [
+        str(column)
+        for column, kind in zip(X.columns, X.dtypes, strict=True)
+        if _may_be_no_number(kind) and not _is_numeric(X[column])
+    ]
+    if refused:
+        listed = ", ".join(repr(column) for column in refused[:5])
+        raise InvalidInputError(
+            f"{name} must be numeric, but these of its columns are not: {listed}"
+            f"{' …' if len(refused) > 5 else ''}; drop or encode them."
+        )
+
+
+def _may_be_no_number(kind: Any) -> bool:
+    label = str(kind).lower()
+    return label.startswith("interval") or not label.startswith(
+        ("float", "int", "uint", "bool", "decimal")
+    )
+
+
+def _is_numeric(column: Any) -> bool:
+    """Tell whether all entries are real numbers, or text that says one."""
+    array = np.asarray(column)
+    if array.dtype.kind in "cMm":
+        return False
+    try:
+        array.astype(np.float64)
+    except (ValueError, TypeError):
+        return False
+    return True
+
+
+# Images -----------------------------------------------------------------------------------------
+
+
+def sample_shape(X: Any) -> tuple[int, ...] | None:
+    """Shape of one sample where X holds images, (n, h, w) or (n, c, h, w); None for a table."""
+    if any(hasattr(X, name) for name in ("lazy", "columns", "toarray")):
+        return None
+    if isinstance(X, Tensor) and X.layout != torch.strided:
+        return None
+    shape = tuple(X.shape) if hasattr(X, "shape") else _shape_of_list(X)
+    return shape[1:] if len(shape) in (3, 4) and shape[0] else None
+
+
+def with_channels(shape: tuple[int, ...]) -> tuple[int, ...]:
+    """Shape (c, h, w) of an image (h, w) or (c, h, w)."""
+    return shape if len(shape) == 3 else (1, *shape)
+
+
+def as_rows(X: Any, name: str, wanted: tuple[int, ...] | None = None) -> Any:
+    """Flatten images to rows (n, d); a table is left as it is.
+
+    Parameters
+    ----------
+    X : array-like
+    name : str
+        What to call it in an error.
+    wanted : tuple of int, optional
+        Shape (c, h, w) that samples must have, whatever the number of channels is written as.
+    """
+    refuse_masked(X, name)
+    shape = sample_shape(X)
+    if shape is None:
+        return X
+    if wanted is not None and with_channels(shape) != wanted:
+        raise InvalidInputError(
+            f"{name} must hold samples of shape {wanted}, as X in fit, got {shape}; "
+            "resize or turn the images."
+        )
+    if isinstance(X, Tensor):
+        return X.flatten(1)
+    array = np.asarray(X)
+    return array.reshape(array.shape[0], -1)
+
+
+def _shape_of_list(X: Any) -> tuple[int, ...]:
+    try:
+        return np.asarray(X).shape
+    except ValueError:
+        shapes = {np.shape(sample) for sample in X}
+        if any(len(shape) > 1 for shape in shapes):
+            listed = ", ".join(str(shape) for shape in sorted(shapes)[:3])
+            raise InvalidInputError(
+                f"images must all have the same shape, got {listed}; resize them first."
+            ) from None
+        return ()

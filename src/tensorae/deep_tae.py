@@ -15,7 +15,7 @@ import torch
 from sklearn.exceptions import ConvergenceWarning
 from torch import Tensor, nn
 
-from tensorae._base import BaseTAE, Predictor
+from tensorae._base import BaseTAE, Predictor, by_partition
 from tensorae._containers import as_features
 from tensorae._parameters import (
     Constraints,
@@ -26,6 +26,7 @@ from tensorae._parameters import (
 )
 from tensorae._torch import isolated_torch, several_threads
 from tensorae._validation import (
+    as_rows,
     check_fitted,
     check_init,
     check_input_shape,
@@ -37,12 +38,12 @@ from tensorae._validation import (
     check_sample_weight,
     check_seed,
     check_targets,
+    sample_shape,
+    with_channels,
 )
 from tensorae._warnings import warn
 from tensorae.assignment import RULES
 from tensorae.core.search import is_start
-from tensorae.data.arrays import as_rows, sample_shape, with_channels
-from tensorae.data.dask import by_partition
 from tensorae.data.rows import Rows
 from tensorae.deep.assign import chunk_rows, scored_rows
 from tensorae.deep.denoise import Blend
@@ -519,6 +520,8 @@ class TAE(BaseTAE):
     # Checks ---------------------------------------------------------------------------------------
 
     def _check_rows(self, X: Any, *, reset: bool) -> Rows:
+        if not reset:
+            check_fitted(self)
         wanted = None if reset else self._images
         return check_rows(self, as_rows(X, "X", wanted), reset=reset, device=self.device)
 

@@ -14,10 +14,10 @@ from sklearn.base import BaseEstimator
 from tensorae._parameters import check_integer
 from tensorae._torch import isolated_torch
 from tensorae._validation import (
+    as_rows,
     check_rows,
     check_seed,
 )
-from tensorae.data.arrays import as_rows
 from tensorae.deep.manifold import (
     DIMENSIONS,
     NEIGHBORS,

@@ -18,6 +18,7 @@ from sklearn.utils import Tags
 from sklearn.utils.validation import _check_feature_names_in
 from torch import Tensor
 
+from tensorae._base import by_partition
 from tensorae._containers import as_features
 from tensorae._notebook import EstimatorWithCard
 from tensorae._parameters import Constraints, Interval, check_integer, check_parameters
@@ -32,9 +33,8 @@ from tensorae._validation import (
 )
 from tensorae._warnings import warn
 from tensorae.core.imputation import Limits, Member, candidates_for, fit_members
-from tensorae.core.prediction import LinearPredictor
+from tensorae.core.mixture import LinearPredictor
 from tensorae.data.categories import CategoryEncoder, level_names
-from tensorae.data.dask import by_partition
 from tensorae.data.rows import Rows
 from tensorae.exceptions import InvalidInputError, InvalidParameterError
 from tensorae.linear_tae import PASSES
@@ -271,7 +271,6 @@ class ImputerTAE(TransformerMixin, EstimatorWithCard):
         >>> bool((best == birds.species).mean() > 0.95)
         True
         """
-        check_fitted(self)
         rows = self._check_rows(X, reset=False)
         points = self._points(rows, lambda z: self._mixed(z)[0], within=True)
         found = []
@@ -331,7 +330,6 @@ class ImputerTAE(TransformerMixin, EstimatorWithCard):
         ndarray or Tensor of shape (n, e)
             For the columns of ``transform``, without indicators.
         """
-        check_fitted(self)
         rows = self._check_rows(X, reset=False)
         with torch.inference_mode(), rows.parallel(self._work):
             kept = self._kept(rows.data)
@@ -523,7 +521,6 @@ class ImputerTAE(TransformerMixin, EstimatorWithCard):
         Expected values stay ``within`` the observed range, so that one outlying value does not
         carry the others away. Draws may go beyond.
         """
-        check_fitted(self)
         rows = self._check_rows(X, reset=False)
         data, kept = rows.data, self._kept(rows.data)
         points = self._points(rows, fill, within=within)

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import functools
 import logging
+import math
 from collections.abc import Sequence
 from os import PathLike
 from typing import Any, Self
@@ -17,7 +18,7 @@ from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils import Tags
 from torch import Tensor
 
-from tensorae._base import BaseTAE, Step
+from tensorae._base import BaseTAE, Step, by_partition
 from tensorae._containers import as_features
 from tensorae._parameters import (
     Constraints,
@@ -46,19 +47,13 @@ from tensorae.core.compress import RowSpace
 from tensorae.core.denoise import Denoiser
 from tensorae.core.em import absorb, in_order_of
 from tensorae.core.families import Parameters
-from tensorae.core.mixture import Mixture
-from tensorae.core.prediction import (
-    LinearPredictor,
-    draw,
-    information_criterion,
-    n_parameters,
-)
+from tensorae.core.mixture import LinearPredictor, Mixture, n_parameters
 from tensorae.core.search import is_start
 from tensorae.core.selection import select_and_fit
 from tensorae.core.spec import FitSpec, SearchSpace, Solution
 from tensorae.core.statistics import KEPT_NUMBERS, Moments
 from tensorae.data.categories import CategoryEncoder, level_names
-from tensorae.data.dask import by_partition, is_dask
+from tensorae.data.dask import is_dask
 from tensorae.data.rows import Rows
 from tensorae.exceptions import InvalidInputError, InvalidParameterError
 
@@ -563,7 +558,7 @@ class LinearTAE(BaseTAE):
         device = self._checked_device()
         nothing = Rows(torch.zeros(0, self.n_features_in_, device=device))
         predictor: Any = self._predictor(nothing)  # that of a density
-        points, labels = draw(predictor, n, rng)
+        points, labels = predictor.sample(n, rng)
         kind = self.cluster_centers_.dtype
         drawn = labels.cpu().numpy().astype(np.int32)
         if self._categories is not None:
@@ -1063,7 +1058,7 @@ class LinearTAE(BaseTAE):
             latent_penalty=self.latent_penalty_,
             latent_dims=self.latent_dims_ if self.spread_ == "own" else None,
             chunk_rows=size,
-            equal_priors=self._equal_priors,
+            equal_priors=not RULES[self.assignment_].probabilistic,
             levels=self._levels,
             columns=() if self._categories is None else self._categories.layout.slices,
         )
@@ -1117,9 +1112,8 @@ class LinearTAE(BaseTAE):
             common=self.pooled_,
             level_parameters=sum(len(levels) - 1 for levels in self.categories_),
         )
-        return information_criterion(
-            float(densities.sum()), free, len(densities), bayesian=bayesian
-        )
+        price = math.log(len(densities)) if bayesian else 2.0
+        return price * free - 2 * float(densities.sum())
 
     @staticmethod
     def _warn_of_starts(known: Tensor | None, options: FitSpec) -> None:

@@ -21,6 +21,7 @@ from numpy.typing import NDArray
 from sklearn.base import OutlierMixin
 from sklearn.utils import Tags
 
+from tensorae._base import by_partition
 from tensorae._notebook import EstimatorWithCard
 from tensorae._parameters import Constraints, Interval, check_parameters
 from tensorae._torch import isolated_torch
@@ -52,7 +53,6 @@ from tensorae.assignment import RULES
 from tensorae.core.search import solve
 from tensorae.core.spec import FitSpec
 from tensorae.data.categories import CategoryEncoder, LevelColumns
-from tensorae.data.dask import by_partition
 from tensorae.data.rows import Rows
 from tensorae.data.scaling import Scaling
 from tensorae.exceptions import InvalidInputError
@@ -435,7 +435,6 @@ class OutlierTAE(OutlierMixin, EstimatorWithCard):
     @isolated_torch()
     def _scored(self, X: Any, step: Any, *, whole: bool = False) -> Any:
         """Apply ``step`` to the score of checked rows, and give back the kind that came in."""
-        check_fitted(self)
         rows = self._check_rows(X, reset=False)
         with torch.no_grad(), rows.parallel(CLUSTERS * len(self._detector.members)):
             chunks = rows.in_chunks(self._detector.chunk_rows)

@@ -28,9 +28,15 @@ from torch import Tensor
 from tensorae._notebook import EstimatorWithCard
 from tensorae._parameters import Constraints, Interval, Options, check_parameters
 from tensorae._torch import isolated_torch, one_thread, usable_threads
-from tensorae._validation import check_device, check_fitted, check_rows
+from tensorae._validation import (
+    as_rows,
+    check_device,
+    check_fitted,
+    check_rows,
+    refuse_masked,
+    sample_shape,
+)
 from tensorae.data import Batches
-from tensorae.data.arrays import as_rows, refuse_masked, sample_shape
 from tensorae.data.rows import Rows
 from tensorae.deep.pca import principal_directions
 from tensorae.exceptions import InvalidInputError, InvalidParameterError

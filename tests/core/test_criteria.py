@@ -20,7 +20,7 @@ from tensorae.core.criteria import (
     touching_share,
     valley,
 )
-from tensorae.core.prediction import n_parameters
+from tensorae.core.mixture import n_parameters
 
 
 def normal(n, d, seed=0, at=0.0, scale=1.0):

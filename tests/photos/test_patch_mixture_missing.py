@@ -3,9 +3,8 @@
 import pytest
 import torch
 
-from tensorae.core.mixture import Mixture
+from tensorae.core.mixture import LinearPredictor, Mixture
 from tensorae.core.passes import MissingValuesPass
-from tensorae.core.prediction import LinearPredictor
 from tensorae.data.rows import Rows
 from tensorae.photos.patch_mixture import (
     expected_moments,

@@ -23,8 +23,8 @@ from scipy.sparse.csgraph import connected_components
 from torch import Tensor
 from torch.nn import functional
 
-from tensorae.core.mixture import LOG_2PI, Mixture
-from tensorae.core.prediction import LinearPredictor
+from tensorae.core.missing import LOG_2PI
+from tensorae.core.mixture import LinearPredictor, Mixture
 
 __all__ = [
     "GRID",

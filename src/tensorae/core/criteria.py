@@ -18,8 +18,7 @@ from torch import Tensor
 
 from tensorae.core.families import Parameters, inverse_traces
 from tensorae.core.missing import costs_with_missing, log_correction
-from tensorae.core.mixture import Mixture
-from tensorae.core.prediction import n_parameters
+from tensorae.core.mixture import Mixture, n_parameters
 from tensorae.core.statistics import positive
 from tensorae.core.ties import TiedVariance
 from tensorae.data.rows import Chunk, Rows

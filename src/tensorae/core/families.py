@@ -42,8 +42,6 @@ __all__ = [
     "spread_parameters",
 ]
 
-# Share of the data's variance that double precision can no longer tell from zero.
-VARIANCE_FLOOR = 1e-13
 # Eigenvalues below this share of the whole data's scatter are rounding, not variance.
 RANK_TOLERANCE = 1e-12
 # Below this λ the latent directions carry all variance that the arithmetic can see.

@@ -20,8 +20,7 @@ from scipy.optimize import nnls
 from torch import Tensor
 
 from tensorae.assignment import RULES
-from tensorae.core.mixture import Mixture
-from tensorae.core.prediction import LinearPredictor
+from tensorae.core.mixture import LinearPredictor, Mixture
 from tensorae.core.search import Search
 from tensorae.core.spec import FitSpec
 from tensorae.data.rows import Rows

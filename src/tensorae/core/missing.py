@@ -6,19 +6,24 @@ the same gaps, else b).
 
 from __future__ import annotations
 
+import math
 from abc import ABC, abstractmethod
 from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cached_property
+from typing import TYPE_CHECKING
 
 import torch
 from torch import Tensor
 
-from tensorae.core.mixture import LOG_2PI, Mixture
 from tensorae.core.statistics import Moments
 from tensorae.data.rows import Rows
 
+if TYPE_CHECKING:
+    from tensorae.core.mixture import Mixture
+
 __all__ = [
+    "LOG_2PI",
     "Marginals",
     "MissingPattern",
     "add_certain",
@@ -30,6 +35,7 @@ __all__ = [
     "log_correction",
 ]
 
+LOG_2PI = math.log(2 * math.pi)
 # Numbers of a batch of small matrices that are worked on at a time.
 BATCH_ENTRIES = 1_000_000
 # Rows and clusters for each pattern from which on patterns are solved one by one.

@@ -21,7 +21,6 @@ from tensorae.core.criteria import lie_apart
 from tensorae.core.em import Alternation, FitResult, Observer, State, Trace
 from tensorae.core.families import (
     RANK_TOLERANCE,
-    VARIANCE_FLOOR,
     Directions,
     Estimation,
     LevelPrior,
@@ -40,7 +39,7 @@ from tensorae.core.initial import (
     within_covariance,
 )
 from tensorae.core.missing import knn_fill
-from tensorae.core.mixture import Mixture
+from tensorae.core.mixture import VARIANCE_FLOOR, Mixture
 from tensorae.core.passes import ChunkedPass, RemotePass, cheapest, fits_table
 from tensorae.core.spec import WIDE, FitSpec, Solution
 from tensorae.core.statistics import KEPT_NUMBERS, Moments

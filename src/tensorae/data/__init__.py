@@ -16,7 +16,6 @@ rows.py           Rows: what solvers see of X, in memory, chunk by chunk
 streamed.py       StreamedRows: the same, read anew in every pass
 processes.py      one process or many
 categories.py     columns of categories: levels <-> codes <-> indicators
-arrays.py         arrays, frames and images as rows
 """
 
 from __future__ import annotations

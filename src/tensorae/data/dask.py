@@ -13,7 +13,7 @@ import copy
 import functools
 import uuid
 from collections.abc import Callable, Iterator, Sequence
-from typing import Any, TypeVar
+from typing import Any
 
 import numpy as np
 import torch
@@ -29,9 +29,7 @@ from tensorae.data.rows import Chunk, Rows, Sums, tensors_of
 from tensorae.data.streamed import StreamedRows, as_integers
 from tensorae.exceptions import InvalidInputError, InvalidParameterError
 
-__all__ = ["DaskRows", "by_partition", "is_dask"]
-
-Method = TypeVar("Method", bound=Callable[..., Any])
+__all__ = ["DaskRows", "is_dask", "lazily"]
 
 # Results that one task of the tree adds up.
 FAN_IN = 8
@@ -393,19 +391,8 @@ def as_numbers(
 # Results ----------------------------------------------------------------------------------------
 
 
-def by_partition(method: Method) -> Method:
-    """Let a method of a fitted model take Dask collections: each partition on its own, lazily."""
-
-    @functools.wraps(method)
-    def applied(self: Any, X: Any, *args: Any, **kwargs: Any) -> Any:
-        if not is_dask(X):
-            return method(self, X, *args, **kwargs)
-        return _lazily(self, method.__name__, X, args, kwargs)
-
-    return applied  # type: ignore[return-value]
-
-
-def _lazily(model: Any, name: str, X: Any, args: Any, kwargs: Any) -> Any:
+def lazily(model: Any, name: str, X: Any, args: Any, kwargs: Any) -> Any:
+    """Results of a method of a fitted model: each partition on its own, lazily."""
     dask = import_optional("dask", extra="dask")
     if kwargs.get("n_draws") is not None:
         raise InvalidParameterError(

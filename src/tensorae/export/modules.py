@@ -21,9 +21,8 @@ from torch import Tensor, nn
 
 from tensorae._torch import isolated_torch
 from tensorae._validation import check_fitted
-from tensorae.core.missing import log_correction
-from tensorae.core.mixture import LOG_2PI, FoldedModel, Mixture, ResidualModel
-from tensorae.core.prediction import LinearPredictor
+from tensorae.core.missing import LOG_2PI, log_correction
+from tensorae.core.mixture import FoldedModel, LinearPredictor, Mixture, ResidualModel
 from tensorae.data.rows import Rows
 from tensorae.data.scaling import Scaling
 from tensorae.deep.module import DeepPredictor
@@ -162,7 +161,7 @@ def fitted_dtype(model: Any) -> str:
 
 
 class LinearModule(FittedModule):
-    """Clusters of a ``LinearTAE``, as in ``core/prediction.py`` and ``core/missing.py``.
+    """Clusters of a ``LinearTAE``, as in ``core/mixture.py`` and ``core/missing.py``.
 
     Rows with missing values are solved for all clusters at once, by elimination in matrices of the
     size of a code: ONNX has no Cholesky decomposition, and graphs no groups of rows.

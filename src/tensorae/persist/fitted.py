@@ -47,7 +47,7 @@ from tensorae.anomaly.detector import (
 )
 from tensorae.assignment import RULES, rule_name
 from tensorae.core.denoise import Denoiser
-from tensorae.core.prediction import LinearPredictor
+from tensorae.core.mixture import LinearPredictor
 from tensorae.data.categories import CategoryEncoder
 from tensorae.data.dask import is_dask
 from tensorae.deep.denoise import Blend
