@@ -228,4 +228,4 @@ def test_columns_that_know_missing_values_are_numbers():
     X, _ = lines_3d(60, random_state=0)
     plain = pandas.DataFrame(X, columns=list("abcdef"))
     model = LinearTAE(3, 1, random_state=0).fit(plain)
-    assert describe(model, plain.astype("Float64")).to_dict() == describe(model, plain).to_dict()
+    assert str(describe(model, plain.astype("Float64"))) == str(describe(model, plain))

@@ -365,7 +365,7 @@ def _measures(
     if not len(count):
         nothing = {"in_main_group": 1.0, "of_main_category": 1.0, "excess": None}
         return {"strength": 0.0, "p_value": 1.0, **nothing}
-    category, label = cells.coords
+    category, label = cells.row, cells.col
     n = float(count.sum())
     of_category, of_group = np.bincount(category, count), np.bincount(label, count)
     expected = of_category[category] * of_group[label] / n
