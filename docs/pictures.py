@@ -256,13 +256,13 @@ def curved() -> None:
     """Curved groups: cut by a linear model, followed by networks."""
     X, _ = make_moons(400, noise=0.07, random_state=0)
     linear = LinearTAE(2, latent_dim=1, latent_penalty=0.02, random_state=0).fit(X)
-    deep = TAE(2, latent_dim=1, init="manifold", latent_penalty=0.02, random_state=0).fit(X)
+    deep = TAE(2, latent_dim=1, latent_penalty=0.02, random_state=0).fit(X)
     figure, (left, right) = panels(2, 8.5, 2.8)
     left.scatter(*X.T, s=12, color=coloured(linear.labels_, 2))
     left.set(title="LinearTAE: straight pieces", aspect="equal")
     right.scatter(*X.T, s=12, color=coloured(deep.labels_, 2), alpha=0.4, linewidths=0)
     right.scatter(*deep.reconstruct(X).T, s=3, color="black")
-    right.set(title='TAE(init="manifold"), its curves in black', aspect="equal")
+    right.set(title="TAE, its curves in black", aspect="equal")
     save(figure, "curved")
 
 

@@ -3,36 +3,30 @@
 Rings and moons: start from neighbours
 ======================================
 
-Curved groups lie in no plane of their own, so a linear start cuts them into straight pieces.
-``init="manifold"`` starts from a neighbour graph (UMAP; the extra ``manifold``) and keeps the
-assignments until each network has learned its curve. This example takes the two steps separately:
-an embedding, in which a linear model finds the groups, and a fit that starts from these labels.
-``TAE(2, 1, init="manifold").fit(X)`` does both, with several embeddings in five dimensions.
+Curved groups lie in no plane of their own, so a linear model cuts them into straight pieces.
+``TAE`` starts from groups in the graph of nearest neighbours where these cut far fewer neighbours
+apart, and keeps the assignments until each network has learned its curve.
 """
 
 import matplotlib.pyplot as plt
 from sklearn.datasets import make_circles, make_moons
 
-from tensorae import TAE, LinearTAE, embed
+from tensorae import TAE, LinearTAE
 
 sets = {
-    "two moons": make_moons(200, noise=0.06, random_state=0)[0],
+    "two moons": make_moons(300, noise=0.06, random_state=0)[0],
     "two rings": make_circles(300, factor=0.4, noise=0.04, random_state=0)[0],
 }
 
-figure, axes = plt.subplots(2, 3, figsize=(9, 6), layout="constrained")
+figure, axes = plt.subplots(2, 2, figsize=(6, 6), layout="constrained")
 for (name, X), row in zip(sets.items(), axes, strict=True):
     linear = LinearTAE(2, 1, latent_penalty=0.1, random_state=0).fit(X)
-    places = embed(X, 2, random_state=0)
-    first_labels = LinearTAE(2, 1, latent_penalty=0.1, random_state=0).fit_predict(places)
-    deep = TAE(2, 1, init=first_labels, random_state=0).fit(X)
+    deep = TAE(2, 1, random_state=0).fit(X)
     row[0].scatter(*X.T, c=linear.labels_, s=6, cmap="coolwarm")
     row[0].set(title=f"{name}: LinearTAE", aspect="equal")
-    row[1].scatter(*places.T, c=first_labels, s=6, cmap="coolwarm")
-    row[1].set(title="embedding", xticks=[], yticks=[])
-    row[2].scatter(*X.T, c=deep.labels_, s=6, cmap="coolwarm", alpha=0.4)
-    row[2].scatter(*deep.reconstruct(X).T, s=3, c="black")
-    row[2].set(title="TAE, and its curves (black)", aspect="equal")
+    row[1].scatter(*X.T, c=deep.labels_, s=6, cmap="coolwarm", alpha=0.4)
+    row[1].scatter(*deep.reconstruct(X).T, s=3, c="black")
+    row[1].set(title="TAE, and its curves (black)", aspect="equal")
 plt.show()
 
 # %%

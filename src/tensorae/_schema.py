@@ -286,6 +286,7 @@ TRAINING = {
     ),
     "problem": Value((str,)),
     "warming": Value((bool,)),
+    "curved": Value((bool,)),
     **dict.fromkeys(("step", "learned", "due", "interval", "without_progress", "warmed"), COUNT),
 }
 BEST = {"epoch": COUNT, "loss": Value(NUMBER)}

@@ -5,8 +5,8 @@ Shapes: n samples, k clusters, d features, h latent, m rows of a chunk.
 
 from __future__ import annotations
 
-import logging
 from collections.abc import Callable, Mapping
+from dataclasses import replace
 from os import PathLike
 from typing import Any, Self
 
@@ -57,7 +57,7 @@ from tensorae.exceptions import InvalidParameterError
 
 __all__ = ["TAE", "InterruptedWarning"]
 
-INITS = ("linear", "manifold", "k-means++", "random")
+INITS = ("auto", "linear", "manifold", "k-means++", "random")
 CONSTRAINTS: Constraints = {
     "latent_dim": Interval(int, 1),
     "latent_penalty": Interval(float, 0, 1, auto=True),
@@ -74,8 +74,6 @@ CONSTRAINTS: Constraints = {
 }
 # Learning rates where none is given: of small networks, and of others.
 NARROW_LR, LR = 5e-3, 2e-3
-
-logger = logging.getLogger(__name__)
 
 
 class InterruptedWarning(ConvergenceWarning):
@@ -116,16 +114,18 @@ class TAE(BaseTAE):
         their penalty from the evidence bound; with them λ is that of the linear start only.
     assignment : {"lloyd", "projected", "constrained", "em"}, default="lloyd"
         How the assignments are updated; see ``LinearTAE``.
-    init : {"linear", "manifold", "k-means++", "random"} or array-like, default="linear"
+    init : {"auto", "linear", "manifold", "k-means++", "random"} or array-like, default="auto"
         Where the first labels come from. "linear": a linear model that is solved exactly (rows
         of more than 50 features are reduced to main directions and averaged with near
-        neighbours for it). "manifold": linear models of neighbour embeddings, see
+        neighbours for it). "auto": that model, or groups in the graph of nearest neighbours
+        where these cut far fewer neighbours apart, as with images and curved groups; for
+        Batches it is decided on their sample. "manifold": linear models of UMAP embeddings, see
         :func:`tensorae.embed`, of which the labels count that keep neighbours together and come
-        out the same from all; for images and for groups that are curved. It needs the extra
-        ``manifold`` and takes longer. "k-means++", "random": the nearest of drawn rows. An
-        array of shape (k, d): the nearest of these centres; one of shape (n,): the label of
-        each row, 0 to k-1, as it is. From labels, given or of "manifold", training begins
-        unchanged: assignments rest until the networks have learned their members.
+        out the same from all; it needs the extra ``manifold`` and takes longer. "k-means++",
+        "random": the nearest of drawn rows. An array of shape (k, d): the nearest of these
+        centres; one of shape (n,): the label of each row, 0 to k-1, as it is. From labels,
+        given or of neighbours, training begins unchanged: assignments rest until the networks
+        have learned their members.
     n_init : int or "auto", default="auto"
         Number of starts of that model, of which the best is kept.
     max_epochs : int or None, default=None
@@ -137,8 +137,7 @@ class TAE(BaseTAE):
         be somewhat larger or smaller.
     lr : float or None, default=None
         Learning rate of Adam; it rises at first and falls to zero at the close. None means
-        2e-3, and 5e-3 for rows with up to 50 features that start from labels or from
-        ``init="manifold"``.
+        2e-3, and 5e-3 for rows with up to 50 features that start from labels or neighbours.
     noise : float, default=0.0
         Standard deviation of fresh Gaussian noise on the inputs of each epoch, for ``denoise``.
     validation_fraction : float in [0, 1), default=0.0
@@ -178,6 +177,8 @@ class TAE(BaseTAE):
         Share of the samples (by weight) that each autoencoder is the cheapest for.
     assignment_ : str
         How the assignments were updated.
+    init_ : {"linear", "neighbors", "manifold", "k-means++", "random", "array"}
+        Where the first labels came from.
     latent_penalty_ : float
         λ that was used.
     noise_variance_ : float
@@ -229,7 +230,7 @@ class TAE(BaseTAE):
         sharing: str = "none",
         latent_penalty: float | str = 0.1,
         assignment: str = "lloyd",
-        init: Any = "linear",
+        init: Any = "auto",
         n_init: int | str = "auto",
         max_epochs: int | None = None,
         batch_size: int | None = None,
@@ -310,7 +311,6 @@ class TAE(BaseTAE):
         rows = self._check_rows(X, reset=True)
         shape, images = self._checked_shapes(X, rows.d)
         options = deep_options(self.get_params(deep=False), rows, shape)
-        self._recommend_start(rows.d, options)
         rng = check_seed(self.random_state, rows.processes)
         target = kept = None
         if sample_weight is not None:
@@ -333,6 +333,7 @@ class TAE(BaseTAE):
                 options,
                 shape,
                 rng,
+                image_shape=self._image_shape(images, rows.d),
                 target=target,
                 known_labels=known,
                 observers=[progress] if kept is None else [progress, kept],
@@ -543,6 +544,11 @@ class TAE(BaseTAE):
             )
         return (d,) if flat else images if self.input_shape is None else given, images
 
+    def _image_shape(self, images: tuple[int, ...] | None, d: int) -> tuple[int, ...] | None:
+        """Shape (c, h, w) of an image, None where samples are not known to be images."""
+        shape = check_input_shape(self.input_shape, d) if images is None else images
+        return with_channels(shape) if len(shape) in (2, 3) else None
+
     def _checked_clean(self, clean: Any, rows: Rows, images: tuple[int, ...] | None) -> Tensor:
         target = check_targets(as_rows(clean, "clean", images), rows)
         if self.noise:
@@ -570,6 +576,9 @@ class TAE(BaseTAE):
         self._blend: Blend | None = state.blend
         self._code_length = options.latent_dim
         self.assignment_ = self.assignment
+        given = options.init if isinstance(options.init, str) else "array"
+        chosen = "neighbors" if trained.state.curved else "linear"
+        self.init_ = chosen if given == "auto" else given
         # Until the rows are counted.
         self.weights_, self._noise_variance = np.full(k, 1 / k), 1.0
         # By cost, among the clusters that may be cheapest where those are known; more rows at once
@@ -619,15 +628,6 @@ class TAE(BaseTAE):
             labels = np.full(n, labels)
         return check_labels_of(_no_rows(1, device, n), labels, k).long()
 
-    @staticmethod
-    def _recommend_start(d: int, options: TrainingOptions) -> None:
-        # Not taken by itself: a seed should not mean one thing here and another elsewhere.
-        if d > NARROW and options.n_clusters > 1 and options.init == "linear":
-            logger.info(
-                'X has %d features; for images init="manifold" starts from neighbourhoods (extra '
-                "manifold), which takes longer and often ends at better clusters.", d,
-            )  # fmt: skip
-
     def _warn_if_needed(self, problem: str, category: type[Warning]) -> None:
         if problem:
             warn(problem, category, stacklevel=4)
@@ -670,23 +670,13 @@ def deep_options(
             stacklevel=4,
         )
     architecture = parameters["architecture"]
-    # Only starts that are not made of planes can know of curves.
-    curved = init == "manifold" if isinstance(init, str) else init.ndim == 1
     if isinstance(architecture, nn.Module):
         raise InvalidParameterError(
             "architecture must be a function that makes a new autoencoder at each call, got the "
             f"{type(architecture).__name__} itself; wrap what makes it in a function, such as "
             "lambda: MyAutoencoder(4, 2)."
         )
-    factory = architecture
-    if isinstance(architecture, str) or not callable(architecture):
-        factory = built_in(architecture, input_shape, h, curved=curved)
-        if checked["sharing"] != "none":
-            with torch.device("meta"):  # raises where it cannot share
-                shared_names([factory()], checked["sharing"])
-    lr = checked.pop("lr")
-    if lr is None:
-        lr = NARROW_LR if curved and rows.d <= NARROW else LR
+    given_lr = checked.pop("lr")
     rule = RULES[checked.pop("assignment")]
     _check_callbacks(parameters["callbacks"])
     if rows.streamed and not rule.hard:
@@ -700,15 +690,29 @@ def deep_options(
             f"{checked['validation_fraction']}; keep some of the data apart, and score it after "
             "the fit."
         )
-    return TrainingOptions(
-        **checked,
-        factory=factory,
-        n_clusters=sizes[0],
-        rule=rule,
-        init=init,
-        lr=lr,
-        curved=curved,
-    )
+
+    def options(*, curved: bool) -> TrainingOptions:
+        factory = architecture
+        if isinstance(architecture, str) or not callable(architecture):
+            factory = built_in(architecture, input_shape, h, curved=curved)
+            if checked["sharing"] != "none":
+                with torch.device("meta"):  # raises where it cannot share
+                    shared_names([factory()], checked["sharing"])
+        lr = NARROW_LR if curved and rows.d <= NARROW else LR
+        return TrainingOptions(
+            **checked,
+            factory=factory,
+            n_clusters=sizes[0],
+            rule=rule,
+            init=init,
+            lr=given_lr or lr,
+            curved=curved,
+        )
+
+    # Only starts that are not made of planes can know of curves.
+    if isinstance(init, str) and init == "auto":
+        return replace(options(curved=False), if_curved=options(curved=True))
+    return options(curved=init == "manifold" if isinstance(init, str) else init.ndim == 1)
 
 
 def _check_callbacks(callbacks: Any) -> tuple[Callable[..., Any], ...]:

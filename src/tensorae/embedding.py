@@ -18,7 +18,7 @@ from tensorae._validation import (
     check_rows,
     check_seed,
 )
-from tensorae.deep.manifold import (
+from tensorae.deep.neighborhoods import (
     DIMENSIONS,
     NEIGHBORS,
     SEEN_ROWS,

@@ -11,7 +11,7 @@ from sklearn.metrics import adjusted_rand_score
 import tensorae
 from tensorae import TAE, LinearTAE, load, tensorize
 from tensorae._neighbors import nearest_neighbors
-from tensorae.deep import manifold
+from tensorae.deep import manifold, neighborhoods
 from tensorae.deep.networks import CurveAutoencoder
 from tensorae.exceptions import InvalidInputError, MissingDependencyError
 
@@ -74,7 +74,7 @@ def test_nearest_neighbors_are_those_of_all_distances(rng):
 
 @pytest.mark.usefixtures("quick_umap")
 def test_rows_that_umap_does_not_see_are_placed_by_their_neighbours(monkeypatch, rng):
-    monkeypatch.setattr(manifold, "SEEN_ROWS", 100)
+    monkeypatch.setattr(neighborhoods, "SEEN_ROWS", 100)
     X = np.concatenate([rng.normal(size=(150, 2)), rng.normal(size=(150, 2)) + 50])
     X = X[rng.permutation(300)]
     places = tensorae.embed(X, 3, random_state=0)

@@ -12,7 +12,7 @@ from sklearn.metrics import adjusted_rand_score
 
 import tensorae
 from tensorae import TAE, Batches
-from tensorae.deep import manifold, train
+from tensorae.deep import neighborhoods, train
 from tensorae.exceptions import InvalidInputError
 
 CURVED = {"n_clusters": 2, "latent_dim": 1, "init": "manifold", "latent_penalty": 0.02}
@@ -86,7 +86,7 @@ def test_an_embedding_is_of_a_table_in_memory(rng):
 
 @pytest.mark.parametrize("order", ["in turn", "sorted"])
 def test_umap_sees_all_groups_in_whatever_order_they_come(monkeypatch, rng, order):
-    monkeypatch.setattr(manifold, "SEEN_ROWS", 100)
+    monkeypatch.setattr(neighborhoods, "SEEN_ROWS", 100)
     y = np.arange(300) % 3 if order == "in turn" else np.arange(300) // 100
     X = 20 * np.eye(3)[y] + rng.normal(size=(300, 3))
     places = tensorae.embed(X, random_state=0)

@@ -9,7 +9,7 @@ from sklearn.metrics import adjusted_rand_score
 
 from tensorae import TAE
 from tensorae.deep import manifold
-from tensorae.deep.manifold import Neighborhoods, compared_points
+from tensorae.deep.neighborhoods import CLEAR, Neighborhoods, compared_points
 from tensorae.deep.pca import with_equal_lengths
 
 
@@ -183,7 +183,7 @@ def test_a_small_blob_far_away_is_not_a_group_where_two_large_ones_are(umap, rng
     assert adjusted_rand_score(y, found) > 0.99
     near = Neighborhoods.of(x, rng)
     alone = manifold._groups(torch.tensor(torn(X)), ones(x), 3, 2, np.random.RandomState(0))
-    assert near.modularity(found, ones(x)) > near.modularity(alone, ones(x)) + manifold.CLEAR
+    assert near.modularity(found, ones(x)) > near.modularity(alone, ones(x)) + CLEAR
 
 
 def test_groups_of_fair_size_are_not_joined_anew(umap, blobs, monkeypatch):

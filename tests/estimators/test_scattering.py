@@ -11,8 +11,8 @@ from sklearn.datasets import load_digits
 
 import tensorae
 from tensorae import Scattering
+from tensorae.deep.wavelets import wavelets
 from tensorae.exceptions import InvalidInputError, InvalidParameterError, TensoraeError
-from tensorae.scattering import wavelets
 
 PLAIN = {"n_components": None, "scaling": None}
 
@@ -147,8 +147,8 @@ def test_precision_order_and_parts_change_nothing(images, scaling, monkeypatch):
     np.testing.assert_allclose(again, expected[order], atol=1e-8)
     parts = [model.transform(part) for part in np.array_split(images.astype(np.float64), 5)]
     np.testing.assert_allclose(np.vstack(parts), expected, atol=1e-8)
-    monkeypatch.setattr("tensorae.scattering.BLOCK_ROWS", 5)
-    monkeypatch.setattr("tensorae.scattering.CHUNK_NUMBERS", 1 << 14)
+    monkeypatch.setattr("tensorae.deep.wavelets.BLOCK_ROWS", 5)
+    monkeypatch.setattr("tensorae.deep.wavelets.CHUNK_NUMBERS", 1 << 14)
     again = Scattering(6, scaling=scaling).fit_transform(images.astype(np.float64))
     np.testing.assert_allclose(again, expected, atol=1e-8)
 
@@ -165,7 +165,7 @@ def test_pixels_of_eight_bits_are_single_precision(images):
 def test_some_images_are_enough_for_the_components(images, monkeypatch):
     many = np.concatenate([images] * 4)
     expected = Scattering(5).fit(many)
-    monkeypatch.setattr("tensorae.scattering.MOST_KEPT", 24 * 217 * 16)
+    monkeypatch.setattr("tensorae.deep.wavelets.MOST_KEPT", 24 * 217 * 16)
     found = Scattering(5).fit(many)
     np.testing.assert_array_equal(found.channel_scale_, expected.channel_scale_)
     assert Scattering(5).fit_transform(many).shape == (48, 5)

@@ -46,7 +46,7 @@ ModelName = StrEnum(
 Assignment = StrEnum("Assignment", ["auto", "lloyd", "projected", "constrained", "em"])
 Spread = StrEnum("Spread", ["auto", "shared", "own"])
 Sharing = StrEnum("Sharing", ["none", "layers"])
-Init = StrEnum("Init", ["linear", "manifold"])
+Init = StrEnum("Init", ["auto", "linear", "manifold"])
 
 # Defaults of networks, which choose nothing by the data.
 NETWORK_LATENT, NETWORK_PENALTY, NETWORK_ASSIGNMENT = 2, 0.1, "lloyd"
@@ -153,7 +153,7 @@ class ModelOptions:
         Init | None,
         typer.Option(
             "--init",
-            help="How a network is initialised; manifold suits images and curved clusters.",
+            help="How a network is initialised; auto (default) decides, manifold needs umap.",
             show_default="linear",
         ),
     ] = None
@@ -227,7 +227,7 @@ class ModelOptions:
             assignment=NETWORK_ASSIGNMENT if rule == "auto" else rule,
             architecture=self.model.value,
             sharing=(self.sharing or Sharing.none).value,
-            init=(self.init or Init.linear).value,
+            init=(self.init or Init.auto).value,
             max_epochs=self.epochs,
             noise=self.noise or 0.0,
             input_shape=shape if self.model is ModelName.conv else None,

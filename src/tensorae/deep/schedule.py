@@ -60,7 +60,8 @@ class TrainingOptions:
     latent_dim: int
     latent_penalty: float | None  # None where it is estimated at each refresh
     rule: Rule
-    init: str | Tensor  # "linear", "manifold", "k-means++", "random", centres (k, d), labels (n,)
+    # "auto", "linear", "manifold", "k-means++", "random", centres (k, d) or labels (n,)
+    init: str | Tensor
     n_init: int | None
     max_epochs: int | None  # None where the schedule decides
     batch_size: int | None
@@ -70,6 +71,7 @@ class TrainingOptions:
     tol: float  # relative fall of the held-out loss that counts as progress
     patience: int  # measurements of it without progress before learning ends
     curved: bool = False  # whether groups of the start may be curved
+    if_curved: TrainingOptions | None = None  # options in that case, where the start decides
     sharing: str = "none"  # or "layers": layers that all autoencoders have in common
 
     @property

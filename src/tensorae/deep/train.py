@@ -20,6 +20,7 @@ Shapes: n rows of this process, k clusters, d features.
 from __future__ import annotations
 
 import copy
+import functools
 import math
 import time
 from collections.abc import Callable, Mapping, Sequence
@@ -47,17 +48,20 @@ from tensorae.deep.schedule import (
     TrainingOptions,
 )
 from tensorae.deep.user_architecture import check_autoencoder, draws_numbers
+from tensorae.deep.wavelets import image_points
 
 # Rows on which an architecture is tried before training.
 TRIAL_ROWS = 4
 # Rows and numbers of a stream that are trained on in memory first, at most.
 SAMPLE_ROWS, SAMPLE_ENTRIES = 20_000, 1 << 24
+# Shorter side from which on images are compared as images.
+LEAST_SIDE = 8
 # After refreshes that change fewer labels than this share the next interval is longer.
 QUIET = 0.02
 # Fields of a state that are numbers, as they are in a ``state_dict``.
 NUMBERS = (
     "step", "phase", "learned", "due", "interval", "without_progress", "warming", "warmed",
-    "ended_by", "problem",
+    "ended_by", "problem", "curved",
 )  # fmt: skip
 
 
@@ -74,8 +78,9 @@ class Trained:
 
 # Reports a state; True asks to stop.
 Observer = Callable[["State"], bool | None]
-# Returns the state to resume, made by the first argument; None for a new start.
-Resume = Callable[[Callable[[dict[str, Any]], "State"], torch.device], "State | None"]
+# Returns the loop and the state to resume, made by the first argument; None for a new start.
+Resumed = tuple["TrainingLoop", "State"]
+Resume = Callable[[Callable[[dict[str, Any]], Resumed], torch.device], "Resumed | None"]
 
 
 def train(
@@ -84,6 +89,7 @@ def train(
     shape: tuple[int, ...],
     rng: np.random.RandomState,
     *,
+    image_shape: tuple[int, ...] | None = None,
     target: Tensor | None = None,
     known_labels: Tensor | None = None,
     observers: Sequence[Observer] = (),
@@ -91,11 +97,12 @@ def train(
 ) -> Trained:
     """Train k autoencoders together with the assignments.
 
-    ``shape`` is that of one sample as the autoencoders take it. ``target`` (n, d) are clean
+    ``shape`` is that of one sample as the autoencoders take it, ``image_shape`` (c, h, w) that of
+    an image where samples are images, whatever autoencoders take. ``target`` (n, d) are clean
     versions of the samples. ``known_labels`` (n,), -1 where unknown, seed a linear start; if all
     are known they are the first labels. Each observer gets every state and stops the training by
-    returning True. ``resume(restored, device)`` returns a state made by ``restored`` from what an
-    observer kept, or None for a new start.
+    returning True. ``resume(restored, device)`` returns what ``restored`` makes of what an observer
+    kept, or None for a new start.
     """
     seed = int(rng.randint(2**31 - 1))
     generator = torch.Generator(rows.device).manual_seed(seed)
@@ -107,18 +114,34 @@ def train(
             few = rows.sample(direction, n_sample, rng.uniform()).without_weights()
     with few.parallel(options.work):
         data, origin, known = training_data(few, options, rng, generator, target, known_labels)
-    module = _new_module(options, shape, data, FitRNG(seed))
-    epochs = None if rows.streamed else options.max_epochs
-    first = loop = _loop_in_memory(module, data, options, epochs, generator)
-    if rows.streamed:
-        loop = _streamed_loop(module, rows, options, origin, data.unit, rng)
-    state = None if resume is None else resume(loop.restored, rows.device)
-    if state is None:
-        state = first.init(_start(data, origin, options, rng, known, module.fit_rng))
+
+    def loops(curved: bool) -> tuple[TrainingLoop, TrainingLoop]:
+        """Loops over the rows in memory and over all rows, the same where all are in memory."""
+        chosen = (options.if_curved if curved else None) or options
+        module = _new_module(chosen, shape, data, FitRNG(seed))
+        epochs = None if rows.streamed else options.max_epochs
+        first = _loop_in_memory(module, data, chosen, epochs, generator)
+        if not rows.streamed:
+            return first, first
+        return first, _streamed_loop(module, rows, chosen, origin, data.unit, rng)
+
+    def restored(kept: dict[str, Any]) -> tuple[TrainingLoop, State]:
+        loop = loops(kept.get("curved", options.curved))[1]
+        return loop, loop.restored(kept)
+
+    resumed = None if resume is None else resume(restored, rows.device)
+    if resumed is not None:
+        loop, state = resumed
+    else:
+        images = None if image_shape is None else (few, image_shape)
+        start = _start(data, origin, options, rng, known, FitRNG(seed), images)
+        first, loop = loops(start.curved)
+        state = first.init(start)
         if rows.streamed:
             sampled = fit_loop(first, state)
-            rows.broadcast(*module.state_dict().values())
+            rows.broadcast(*loop.copies.modules[0].state_dict().values())
             state = replace(loop.init(None), blend=sampled.blend, problem=sampled.problem)
+    module, data = loop.copies.modules[0], loop.data
     state = fit_loop(loop, state, observers)
 
     order = list(range(options.n_clusters))
@@ -126,7 +149,7 @@ def train(
         sizes = loop.assigner(loop.copies).sizes(state.assignments.labels, weighted=True)
         order = sizes.argsort(descending=True, stable=True).tolist()
         module.reorder(order)
-    near = _near(state, loop.data, rows.n, order)
+    near = _near(state, data, rows.n, order)
     centers = origin + data.unit * module.centers.flatten(1).double()
     module.change_unit(data.unit, origin)
     module.fit_rng = None
@@ -197,12 +220,18 @@ def _start(
     rng: np.random.RandomState,
     known: Tensor | None,
     fit_rng: FitRNG | None,
+    images: tuple[Rows, tuple[int, ...]] | None,
 ) -> Start:
     assert data.weights is not None
+    features = None
+    if images is not None and min(images[1][1:]) >= LEAST_SIDE:
+        rows, (channels, height, width) = images
+        pixels = rows.data[data.places]
+        features = functools.partial(image_points, pixels, data.weights, (channels, height, width))
     if not isinstance(options.init, str) and options.init.ndim > 1:
         options = replace(options, init=standardized(options.init, origin, data.unit))
     with torch.no_grad(), data.rows.parallel(options.work):
-        return first_labels(data.rows.data, data.weights, options, rng, known, fit_rng)
+        return first_labels(data.rows.data, data.weights, options, rng, known, fit_rng, features)
 
 
 def _near(state: State, data: TrainingData, n: int, order: list[int]) -> Tensor | None:
@@ -252,6 +281,7 @@ class State:
     without_progress: int = 0  # measurements of the held-out loss since it last fell
     warming: bool = False  # whether S waits for the networks to learn their members
     warmed: int = 0  # epochs that it did
+    curved: bool = False  # whether the networks are those for groups that may be curved
     history: tuple[Epoch, ...] = ()
     blend: Blend | None = None  # weights of the outputs, where the model is for de-noising
     ended_by: str = "budget"  # or "patience", "callback", "interrupt", "divergence"
@@ -351,6 +381,7 @@ class TrainingLoop:
             due=every,
             interval=every,
             warming=start is not None and start.curved and self.options.n_clusters > 1,
+            curved=self.options.curved,
         )
 
     def step(self, state: State) -> State:

@@ -28,10 +28,11 @@ from tensorae.data.scaling import Scaling
 from tensorae.deep.module import DeepPredictor
 from tensorae.deep.networks import LinearAutoencoder
 from tensorae.deep.vae import evidence
+from tensorae.deep.wavelets import Grid, Transform
 from tensorae.deep_tae import TAE
 from tensorae.exceptions import InvalidParameterError
 from tensorae.linear_tae import LinearTAE
-from tensorae.scattering import Grid, Scattering, Transform
+from tensorae.scattering import Scattering
 from tensorae.table_model import TableModel
 
 __all__ = ["FittedModule", "Outputs", "to_torch"]

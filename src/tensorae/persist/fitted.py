@@ -138,9 +138,11 @@ HISTORY = {
 }
 SHAPE = Value((int,), low=1, high=2**53, many=True)
 OPTIONAL_SHAPE = Value((int,), low=1, high=2**53, many=True, optional=True)
+STARTS = ("linear", "neighbors", "manifold", "k-means++", "random", "array")
 DEEP_DETAILS = {
     "assignment": RULE,
     "input_shape": SHAPE,
+    "init": Value((str,), choices=STARTS, optional=True),  # missing in files of 0.2.0
     "sample_shape": OPTIONAL_SHAPE,
     "image_shape": OPTIONAL_SHAPE,
     "phases": Value((str,), many=True),
@@ -372,6 +374,7 @@ def _pack_deep(model: Any) -> Packed:
     return tree, {
         "assignment": model.assignment_,
         "input_shape": model.input_shape_,
+        "init": model.init_,
         "sample_shape": model._sample_shape,
         "image_shape": model._images,
         "phases": model.history_["phase"],
@@ -392,6 +395,8 @@ def _restore_deep(model: Any, tensors: Tensors, details: Details, sizes: dict[st
         if shape is not None and math.prod(shape) != sizes["d"]:
             raise SchemaError(f"{name} must have the product {sizes['d']}, got {shape!r:.60}")
         setattr(model, attribute, None if shape is None else tuple(shape))
+    given = model.init if isinstance(model.init, str) else "array"
+    model.init_ = details.get("init") or given
     seen = model._sample_shape
     if seen is not None and (len(seen) not in (2, 3) or (1, *seen)[-3:] != model._images):
         raise SchemaError(f"sample_shape {seen} does not fit image_shape {model._images}")
