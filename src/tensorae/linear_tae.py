@@ -70,7 +70,7 @@ CONSTRAINTS: Constraints = {
     "tol": Interval(float, 0),
     "batch_size": Interval(int, 1, none=True),
 }
-# Largest number of clusters that n_clusters="auto" looks at.
+# Largest number of clusters that n_clusters="auto" always looks at.
 MOST_CLUSTERS = 10
 # Passes of a fit, at least.
 PASSES = 16
@@ -99,8 +99,8 @@ class LinearTAE(BaseTAE):
     Parameters
     ----------
     n_clusters : int, "auto" or sequence of int, default=8
-        k, the number of autoencoders, or numbers to compare; "auto" compares 1 to 10. See
-        :func:`tensorae.choose`.
+        k, the number of autoencoders, or numbers to compare; "auto" compares 1 to 10 and,
+        while the evidence grows, up to 50. See :func:`tensorae.choose`.
     latent_dim : int or "auto", default="auto"
         h, the length of a code; at most the number of features, and one less where spreads are
         own. "auto" chooses it from the data; with own spreads each cluster has its own number of
@@ -927,7 +927,8 @@ class LinearTAE(BaseTAE):
                 "X must have at least as many rows as features where it is Batches, got "
                 f"{rows.count} rows of {rows.d} features; give X as an array (no --stream)."
             )
-        return SearchSpace(options, sizes, h, own, any_rule=self.assignment == "auto")
+        any_rule, any_number = self.assignment == "auto", isinstance(self.n_clusters, str)
+        return SearchSpace(options, sizes, h, own, any_rule=any_rule, open_ended=any_number)
 
     def _check_for_categories(self, penalty: float | None, rule: Rule) -> None:
         """Refuse settings that mean nothing where X has categories."""

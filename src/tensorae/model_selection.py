@@ -65,7 +65,7 @@ class Choice:
 
 def choose(
     X: Any,
-    n_clusters: int | Iterable[int] = range(1, 11),
+    n_clusters: int | str | Iterable[int] = "auto",
     *,
     latent_dim: int | str = "auto",
     latent_penalty: float | str = "auto",
@@ -85,8 +85,8 @@ def choose(
     Parameters
     ----------
     X : array-like, Tensor or Batches of shape (n, d)
-    n_clusters : int or iterable of int, default=range(1, 11)
-        Numbers to compare.
+    n_clusters : int, "auto" or iterable of int, default="auto"
+        Numbers to compare; "auto" compares 1 to 10 and, while the evidence grows, up to 50.
     latent_dim, latent_penalty, spread
         As for :class:`LinearTAE`; what is "auto" is compared too.
     sample_weight : array-like of shape (n,), optional

@@ -135,6 +135,13 @@ def test_the_number_of_blobs_is_found(k, d):
     assert choice.reason.startswith("1 cluster" if k == 1 else f"{k} clusters")
 
 
+def test_auto_goes_on_where_ten_clusters_are_too_few():
+    X, y = blobs(14, n=1400)
+    model = LinearTAE("auto", random_state=0).fit(X)
+    assert len(model.cluster_centers_) == 14
+    assert adjusted_rand_score(y, model.labels_) > 0.99
+
+
 @pytest.mark.parametrize("kind", ["box", "skewed"])
 def test_one_heap_that_is_not_gaussian_is_one_cluster(kind):
     rng = np.random.RandomState(0)

@@ -47,7 +47,10 @@ class ExploreOptions(ColumnOptions):
     clusters: Annotated[
         Any,
         parsed(
-            number_of_groups, "--clusters", "-k", help="Number of groups, or auto: from 1 to 10."
+            number_of_groups,
+            "--clusters",
+            "-k",
+            help="Number of groups, or auto: 1 to 10, then up to 50.",
         ),
     ] = "auto"
     target: Annotated[

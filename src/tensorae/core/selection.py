@@ -9,6 +9,7 @@ import math
 import time
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -47,6 +48,10 @@ __all__ = [
 
 # Weight of neighbours that are cut apart, beside ICL per row.
 CUT_WEIGHT, CUT_WEIGHT_PER_FEATURE = 5.0, 2.5
+
+
+# Own spreads, one covariance for all, round, components where spreads are shared.
+Kind = tuple[bool, bool, bool, int | None]
 
 
 @dataclass(frozen=True)
@@ -245,6 +250,9 @@ LEVEL = 1.05
 ROUND_TOLERANCE, OWN_TOLERANCE = 1.35, 0.8
 # Numbers of clusters in a row, rising, that may bring no better ICL and no better BIC.
 PATIENCE = 3
+# Numbers that are tried where ten clusters are too few, with so many rows for each at least; then
+# those between the best of them and its neighbours.
+MORE_CLUSTERS, ROWS_PER_CLUSTER = (13, 17, 22, 29, 38, 50), 10
 # Ranges that reach this far should hold the number of clusters, where data is made of such.
 WIDE_RANGE = 8
 # Shares of samples in clusters without a valley beside them, and nats per number by which kernels
@@ -292,7 +300,7 @@ def select_and_fit(
         return solve(rows, families[0], rng, **as_asked), None
     complete = _complete_rows(rows) if free and known_labels is None else None
     if complete is not None and not is_wide(complete, search_space.latent_dim or 1):
-        comparison = ModelSelection(complete, search_space, rng)
+        comparison = _compared(complete, search_space, rng)
         return comparison.solution_for(rows, observe, resume), comparison
     comparison = _compared(rows, search_space, rng)
     if known_labels is None and isinstance(search_space.options.init, str):
@@ -342,10 +350,15 @@ def _complete_rows(rows: Rows) -> Rows | None:
 def _compared(rows: Rows, search_space: SearchSpace, rng: np.random.RandomState) -> ModelSelection:
     """Compare all settings, wide data in the coordinates of the plane that it spans."""
     h = search_space.latent_dim or 1
-    if not is_wide(rows, h):
-        return ModelSelection(rows, search_space, rng)
-    span = RowSpace.of(rows.data, h)
-    return ModelSelection(Rows(span.inside(rows.data), rows.weights), search_space, rng, span)
+    span = RowSpace.of(rows.data, h) if is_wide(rows, h) else None
+    inside = rows if span is None else Rows(span.inside(rows.data), rows.weights)
+    found = ModelSelection(inside, search_space, rng, span)
+    most = search_space.n_clusters[-1]
+    if not search_space.open_ended or not found.wants_more():
+        return found
+    more = tuple(k for k in MORE_CLUSTERS if k * ROWS_PER_CLUSTER <= found.n)
+    search_space = replace(search_space, n_clusters=(most, *more))
+    return ModelSelection(inside, search_space, rng, span, found.kinds()) if more else found
 
 
 class ModelSelection:
@@ -357,8 +370,10 @@ class ModelSelection:
         search_space: SearchSpace,
         rng: np.random.RandomState,
         span: RowSpace | None = None,
+        kinds: set[Kind] | None = None,
     ) -> None:
         self.search_space, self.span, self.given, self.rng = search_space, span, rows, rng
+        self.only_kinds = kinds
         self.ks = search_space.n_clusters
         options = replace(search_space.options, n_clusters=self.ks[-1], latent_dim=min(1, rows.d))
         if not isinstance(options.init, str):
@@ -387,47 +402,86 @@ class ModelSelection:
         for place, k in enumerate(self.ks):
             if len(self.ks) > 1:
                 tell("comparing numbers of clusters", place, len(self.ks))
-            families = list(self.search_space.families(k, self.rows, self.n))
-            search = self.search.with_options(families[0])
-            if self.rows.levels is not None:
-                starts = search.first_labels(self.rows)
-                self.n_starts = len(starts)
-                self.fits[k] = [self._fitted(options, starts) for options in families]
-                if (waited := self._waited(k, waited)) == PATIENCE:
-                    break
-                continue
-            starts = search.short_runs(self.rows)
-            # From the best k-means alone: the roundest and the freest family.
-            outer = families if len(families) == 1 else [families[0], families[-1]]
-            ends = [self._fitted(options, starts[:1]) for options in outer]
-            self.lie_apart = len(self.ks) == 1 and self._lie_apart(ends)
+            self._fit_families(k)
             if self.lie_apart:
-                self.fits[k] = ends
                 return
-            if k - 1 in self.fits:
-                starts = torch.cat([starts, self._splits(self.best(k - 1))])
-            elif len(self.ks) == 1:
-                starts = search.first_labels(self.rows, starts)
-            self.n_starts = len(starts)
-            first = starts[:1] if search.long else starts
-            between = [
-                self._fitted(options, starts if options.rule.hard else first)
-                for options in families[1:-1]
-            ]
-            self.fits[k] = [*ends[:-1], *between, ends[-1]]
-            if search.long and len(families) > 1:
-                self._improve_promising(k, starts[1:])
-            else:
-                self._improve(k, starts[1:], only=-1)
-            if len(families) > 1 and families[-2].common:
-                found = [fitted.run.labels for fitted in self.fits[k][1:]]
-                self._improve(k, torch.stack(found), only=-2)
             if (waited := self._waited(k, waited)) == PATIENCE:
                 break
-        self.ks = tuple(self.fits)
+        if self.only_kinds is not None:
+            self._fit_between()
+        self.ks = tuple(sorted(self.fits))
+        self.fits = {k: self.fits[k] for k in self.ks}
         for k in reversed(self.ks[:-1]) if self.rows.levels is None else ():
             if k > 1 and k + 1 in self.fits:
                 self._improve(k, self._merges(self.best(k + 1)))
+
+    def _fit_families(self, k: int) -> None:
+        """Fit all families for k clusters."""
+        families = list(self.search_space.families(k, self.rows, self.n))
+        if self.only_kinds is not None:
+            families = [each for each in families if _kind(each) in self.only_kinds]
+        search = self.search.with_options(families[0])
+        if self.rows.levels is not None:
+            starts = search.first_labels(self.rows)
+            self.n_starts = len(starts)
+            self.fits[k] = [self._fitted(options, starts) for options in families]
+            return
+        starts = search.short_runs(self.rows)
+        # From the best k-means alone: the roundest and the freest family.
+        outer = families if len(families) == 1 else [families[0], families[-1]]
+        ends = [self._fitted(options, starts[:1]) for options in outer]
+        self.lie_apart = len(self.ks) == 1 and self._lie_apart(ends)
+        if self.lie_apart:
+            self.fits[k] = ends
+            return
+        if k - 1 in self.fits:
+            starts = torch.cat([starts, self._splits(self.best(k - 1))])
+        elif len(self.ks) == 1:
+            starts = search.first_labels(self.rows, starts)
+        self.n_starts = len(starts)
+        first = starts[:1] if search.long else starts
+        between = [
+            self._fitted(options, starts if options.rule.hard else first)
+            for options in families[1:-1]
+        ]
+        self.fits[k] = [*ends[:-1], *between, ends[-1]]
+        if search.long and len(families) > 1:
+            self._improve_promising(k, starts[1:])
+        else:
+            self._improve(k, starts[1:], only=-1)
+        if len(families) > 1 and families[-2].common:
+            found = [fitted.run.labels for fitted in self.fits[k][1:]]
+            self._improve(k, torch.stack(found), only=-2)
+
+    def _fit_between(self) -> None:
+        """Fit numbers of clusters between the best one and its neighbours, until all are there."""
+        while True:
+            best, tried = min(self.fits, key=lambda k: self._evidence[k]), sorted(self.fits)
+            place = tried.index(best)
+            near = tried[max(place - 1, 0) : place + 2]
+            between = [(low + high) // 2 for low, high in pairwise(near) if high > low + 1]
+            if not between:
+                return
+            for k in between:
+                self._fit_families(k)
+                self._waited(k, 0)
+
+    def wants_more(self) -> bool:
+        """Whether even more clusters than the most that were tried may be better."""
+        most = self.ks[-1]
+        if most < self.search_space.n_clusters[-1] or 2 * self.chosen.n_clusters < most:
+            return False
+        last = self._evidence[most]
+        lowest = (min(each[place] for each in self._evidence.values()) for place in (0, 1))
+        return self.chosen.n_clusters == most or any(
+            a <= b for a, b in zip(last, lowest, strict=True)
+        )
+
+    def kinds(self) -> set[Kind]:
+        """Families that are worth comparing for more clusters: the first, the best, the chosen."""
+        fits = self.fits[self.ks[-1]]
+        best = sorted(fits, key=lambda fitted: fitted.score)[:2]
+        return {_kind(fitted.options) for fitted in (fits[0], *best, self.chosen)}
 
     def _waited(self, k: int, waited: int) -> int:
         """How many numbers of clusters up to k, after so many before it, helped nobody."""
@@ -689,6 +743,13 @@ def _best_of_wide(hard: list[Candidate], other: Candidate) -> Candidate:
             return best
         tolerance = 1.0 if other.options.common else OWN_TOLERANCE
     return best if best.cuts[0] <= tolerance * other.cuts[0] else other
+
+
+def _kind(options: FitSpec) -> Kind:
+    """What makes a family, whatever the number of clusters."""
+    shared_dim = None if options.own_spread else options.latent_dim
+    rounds = options.latent_penalty == 1 or options.n_counted == 0
+    return options.own_spread, options.common, rounds, shared_dim
 
 
 def _is_hard(fitted: Candidate) -> bool:

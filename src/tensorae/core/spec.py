@@ -138,6 +138,8 @@ class SearchSpace:
         Whether spreads are own; None where it is open.
     any_rule : bool
         Whether the assignment rule is open, too; ``options`` has that of narrow data.
+    open_ended : bool
+        Whether larger numbers of clusters are compared where the largest of these is chosen.
     """
 
     options: FitSpec
@@ -145,6 +147,7 @@ class SearchSpace:
     latent_dim: int | None
     own_spread: bool | None
     any_rule: bool = False
+    open_ended: bool = False
 
     def seeded(self) -> SearchSpace:
         """The same where labels say how to start, so that ``init`` has only the rest to name."""

@@ -68,7 +68,7 @@ def explore(
     target : str, optional
         An outcome: left out of the fit, and compared with the groups before other columns.
     n_clusters : int or "auto", default="auto"
-        Number of groups; "auto" chooses from 1 to 10.
+        Number of groups; "auto" compares 1 to 10 and, while the evidence grows, up to 50.
     scale : {"auto", "none", "standard", "max", "log"}, default="auto"
         "auto" takes logarithms of columns without negative values that are skewed, and standardises
         if there are any or the units of columns differ; "log" takes those of every such column.
