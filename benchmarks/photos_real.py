@@ -1,9 +1,9 @@
 """Photographs as cameras make them: blind de-noising beside BM3D, blind and told the noise.
 
 Needs bm3d, scikit-image, Pillow and a folder of pairs (--data, or the environment variable
-TENSORAE_REAL_PHOTOS): NAME_real.JPG as taken, NAME_mean.JPG the mean of many shots. tensorae
-de-noises whole pictures; BM3D gets their centres (--size), and there both are compared. Settings of
-tensorae were chosen on the pairs with an even number.
+TENSORAE_REAL_PHOTOS): NAME_real.JPG as taken, NAME_mean.JPG the mean of many shots. Methods
+get the centres of the pictures (--size), tensorae also the whole of them. Settings of tensorae were
+chosen on the pairs with an even number.
 
 With --grey, a folder of grey PNG files, Poisson, correlated and white noise are added to the
 smaller ones of these; --before names the sources of an older version for white noise. With --peers,
@@ -31,7 +31,7 @@ from joblib import Parallel, delayed
 from PIL import Image
 from scipy.ndimage import gaussian_filter
 
-from tensorae.photos import denoise
+from tensorae.photos import denoise, estimate_noise
 
 try:
     import bm3d
@@ -49,6 +49,7 @@ if not hasattr(np, "trapz"):  # numpy 2.4 has dropped what bm3d 4.0 calls for a 
     np.trapz = np.trapezoid  # noqa: NPY201
 RECORDS = RESULTS / "photos_real_records.json"
 REAL, CENTRE, NOISY, OURS = "camera, whole", "camera, centre", "noisy", "tensorae, blind"
+FAST = "tensorae, blind, fast"
 TOLD, BEFORE = "tensorae, told σ", "0.2.0"
 GREY_PEERS, LARGE = "white, σ = 25, told", "12 megapixels"
 SMALL = 256 * 256  # pixels of pictures that artificial noise is added to
@@ -75,7 +76,7 @@ def stabilised_bm3d(noisy: Array, b: float) -> Array:
 OLDER = """
 import sys, numpy, torch
 torch.set_num_threads(1)
-from tensorae.photos import denoise
+from tensorae.photos import denoise, estimate_noise
 folder, sigma = sys.argv[1], float(sys.argv[2]) or None
 noisy = numpy.load(folder + "/noisy.npy")
 numpy.save(folder + "/found.npy", denoise(noisy, sigma, n_jobs=1))
@@ -123,47 +124,58 @@ def figures(found: Array, truth: Array, seconds: float) -> list[float]:
 
 
 def measure(
-    known: dict[str, list[float]], truth: Array, ways: dict[str, Callable[[], Array]]
+    known: dict[str, list[float]],
+    truth: Array,
+    ways: dict[str, Callable[[], Array]],
+    picture: Path | None = None,
 ) -> None:
+    """Figures of what is not known yet; results are also written beside ``picture``."""
     for name, way in ways.items():
         if name not in known:
             began = time.process_time()
             found = np.asarray(way(), dtype=float)
             known[name] = figures(found, truth, time.process_time() - began)
+            if picture is not None:
+                written = Image.fromarray(np.clip(found, 0, 255).round().astype(np.uint8))
+                written.save(picture.with_name(f"{picture.name}, {name}.png"))
 
 
 # Tasks ------------------------------------------------------------------------------------------
 
 
 def camera(
-    records: Records, name: str, files: tuple[Path, Path], size: int, pictures: Path | None
+    records: Records, name: str, files: tuple[Path, Path], size: int, folder: Path | None
 ) -> None:
+    """The centre, and the whole picture fast; the noise is that of the whole."""
     noisy, mean = (np.asarray(Image.open(file)) for file in files)
     middle = tuple(slice((n - min(n, size)) // 2, (n + min(n, size)) // 2) for n in mean.shape[:2])
     part, truth = noisy[middle], mean[middle].astype(float)
+    noise = estimate_noise(noisy)
     sigma = float(np.square(noisy.astype(float) - mean).mean() ** 0.5)
     guess = max(
         float(estimate_sigma(noisy.astype(float), average_sigmas=True, channel_axis=-1)),
         SMALLEST_SIGMA,
     )
-    whole = records.setdefault(REAL, {}).setdefault(name, {})
-    centre = records.setdefault(CENTRE, {}).setdefault(name, {})
-    if OURS not in whole or OURS not in centre:
-        began = time.process_time()
-        clean = denoise(noisy, n_jobs=1)
-        seconds = time.process_time() - began
-        if pictures is not None:
-            Image.fromarray(np.hstack([noisy, clean, mean])).save(pictures / f"{name}.png")
-        found = clean.astype(float)
-        whole[NOISY] = figures(noisy.astype(float), mean.astype(float), 0)
-        whole[OURS] = figures(found, mean.astype(float), seconds)
-        centre[OURS] = figures(found[middle], truth, seconds * truth.size / mean.size)
     ways = {
         NOISY: lambda: part,
+        OURS: lambda: denoise(part, noise, n_jobs=1),
+        FAST: lambda: denoise(part, noise, quality="fast", n_jobs=1),
         "bm3d_rgb, blind": lambda: np.clip(bm3d_of(part, guess), 0, 255).round(),
         "bm3d_rgb, told σ": lambda: np.clip(bm3d_of(part, sigma), 0, 255).round(),
     }
-    measure(centre, truth, ways)
+    measure(records.setdefault(CENTRE, {}).setdefault(name, {}), truth, ways)
+    ways = {NOISY: lambda: noisy, FAST: lambda: denoise(noisy, quality="fast", n_jobs=1)}
+    known = records.setdefault(REAL, {}).setdefault(name, {})
+    measure(known, mean.astype(float), ways, folder and folder / name)
+
+
+def camera_whole(
+    records: Records, name: str, files: tuple[Path, Path], folder: Path | None
+) -> None:
+    noisy, mean = (np.asarray(Image.open(file)) for file in files)
+    ways = {NOISY: lambda: noisy, OURS: lambda: denoise(noisy, n_jobs=1)}
+    known = records.setdefault(REAL, {}).setdefault(name, {})
+    measure(known, mean.astype(float), ways, folder and folder / name)
 
 
 def poisson(records: Records, name: str, truth: Array, peak: float) -> None:
@@ -198,13 +210,11 @@ def correlated(records: Records, name: str, truth: Array, sigma: float) -> None:
 
 def white(records: Records, name: str, truth: Array, sigma: float, before: str | None) -> None:
     noisy = with_noise(truth, sigma)
-    ways = {
-        NOISY: lambda: noisy,
-        OURS: lambda: denoise(noisy, n_jobs=1),
-        TOLD: lambda: denoise(noisy, sigma, n_jobs=1),
-    }
+    ways = {NOISY: lambda: noisy, OURS: lambda: denoise(noisy, n_jobs=1)}
     if before:
         ways[f"{BEFORE}, blind"] = lambda: by_version(before, noisy, 0)
+    ways[TOLD] = lambda: denoise(noisy, sigma, n_jobs=1)
+    if before:
         ways[f"{BEFORE}, told σ"] = lambda: by_version(before, noisy, sigma)
     measure(records.setdefault(f"white, σ = {sigma}", {}).setdefault(name, {}), truth, ways)
 
@@ -234,7 +244,7 @@ BIG = """
 import json, resource, sys, time
 import numpy, torch
 from PIL import Image
-from tensorae.photos import denoise
+from tensorae.photos import denoise, estimate_noise
 torch.set_num_threads(1)
 parts = [numpy.asarray(Image.open(name)) for name in sys.argv[3:]]
 line = [numpy.concatenate([parts[(i + j) % len(parts)] for j in range(8)], 1) for i in range(6)]
@@ -330,23 +340,25 @@ def main(arguments: argparse.Namespace) -> None:
         records = json.loads(RECORDS.read_text("utf-8"))
     size = 96 if arguments.quick else arguments.size
     real = pairs(Path(data or ""))
-    pictures = Path(arguments.pictures) if arguments.pictures else None
-    tasks = [Task(camera, name, (files, size, pictures)) for name, files in real.items()]
+    folder = Path(arguments.pictures) if arguments.pictures else None
+    tasks = [Task(camera, name, (files, size, folder)) for name, files in real.items()]
     grey = {
         file.stem: np.asarray(Image.open(file).convert("L")).astype(float)
         for file in (sorted(Path(arguments.grey).glob("*.png")) if arguments.grey else ())
     }
     small = {name: picture for name, picture in grey.items() if picture.size <= SMALL}
     colour = {name: getattr(examples, name)()[:256, :256].astype(float) for name in COLOURS}
-    for peak in (30, 120) if grey else ():
-        for name, picture in {**small, **colour}.items():
-            tasks.append(Task(poisson, name, (picture, peak)))
+    tasks += [Task(correlated, name, (one, n)) for n in (10, 25) for name, one in small.items()]
+    for pictures in (small, colour) if grey else ():
+        for peak in (30, 120):
+            tasks += [Task(poisson, name, (one, peak)) for name, one in pictures.items()]
     for name, picture in small.items():
-        tasks += [Task(correlated, name, (picture, sigma)) for sigma in (10, 25)]
         tasks += [Task(white, name, (picture, sigma, arguments.before)) for sigma in (10, 25)]
     if arguments.peers:
         peers = tuple(arguments.peers)
-        tasks += [Task(grey_peers, name, (one, 25, peers)) for name, one in grey.items()]
+        ordered = sorted(grey.items(), key=lambda entry: entry[1].size)
+        tasks += [Task(grey_peers, name, (one, 25, peers)) for name, one in ordered]
+    tasks += [Task(camera_whole, name, (files, folder)) for name, files in real.items()]
     if arguments.large and real and LARGE not in records:
         records[LARGE] = {"mosaic": {"fast": large([files[0] for files in real.values()][:8])}}
         progress(f"{LARGE}: {records[LARGE]}")
@@ -367,10 +379,11 @@ def main(arguments: argparse.Namespace) -> None:
                 )
         peers = ", ".join(f"{name} {version(name)}" for name in ("bm3d", "scikit-image"))
         note = (
-            f"{peers}. Camera: whole pictures, and their centres of {size} x {size} pixels, which "
-            "BM3D got. Artificial noise: grey pictures of 256 x 256 and the corners, 256 x 256, of "
-            f"five in colour. Version {BEFORE} is commit ebcfe5c; its seconds are not measured. "
-            "Seconds of the processor, one thread for each picture."
+            f"{peers}. Camera: whole pictures, and their centres of {size} x {size} pixels, for "
+            "which the noise is that of the whole picture. Artificial noise: grey pictures of "
+            "256 x 256 and the corners, 256 x 256, of five in colour. Version "
+            f"{BEFORE} is commit ebcfe5c; its seconds are not measured. Seconds of the processor, "
+            "one thread for each picture."
         )
         pictures = {kind: one for kind, one in records.items() if kind != LARGE}
         parts = [note, summary(pictures), every(pictures)]
