@@ -59,6 +59,10 @@ SETTINGS_SAW = {
         "*Settings of `ImputerTAE` were developed on penguins, iris, wine, cancer and abalone, "
         "with all of these sets in sight.*"
     ),
+    "outliers": (
+        "*Settings were chosen without the sets that they are reported on, fold by fold; which "
+        "views there are, and between which values was chosen, was decided with all sets known.*"
+    ),
     "photos": (
         "*Settings were chosen on some of the grey pictures at these σ; the colour pictures had "
         "no part in that for grey ones.*"
