@@ -104,6 +104,8 @@ def cameras(found: Result) -> list[Row]:
         if row["noise"] == "camera, centre" and row["group"] == "odd"
     ]
     gains = {row["method"]: number(row["gain"]) for row in rows}
+    if not gains:
+        return []
     ours, told = gains["tensorae, blind"], gains["bm3d_rgb, told σ"]
     what = "[Photographs](photographs.md) of cameras, which settings had not seen"
     others = f"BM3D, told the noise, {told:+.2f} dB"
