@@ -27,8 +27,10 @@ __all__ = ["TableModel"]
 
 # Fitted attributes that do not depend on the units of columns, or are sums of costs.
 SHARED = {
-    "best_epoch_", "cluster_sizes_", "comparison_", "converged_", "explained_variance_ratio_",
-    "history_", "input_shape_", "labels_", "latent_dims_", "latent_penalty_", "loss_", "loss_path_",
+    "best_epoch_", "categories_", "cluster_sizes_", "comparison_", "converged_",
+    "explained_variance_ratio_",
+    "history_", "input_shape_", "is_categorical_", "labels_", "latent_dims_", "latent_penalty_",
+    "level_probabilities_", "loss_", "loss_path_",
     "n_features_in_", "n_iter_", "n_samples_", "objective_path_", "offset_", "pooled_",
     "reason_", "spread_", "weights_",
 }  # fmt: skip
@@ -156,6 +158,11 @@ class TableModel(EstimatorWithCard):
         """The estimator's result for rows."""
         if not isinstance(X, Batches):
             X = self.prepare(X).X
+        elif self.preparation.categories:
+            raise InvalidInputError(
+                "X must be a table in memory for a model with categories, got Batches of numbers; "
+                "give a data frame."
+            )
         else:
             names, columns = X.feature_names, self.preparation.columns
             if names is not None and columns is not None and tuple(names) != columns:
@@ -171,6 +178,11 @@ class TableModel(EstimatorWithCard):
         if isinstance(X, Batches):
             return self._in_units(self._result(method, X, *arguments, **options))
         rows = self.prepare(X)
+        if rows.levels:
+            result = self._result(method, rows, *arguments, **options)
+            if isinstance(result, list):
+                return [self._as_given(one, X, rows) for one in result]
+            return self._as_given(result, X, rows)
         result = self._result(method, rows, *arguments, **options).reshape(-1, *rows.X.shape)
         # Values that the estimator did not change stay as they are in the table, to the bit.
         found = np.where(result == rows.X, rows.values, self._in_units(result))
@@ -179,8 +191,26 @@ class TableModel(EstimatorWithCard):
 
     def _in_units(self, points: Any) -> Any:
         """Rows on the scale of the fit in the units of the table."""
-        flat = np.asarray(points).reshape(-1, self.preparation.n_features)
+        if hasattr(points, "column_names"):  # a table with categories
+            return self.preparation.undo_frame(points)
+        if not np.size(points):
+            return np.asarray(points)
+        flat = np.asarray(points).reshape(-1, self.preparation.n_numbers)
         return self.preparation.undo(flat).reshape(np.shape(points))
+
+    def _as_given(self, found: Any, X: Any, rows: PreparedTable) -> Any:
+        """A table with categories that the estimator made of rows, as a frame like X."""
+        # Values that the estimator did not change stay as they are in the table, to the bit.
+        whole = self.preparation.undo_frame(found, cells=rows.table)
+        for place, name in enumerate(self.preparation.number_columns or ()):
+            same = found[name].to_numpy() == rows.scaled[:, place]
+            values = np.where(same, rows.values[:, place], whole[name].to_numpy())
+            whole = whole.set_column(whole.column_names.index(name), name, [values])
+        if hasattr(X, "iloc"):
+            return whole.to_pandas().set_index(X.index[rows.numbers])
+        if hasattr(X, "with_columns"):
+            return type(X)(whole)
+        return whole
 
     predict = _delegated(
         "predict",
@@ -213,6 +243,12 @@ class TableModel(EstimatorWithCard):
     )
     aic = _delegated(
         "aic", "Akaike information criterion, on the scale of the fit; lower is better.", ""
+    )
+
+    level_proba = _delegated(
+        "level_proba",
+        "Probabilities of the levels of each of ``categories_``, given what a row shows: a list.",
+        "(n, n_levels)",
     )
 
     @_if_estimator_has("score")
@@ -287,6 +323,14 @@ class TableModel(EstimatorWithCard):
         ndarray of shape (n, d)
         """
         scaling, deviations = self.preparation.scaling, self._result("impute_std", X)
+        if self.preparation.categories:  # of these, the chance to be wrong
+            rows, frame = self.prepare(X), self._result("impute", X)
+            names = list(self.preparation.number_columns or ())
+            places = [rows.columns.index(name) for name in names]
+            points = np.stack([frame[name].to_numpy() for name in names], 1)
+            found = deviations.copy()
+            found[:, places] = scaling.undo_deviation(points, deviations[:, places])
+            return found
         if scaling.linear:
             return deviations * scaling.unit
         return scaling.undo_deviation(np.asarray(self._result("impute", X)), deviations)
@@ -406,7 +450,8 @@ class TableModel(EstimatorWithCard):
         rows = self.prepare(X)
         options["identifiers"] = rows.identifiers() if identifiers is None else identifiers
         if hasattr(self.estimator, "offset_"):  # it scales columns itself
-            options.setdefault("feature_names", self.preparation.columns)
+            if not self.preparation.categories:  # otherwise X has names
+                options.setdefault("feature_names", self.preparation.columns)
             page: Path = self.estimator.report(rows.X, path, **options)
             return page
         options.setdefault("shape", self.preparation.shape)

@@ -110,7 +110,7 @@ def test_columns_can_be_named_or_ignored(frame):
 @pytest.mark.parametrize(
     ("source", "columns", "words"),
     [
-        ({"name": ["a", "b", "c"]}, [], r"numbers that vary, got name \(text\)"),
+        ({"name": ["a", "b", "c"]}, [], r"numbers that vary, or categories, got name \(text\)"),
         ({"mass": [1.5, 2.5]}, ["mas"], "did you mean 'mass'"),
         (np.eye(4), ["a"], "no named columns"),
     ],
@@ -351,7 +351,7 @@ def test_no_column_of_numbers_is_left_out_without_its_reason(rng):
     table |= {f"constant {j}": np.full(n, j) for j in range(9)}
     table |= {"customer_id": rng.permutation(n), "year": 1990 + np.arange(n) // 9}
     table |= {"grade": np.arange(n) % 3, "size": rng.randn(n), "mass": rng.randn(n)}
-    found = explore(pd.DataFrame(table), n_clusters=2)
+    found = explore(pd.DataFrame(table), n_clusters=2, categorical_features=None)
     line = found.summary.splitlines()[1]
     for name, reason in (("customer_id", INDEX), ("year", TIME), ("grade", FEW)):
         assert f"{name} ({reason}" in line

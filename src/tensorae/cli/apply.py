@@ -21,6 +21,7 @@ import typer
 from tensorae.cli.info import size_entries
 from tensorae.cli.messages import Messages
 from tensorae.cli.options import (
+    CATEGORIES,
     DATA,
     MODEL_FILE,
     SEED,
@@ -339,7 +340,7 @@ def denoise(
 
     values = inputs.rows.values
     clean = _denoised(inputs, noise, fitted_on)
-    names, copied = inputs.preparation.columns, set(inputs.kept)
+    names, copied = inputs.preparation.number_columns, set(inputs.kept)
     columns = {
         f"{name}_denoised" if name in copied else name: clean[:, j]
         for j, name in enumerate(names or [f"x{j}" for j in range(clean.shape[1])])
@@ -372,11 +373,22 @@ def _denoised(inputs: ApplyInputs, noise: str | None, fitted_on: FittedOn) -> ND
                 "standard deviation of the noise, such as --noise 0.1."
             ) from None
     amount = number_or_auto(noise or "auto")
-    clean = inputs.ask("denoise", amount, fitted_on=fitted_on.value).reshape(values.shape)
+    clean = _numbers(inputs, inputs.ask("denoise", amount, fitted_on=fitted_on.value))
     # Missing values (NaN) are filled in any case.
     if amount == "auto" and ((clean == values) | (values != values)).all():
         inputs.messages.note("no noise was found and nothing changed; set the noise by --noise.")
     return clean
+
+
+def _numbers(inputs: ApplyInputs, answer: Any) -> NDArray[Any]:
+    """Numbers (m, d) of rows; those of a model with categories are a pyarrow Table."""
+    import numpy as np
+
+    if inputs.preparation.categories:
+        columns = [answer[name].to_numpy() for name in inputs.preparation.number_columns or ()]
+        answer = np.stack(columns, 1) if columns else np.empty(inputs.rows.values.shape)
+    rows: NDArray[Any] = answer.reshape(inputs.rows.values.shape)
+    return rows
 
 
 @applied(FileOptions, ModelAndData)
@@ -393,7 +405,8 @@ def impute(
     """Fill missing values by what the cluster of a row and its other values predict.
 
     All columns are copied, and existing values stay as they are written. Only columns of the
-    model are filled, in their own units. Needs a linear-tae model.
+    model are filled, numbers in their own units and categories by the most probable level. Needs a
+    linear-tae model.
     """
     import numpy as np
 
@@ -412,18 +425,27 @@ def impute(
             "a .npy file has no place for the columns of --std; choose .csv or .parquet."
         )
     missing: NDArray[Any] = np.isnan(rows.values)
-    values: NDArray[Any] = inputs.ask("impute").reshape(missing.shape)
+    answer: Any = inputs.ask("impute")
+    values = _numbers(inputs, answer)
     whole: NDArray[Any] = np.zeros(values.shape[1], dtype=bool)
     if round_integers:
         whole = ((rows.values == np.round(rows.values)) | missing).all(0) & ~missing.all(0)
         values = np.where(whole & missing, np.round(values), values)
-    spread = inputs.ask("impute_std") if std else values
-    names: Sequence[str] = inputs.preparation.columns or ()
+    names: Sequence[str] = inputs.preparation.number_columns or ()
+    spread = values
+    if std:
+        places = [rows.columns.index(name) for name in names] if rows.levels else slice(None)
+        spread = inputs.ask("impute_std")[:, places]
     if not names and table.samples is None:
         names = number_columns(table)
     names = names or [f"x{j}" for j in range(values.shape[1])]
     counts = {
         name: count for name, count in zip(names, missing.sum(0).tolist(), strict=True) if count
+    }
+    filled_texts = {
+        name: int(texts.null_count - answer[name].null_count)
+        for name, texts in rows.levels.items()
+        if texts.null_count
     }
     left = count_missing(table, rows.unused)
     if left:
@@ -443,6 +465,11 @@ def impute(
                     table.frame[name], written[name], holes[:, j], array[:, j], whole=whole[j]
                 )
                 frame = frame.set_column(frame.schema.names.index(name), name, column)
+        for name, count in filled_texts.items():
+            if count:
+                column = _filled_level(frame[name], rows.levels[name], answer[name], rows)
+                frame = frame.set_column(frame.schema.names.index(name), name, column)
+                counts[name] = count
     else:  # an array: its columns have no names of their own
         original = table.samples.reshape(holes.shape)
         flat = np.where(holes, array.astype(original.dtype, copy=False), original)
@@ -452,13 +479,30 @@ def impute(
         {
             f"{name}_std": np.ma.array(spread[:, j], mask=~missing[:, j])
             for j, name in enumerate(names)
-            if std and name in counts
+            if std and name in counts and name not in filled_texts
         },
         array,
         {"n_filled": sum(counts.values()), "filled": counts},
         f"filled {counted(sum(counts.values()), 'value')} in {counted(len(counts), 'column')}",
         table=frame,
     )
+
+
+def _filled_level(written: Any, levels: Any, answer: Any, rows: PreparedTable) -> Any:
+    """Fill a column (n,) of categories, in the type in which it is written."""
+    import numpy as np
+
+    from tensorae.data.files import arrow
+
+    pa, compute, types = arrow(), arrow("compute"), arrow().types
+    place = np.full(rows.table.n_rows, -1)
+    place[rows.numbers] = np.arange(len(rows.numbers))
+    where = pa.array(place, mask=place < 0)
+    holes = compute.fill_null(levels.is_null().take(where), False)
+    kind = written.type.value_type if types.is_dictionary(written.type) else written.type
+    cells = answer.combine_chunks()
+    cells = cells.cast(cells.type.value_type) if types.is_dictionary(cells.type) else cells
+    return compute.if_else(holes, cells.take(where).cast(kind, safe=False), written.cast(kind))
 
 
 def _filled_column(
@@ -556,6 +600,7 @@ def outliers(
         bool, typer.Option("--drop-missing", help="Leave out rows with missing values.")
     ] = False,
     *,
+    categories: CATEGORIES = "none",
     columns: ColumnOptions,
     output: OutputOptions,
     reading: ReadingOptions,
@@ -568,17 +613,21 @@ def outliers(
     """
     from tensorae import OutlierTAE, TableModel
     from tensorae.data.preparation import Preparation
+    from tensorae.data.selection import category_kinds
     from tensorae.data.table import read_table
 
     for name, path in (("--model", model), ("--report", page)):
         if path is not None:
             check_target(path, data, reading, option=name)
     output.check(data, reading)
+    table = read_table(data, reading.as_read_options())
+    spec = None if categories == "none" else categories
+    chosen: dict[str, Any] = {"columns": columns.columns or (), "ignore": columns.ignore or ()}
     preparation, rows = Preparation.learn(
-        read_table(data, reading.as_read_options()),
+        table,
         1,
-        columns=columns.columns or (),
-        ignore=columns.ignore or (),
+        **chosen,
+        categories=category_kinds(table, spec, **chosen),
         scale="none",  # the detector scales columns itself
         drop_missing=drop_missing,
         gaps=True,
@@ -624,4 +673,4 @@ def report(
             max_points=max_points,
         )
     messages.say(f"Wrote {page}; open it in a browser.")
-    messages.give({"output": str(page), "n_rows": len(inputs.rows.X)})
+    messages.give({"output": str(page), "n_rows": len(inputs.rows.numbers)})

@@ -14,6 +14,7 @@ from tensorae._progress import steps_for, watched
 from tensorae.cli.fit import next_commands
 from tensorae.cli.messages import Messages
 from tensorae.cli.options import (
+    CATEGORIES,
     DATA,
     SCALE,
     SEED,
@@ -62,6 +63,7 @@ class ExploreOptions(ColumnOptions):
         ),
     ] = None
     scale: SCALE = Scale.auto
+    categories: CATEGORIES = "auto"
     max_rows: Annotated[
         int,
         typer.Option("--max-rows", min=100, help="Use a sample of this size of a larger table."),
@@ -113,6 +115,7 @@ def explore(
                 columns=options.columns or (),
                 ignore=options.ignore or (),
                 target=options.target,
+                categorical_features=None if options.categories == "none" else options.categories,
                 n_clusters=options.clusters,
                 scale=options.scale.value,
                 max_rows=options.max_rows,
@@ -167,6 +170,7 @@ def _facts(found: Exploration) -> dict[str, Any]:
         "n_rows": len(found.labels),
         "n_looked_at": found.n_looked_at,
         "columns": found.columns,
+        "categories": {one.name: one.reason for one in found.categories},
         "left_out": {one.name: one.reason for one in found.left_out},
         "scale": found.preparation.scaling.name,
         "n_clusters": found.n_clusters,

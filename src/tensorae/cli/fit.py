@@ -18,6 +18,7 @@ from tensorae._progress import steps_for, watched
 from tensorae.cli.info import N_FEATURES, describe_clusters, describe_stored_clusters
 from tensorae.cli.messages import Messages
 from tensorae.cli.options import (
+    CATEGORIES,
     DATA,
     SCALE,
     SEED,
@@ -33,9 +34,7 @@ from tensorae.cli.options import (
 )
 
 if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
-    from tensorae import TAE, Batches, LinearTAE, TableModel
+    from tensorae import TAE, LinearTAE, TableModel
     from tensorae.data.preparation import Preparation, PreparedTable
 
 # LinearTAE, or TAE with one of its architectures.
@@ -243,6 +242,7 @@ class FitColumns(ColumnOptions):
         in_columns("--labels", help="Column of known labels; empty cells mean unknown."),
     ] = None
     scale: SCALE = Scale.auto
+    categories: CATEGORIES = "none"
     drop_missing: Annotated[
         bool,
         in_columns(
@@ -279,7 +279,7 @@ class StreamOptions:
 class FitInputs:
     """What a model is fitted to: rows (n, d), in memory or streamed."""
 
-    X: NDArray[Any] | Batches
+    X: Any  # an array, a pyarrow Table with categories, or Batches
     preparation: Preparation
     rows: PreparedTable | None = None  # None for a stream
 
@@ -379,12 +379,16 @@ def _read(
 ) -> FitInputs:
     """Prepare the rows of a table, or a stream of them, as the options say."""
     from tensorae.data.preparation import Preparation, prepare_stream
+    from tensorae.data.selection import category_kinds
     from tensorae.data.table import read_table
 
     if options.labels is not None and stream:
         _refuse("--labels", "cannot be combined with --stream or torchrun.")
     if options.labels is not None and not isinstance(model.clusters, int):
         _refuse("--labels", "needs one number of clusters, such as -k 3.")
+    spec = None if options.categories == "none" else options.categories
+    if spec is not None and (stream or model.is_network):
+        _refuse("--categories", "needs --model linear-tae, without --stream or torchrun.")
     choice: dict[str, Any] = {
         "columns": options.columns or (),
         "ignore": options.ignore or (),
@@ -408,6 +412,8 @@ def _read(
         )
     if not stream:
         n_clusters = model.clusters if isinstance(model.clusters, int) else 1  # for labels only
+        chosen = {name: choice[name] for name in ("columns", "ignore")}
+        choice["categories"] = category_kinds(table, spec, labels=options.labels, **chosen)
         preparation, rows = Preparation.learn(table, n_clusters, labels=options.labels, **choice)
         notes, found = rows.notes, FitInputs(rows.X, preparation, rows)
     for note in notes:
@@ -487,10 +493,8 @@ def next_commands(
     rows: PreparedTable | None,
 ) -> list[str]:
     """Commands for a model and its table, and impute if values are missing."""
-    import numpy as np
-
     impute = "tensorae impute {model} {table} -o filled.csv"
-    missing = rows is not None and np.isnan(rows.values).any()
+    missing = rows is not None and rows.missing.any()
     table = shlex.join([*(data if "-" not in data else ["DATA"]), *reading.as_flags()])
     return [
         pattern.format(model=shlex.quote(str(model)), table=table)

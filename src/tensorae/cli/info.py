@@ -119,7 +119,7 @@ def describe_clusters(
     """Lines for people and entries for scripts; centers are in the units of the table."""
     from tensorae._text import counted
 
-    columns, lines, entries = preparation.columns, list[str](), list[dict[str, Any]]()
+    columns, lines, entries = preparation.number_columns, list[str](), list[dict[str, Any]]()
     for label, cluster in enumerate(description):
         entry = cluster.to_dict()
         entry["name"] = preparation.names[label] if preparation.names else None
@@ -137,6 +137,8 @@ def describe_clusters(
             center = (f"{name} {cluster.center[columns.index(name)]:.4g}" for name in names)
             lines.append(f"  unlike the rest   {', '.join(map(str, cluster.defining))}")
             lines.append(f"  center            {', '.join(center)}")
+        if cluster.levels:
+            lines.append(f"  categories        {', '.join(map(str, cluster.levels))}")
         if columns is not None and cluster.components:
             loadings = ", ".join(map(str, cluster.components[0].loadings))
             lines.append(f"  varies most along {loadings}")

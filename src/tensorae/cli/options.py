@@ -64,6 +64,11 @@ def parsed(
     return typer.Option(*flags, parser=parser, metavar=metavar, **settings)
 
 
+def categories(text: str) -> Any:
+    """Read names of columns, auto or none."""
+    return text if text in ("auto", "none") else [text]
+
+
 # Options ----------------------------------------------------------------------------------------
 
 DATA = Annotated[
@@ -88,6 +93,19 @@ SCALE = Annotated[
         "--scale",
         help="How to scale columns; auto: standardise if their units differ, with logarithms of "
         "skewed columns.",
+    ),
+]
+
+
+CATEGORIES = Annotated[
+    Any,
+    parsed(
+        categories,
+        "--categories",
+        metavar="a,b|auto|none",
+        help="Columns to fit as categories: names, auto (text with few levels, truth values), or "
+        "none.",
+        rich_help_panel="Columns",
     ),
 ]
 

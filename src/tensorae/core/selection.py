@@ -339,12 +339,13 @@ def _solve_compressed(
 
 def _complete_rows(rows: Rows) -> Rows | None:
     """The complete rows if nearly all are: a few missing values make each fit far slower."""
-    if rows.streamed or rows.holes is None or rows.levels is not None:
+    if rows.streamed or rows.holes is None:
         return None
     complete = (~rows.holes.any(1)).nonzero().flatten()
     if not MOSTLY_COMPLETE * rows.n <= len(complete) < rows.n:
         return None
-    return Rows(rows.select(complete), rows.weights[complete], places=complete)
+    x, weights = rows.select(complete), rows.weights[complete]
+    return Rows(x, weights, places=complete, levels=rows.levels)
 
 
 def _compared(rows: Rows, search_space: SearchSpace, rng: np.random.RandomState) -> ModelSelection:

@@ -464,6 +464,10 @@ def _factorized(X: Any, place: int, label: str) -> tuple[Array, list[Any]]:
             pass
         else:
             return codes, list(map(_plain, values.tolist()))
+    if _frame_kind(X) == "pyarrow" and arrow().types.is_string(X.column(place).type):
+        encoded = X.column(place).combine_chunks().dictionary_encode()
+        codes = encoded.indices.fill_null(-1).to_numpy(zero_copy_only=False).astype(np.int64)
+        return codes, encoded.dictionary.to_pylist()
     entries = column_values(X, place)
     known: dict[Any, int] = {}
     try:

@@ -10,6 +10,7 @@ import os
 import shlex
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
+from functools import cached_property
 from typing import Any, NoReturn
 
 import numpy as np
@@ -30,6 +31,7 @@ from tensorae.data.columns import (
 from tensorae.data.file_sources import FileSource
 from tensorae.data.files import TEXT, ReadOptions, arrow
 from tensorae.data.frames import layout_of
+from tensorae.data.levels import KINDS, cells_of, level_texts
 from tensorae.data.profile import (
     TEXTS,
     ColumnProfile,
@@ -67,19 +69,60 @@ class PreparedTable:
     They are its complete rows, or for models that take missing values those without infinite ones.
     """
 
-    X: Array  # on the scale of the model; images are flat
+    scaled: Array  # numbers on the scale of the model; images are flat
     values: Array  # the same in the units of the table
     table: Table  # all rows as they were read
     unused: tuple[str, ...]  # columns that the model does not use
     numbers: NDArray[np.intp]  # (m,), which rows of the table they are, from 0
     known: NDArray[np.int64] | None = None  # labels (m,), -1 for unknown
     notes: tuple[str, ...] = ()
+    columns: tuple[str, ...] = ()  # of the model, where some are categories
+    levels: Mapping[str, Any] = field(default_factory=dict)  # texts (m,) of these, of pyarrow
+
+    @cached_property
+    def X(self) -> Any:  # noqa: N802
+        """What the model takes: an array, or a pyarrow Table where there are categories."""
+        return self.scaled if not self.levels else self._joined(self.scaled)
+
+    @property
+    def frame(self) -> Any:
+        """Columns of a table with categories as a pyarrow Table, in their units."""
+        return self._joined(self.values)
+
+    def _joined(self, values: Array) -> Any:
+        columns = dict(self.levels)
+        columns |= dict(zip(self._of_numbers, values.T.copy(), strict=True))
+        return arrow().table({name: columns[name] for name in self.columns})
+
+    @property
+    def _of_numbers(self) -> list[str]:
+        return [name for name in self.columns if name not in self.levels]
+
+    @cached_property
+    def missing(self) -> NDArray[np.bool_]:
+        """Which values are missing (m, p), by the columns of the model."""
+        missing = np.isnan(self.values)
+        if not self.levels:
+            return missing
+        columns = {
+            name: texts.is_null().to_numpy(zero_copy_only=False)
+            for name, texts in self.levels.items()
+        }
+        columns |= dict(zip(self._of_numbers, missing.T, strict=True))
+        return np.stack([columns[name] for name in self.columns], 1)
 
     def take(self, places: NDArray[Any]) -> PreparedTable:
         """Some of the m rows: their places, or a mask of them."""
         known = None if self.known is None else self.known[places]
-        X, values, numbers = self.X[places], self.values[places], self.numbers[places]
-        return replace(self, X=X, values=values, numbers=numbers, known=known)
+        where = arrow().array(np.flatnonzero(places) if places.dtype == bool else places)
+        return replace(
+            self,
+            scaled=self.scaled[places],
+            values=self.values[places],
+            numbers=self.numbers[places],
+            known=known,
+            levels={name: texts.take(where) for name, texts in self.levels.items()},
+        )
 
     def column(self, values: Array) -> Any:
         """Spread m values over all rows of the table, as pyarrow's array: null for other rows."""
@@ -114,11 +157,24 @@ class Preparation:
     formats: Mapping[str, NumberFormat] = field(default_factory=dict)  # of columns that may be text
     infinite_as_missing: bool = False  # otherwise infinite values are refused
     foreign: bool = False  # the file has notes of the user on their own preparation
+    categories: Mapping[str, str] = field(default_factory=dict)  # columns, and how to read levels
 
     @property
     def n_features(self) -> int:
         """Columns d, or the pixels of an image."""
+        return self.n_numbers + len(self.categories)
+
+    @property
+    def n_numbers(self) -> int:
+        """The same without categories."""
         return len(self.scaling.unit)
+
+    @property
+    def number_columns(self) -> tuple[str, ...] | None:
+        """Names of the columns that are numbers."""
+        if self.columns is None:
+            return None
+        return tuple(name for name in self.columns if name not in self.categories)
 
     @classmethod
     def learn(
@@ -132,18 +188,28 @@ class Preparation:
         scale: str = "none",
         drop_missing: bool = False,
         gaps: bool = False,
+        categories: Mapping[str, str] | None = None,
     ) -> tuple[Preparation, PreparedTable]:
         """Choose columns, handle missing values, learn the scaling and read the known labels.
 
-        The scale "auto" leaves arrays and images unchanged: their numbers have one unit. Rows with
-        missing or infinite values are an error, unless ``drop_missing`` drops them or ``gaps``
-        keeps missing values, as NaN.
+        ``categories`` are those of ``columns`` whose cells are levels, and how. The scale "auto"
+        leaves arrays and images unchanged: their numbers have one unit. Rows with missing or
+        infinite values are an error, unless ``drop_missing`` drops them or ``gaps`` keeps
+        missing values, as NaN.
         """
         gaps = gaps and not drop_missing
         chosen, notes = None, []  # type: tuple[str, ...] | None, list[str]
+        categories = dict(categories or {})
         if table.samples is None:
-            choice = choose_columns(table, columns=columns, ignore=ignore, labels=labels)
-            chosen, notes = choice.columns, [note_on_header(table), choice.note]
+            numbers = [n for n in split_names(columns, table.columns) if n not in categories]
+            notes, ignored = [note_on_header(table)], [*ignore, *categories]
+            rest = set(number_columns(table)) - {*split_names(ignored, table.columns), labels}
+            if numbers or not categories or (rest and not columns):
+                choice = choose_columns(table, columns=numbers, ignore=ignored, labels=labels)
+                chosen = choice.columns
+                notes.append(choice.note)
+            else:
+                chosen = ()
         matrix = as_matrix(table, chosen)
         used = _usable_rows(table, matrix, chosen, drop=drop_missing, gaps=gaps)
         fitted = matrix if used.all() else matrix[used]
@@ -157,12 +223,15 @@ class Preparation:
         if scale == "auto":
             notes.append(scaling.note(stats, chosen or ()))
         preparation = cls(
-            columns=chosen,
+            columns=chosen
+            if not categories
+            else tuple(name for name in table.columns if name in {*categories, *(chosen or ())}),
             scaling=scaling,
             shape=table.shape,
             names=cluster_names(names, n_clusters) if names else (),
             labels=labels,
             formats=_formats_of(table, chosen),
+            categories=categories,
         )
         rows = preparation._scaled(table, matrix, chosen, used)
         notes += rows.notes
@@ -223,6 +292,7 @@ class Preparation:
                 for name, form in self.formats.items()
             },
             "infinite_as_missing": self.infinite_as_missing,
+            **({"categories": dict(self.categories)} if self.categories else {}),
         }
 
     def prepare(
@@ -240,7 +310,12 @@ class Preparation:
         matrix = as_matrix(table, columns)
         if self.infinite_as_missing and gaps:
             matrix = np.where(np.isinf(matrix), matrix.dtype.type(np.nan), matrix)
-        if matrix.shape[1] != self.n_features:
+        if self.categories and table.samples is not None:
+            raise InvalidInputError(
+                f"the model takes tables with the categories {listed(list(self.categories))}, got "
+                "an array; give a data frame with these columns."
+            )
+        if matrix.shape[1] != self.n_numbers:
             raise InvalidInputError(
                 f"the model takes samples of {self.n_features} numbers, got {matrix.shape[1]} in "
                 f"{table.name!r}; give data like that of the fit."
@@ -268,11 +343,41 @@ class Preparation:
             notes.append(
                 _dropped_note(MissingCounts.of(rest), dropped, gaps=bool(np.isnan(matrix).any()))
             )
-        if np.isnan(matrix).any():
-            notes += _missing_notes(MissingCounts.of(matrix), columns, kept)
-        unused = tuple(name for name in table.columns if name not in set(columns or ()))
-        X, numbers = self.scaling.apply(matrix), np.flatnonzero(used)
-        return PreparedTable(X, matrix, table, unused, numbers, notes=tuple(notes))
+        levels = {}
+        for name, kind in self.categories.items():
+            texts = level_texts(table, name, kind).combine_chunks()
+            levels[name] = texts if used.all() else texts.filter(arrow().array(used))
+        taken = {*(columns or ()), *self.categories}
+        rows = PreparedTable(
+            self.scaling.apply(matrix),
+            matrix,
+            table,
+            tuple(name for name in table.columns if name not in taken),
+            np.flatnonzero(used),
+            columns=self.columns or () if levels else (),
+            levels=levels,
+        )
+        if rows.missing.any():
+            counts = MissingCounts.of(np.where(rows.missing, np.nan, 0.0))
+            notes += _missing_notes(counts, rows.columns or columns, kept)
+        return replace(rows, notes=tuple(notes))
+
+    def undo_frame(self, frame: Any, *, cells: Table | None = None) -> Any:
+        """A pyarrow Table of a model with categories in the units of the table.
+
+        With ``cells``, levels become cells of the types of that table.
+        """
+        values = (
+            np.stack([frame[name].to_numpy() for name in self.number_columns or ()], 1)
+            if self.n_numbers
+            else np.empty((frame.num_rows, 0))
+        )
+        columns = dict(zip(self.number_columns or (), self.undo(values).T.copy(), strict=True))
+        for name, kind in self.categories.items():
+            texts = frame[name].combine_chunks()
+            dtype = texts.type if cells is None else cells.frame[name].type
+            columns[name] = cells_of(texts, kind, dtype)
+        return arrow().table({name: columns[name] for name in self.columns or ()})
 
     def undo(self, X: Array) -> Array:
         """Samples (n, d) of the model in the units of the table."""
@@ -317,8 +422,9 @@ class Preparation:
                 f"{table.name!r} must have the columns of the model, but lacks {listed(missing)}; "
                 "add or rename them."
             )
-        check_numbers(table, self.columns, allow_empty=gaps)
-        return self.columns
+        numbers = self.number_columns or ()
+        check_numbers(table, numbers, allow_empty=gaps)
+        return numbers
 
     def _check_shape(self, table: Table) -> None:
         if self.shape is not None and table.shape is not None and table.shape != self.shape:
@@ -352,6 +458,10 @@ def _checked(stored: Mapping[str, Any], d: Any) -> Preparation:
         raise ValueError("n_features")
     if columns is not None and (not _texts(columns) or len(set(columns)) != count):
         raise ValueError("columns")
+    categories = stored.get("categories", {})
+    if not set(categories) <= set(columns or ()) or not set(categories.values()) <= set(KINDS):
+        raise ValueError("categories")
+    count -= len(categories)
     if not _texts(names) or not isinstance(stored["labels"], str | None):
         raise ValueError("names")
     if shape is not None and math.prod(_whole(shape)) != count:
@@ -376,6 +486,7 @@ def _checked(stored: Mapping[str, Any], d: Any) -> Preparation:
         labels=stored["labels"],
         formats=_formats(stored.get("formats", {})),
         infinite_as_missing=stored.get("infinite_as_missing") is True,
+        categories=dict(categories),
     )
 
 

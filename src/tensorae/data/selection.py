@@ -16,6 +16,7 @@ from numpy.typing import NDArray
 from tensorae._text import counted, listed, quoted, shown
 from tensorae.data.columns import check_numbers, find_columns, split_names
 from tensorae.data.files import arrow
+from tensorae.data.levels import LEVELS, ZERO_OR_NOT, level_texts
 from tensorae.data.profile import (
     MIN_ROWS_TO_COUNT,
     ColumnProfile,
@@ -56,6 +57,14 @@ MOST_CLASSES = 30
 # relation of less than BESIDE standard deviations, or fewer than OFTEN rows per value, is no
 # evidence: rows may just be repeated.
 CODES, BESIDE, OFTEN = 0.5, 20, 5
+# A category has at most so many levels, each with so many rows on average.
+MOST_LEVELS, ROWS_OF_LEVEL = 50, 5
+# Whole numbers with at most so many values, of which one is so frequent, are categories: parts of a
+# mixture of densities would be their single values. So are columns of mostly zeros: zero or not.
+MOST_COUNTS, ONE_VALUE, ZEROS = 10, 0.4, 0.5
+# A category carries information if it is related to another column: Cramer's V, or the square root
+# of the share of the variance of ranks, so far from chance in standard deviations.
+RELATED, BY_CHANCE = 0.1, 4.0
 # Columns to compare codes with, and the most columns of a table to look for codes in.
 MOST_BESIDE, MOST_FOR_CODES = 12, 200
 
@@ -124,6 +133,19 @@ def identifies_rows(column: LeftOut, n_rows: int) -> bool:
     return numbers or (column.reason == "text" and column.categories == n_rows)
 
 
+@dataclass(frozen=True)
+class Category:
+    """A column that can be fitted as a category."""
+
+    name: str
+    kind: str  # how cells become levels
+    reason: str  # in a few words
+    otherwise: LeftOut  # what is said of it where it is left out
+
+    def __str__(self) -> str:
+        return f"{shown(self.name)} ({self.reason})"
+
+
 @dataclass(frozen=True, eq=False)
 class ColumnSelection:
     """Columns to fit, what is left out, and what was done to make numbers of them."""
@@ -133,6 +155,20 @@ class ColumnSelection:
     left_out: tuple[LeftOut, ...] = ()
     notes: tuple[str, ...] = ()  # what was converted to numbers
     formats: Mapping[str, NumberFormat] = field(default_factory=dict)
+    categories: tuple[Category, ...] = ()  # of the columns, in their order
+
+    def without_categories(self) -> ColumnSelection:
+        """The same with categories left out."""
+        if not self.categories:
+            return self
+        names = {one.name: one.otherwise for one in self.categories}
+        out = names | {one.name: one for one in self.left_out}
+        return replace(
+            self,
+            columns=tuple(name for name in self.columns or () if name not in names),
+            left_out=tuple(out[name] for name in self.table.columns if name in out),
+            categories=(),
+        )
 
 
 def select_columns(
@@ -141,18 +177,25 @@ def select_columns(
     columns: Sequence[str] = (),
     ignore: Sequence[str] = (),
     target: str | None = None,
+    categories: Sequence[str] | str | None = None,
 ) -> ColumnSelection:
     """Choose the columns of a fit, converting numbers and dates that are written as text.
 
-    Columns that were named are taken whatever they look like, the target never.
+    Columns that were named are taken whatever they look like, the target never. ``categories`` are
+    "auto" for those that carry information, None, or names.
     """
     if table.samples is not None:
-        if columns or ignore or target is not None:
+        if columns or ignore or target is not None or categories not in (None, "auto"):
             raise InvalidInputError(
-                "arrays and images have no named columns; leave out columns, ignore and target."
+                "arrays and images have no named columns; leave out columns, ignore, target and "
+                "categorical_features."
             )
         return ColumnSelection(table, None)
-    chosen, ignore = (split_names(names, table.columns) for names in (columns, ignore))
+    named = () if categories is None or isinstance(categories, str) else categories
+    chosen, ignore, named = (
+        split_names(names, table.columns) for names in (columns, ignore, named)
+    )
+    find_columns(table, named, "categorical_features")
     find_columns(table, chosen, "columns")
     find_columns(table, ignore, "ignore")
     if target is not None:
@@ -162,10 +205,20 @@ def select_columns(
                 f"target must not be one of columns, got {target!r} in both; leave it out of "
                 "columns."
             )
+        if target in named:
+            raise InvalidInputError(
+                f"target must not be one of categorical_features, got {target!r} in both; leave "
+                "it out of categorical_features."
+            )
     table = with_dates(table)
     if not columns:
-        return _informative(table, set(ignore), target)
-    check_numbers(table, chosen)
+        return _informative(table, set(ignore), target, categories, named)
+    as_levels = set(named)
+    if categories == "auto":  # what is named is taken, text as categories
+        as_levels = {name for name in chosen if _is_text(table, name)}
+    taken = [_named_category(name) for name in chosen if name in as_levels]
+    numbers = [name for name in chosen if name not in as_levels]
+    check_numbers(table, numbers)
     left_out = []
     for name in table.columns:
         if name not in chosen:
@@ -173,11 +226,19 @@ def select_columns(
             distinct = _n_distinct(table, name) if kind in ("text", "number") else None
             reason = "the target" if name == target else "not requested"
             left_out.append(LeftOut(name, reason, distinct, kind == "number"))
-    table, notes = _without_infinite(table, chosen)
-    return ColumnSelection(table, tuple(chosen), tuple(left_out), tuple(notes))
+    table, notes = _without_infinite(table, numbers)
+    return ColumnSelection(
+        table, tuple(chosen), tuple(left_out), tuple(notes), categories=tuple(taken)
+    )
 
 
-def _informative(table: Table, ignore: set[str], target: str | None) -> ColumnSelection:
+def _informative(
+    table: Table,
+    ignore: set[str],
+    target: str | None,
+    categories: Sequence[str] | str | None,
+    named: Sequence[str],
+) -> ColumnSelection:
     profiles = {name: table.profile(name) for name in table.columns}
     table, profiles, notes, formats = _with_numbers(table, profiles)
     out = {name: LeftOut(name, "ignored, as requested") for name in ignore}
@@ -196,25 +257,196 @@ def _informative(table: Table, ignore: set[str], target: str | None) -> ColumnSe
         found = _uninformative(table, name)
         if found is not None:
             (few if found.reason.startswith(FEW) else out)[name] = found
-    out |= _codes(table, [one for one in numbers if one not in out and one not in few], numbers)
+    codes = _codes(table, [one for one in numbers if one not in out and one not in few], numbers)
+    taken = {name: _named_category(name) for name in named}
+    if categories == "auto":
+        usual = [name for name in numbers if name not in out | few | codes]
+        taken = _categories(table, out | few | codes, usual, {target, *ignore})
+    out = {name: one for name, one in (out | codes).items() if name not in taken}
+    few = {name: one for name, one in few.items() if name not in taken}
+    numbers = [name for name in numbers if name not in taken]
     kept = [name for name in numbers if name not in out and name not in few]
-    if len(kept) > 1:
+    if len(kept) + len(taken) > 1:
         out |= few  # otherwise these are needed
     else:
         kept = [name for name in numbers if name not in out]
     out |= {one.name: one for one in _copies(table, kept)}
     kept = [name for name in kept if name not in out]
-    if not kept:
+    if not kept and not taken:
         reasons = [str(out[name]) for name in table.columns if name in out]
         raise InvalidInputError(
-            f"{table.name!r} must have a column of numbers that vary, got {listed(reasons)}; "
-            "encode what matters as numbers, or choose with columns."
+            f"{table.name!r} must have a column of numbers that vary, or categories, got "
+            f"{listed(reasons)}; encode what matters as numbers, or choose with columns."
         )
     left_out = tuple(out[name] for name in table.columns if name in out)
     notes = {name: note for name, note in notes.items() if name in kept}
     formats = {name: form for name, form in formats.items() if name in kept}
     table, infinite = _without_infinite(table, kept)
-    return ColumnSelection(table, tuple(kept), left_out, (*notes.values(), *infinite), formats)
+    return ColumnSelection(
+        table,
+        tuple(name for name in table.columns if name in kept or name in taken),
+        left_out,
+        (*notes.values(), *infinite),
+        formats,
+        tuple(taken[name] for name in table.columns if name in taken),
+    )
+
+
+# Categories ---------------------------------------------------------------------------------------
+
+
+def category_kinds(
+    table: Table,
+    spec: Sequence[str] | str | None,
+    *,
+    columns: Sequence[str] = (),
+    ignore: Sequence[str] = (),
+    labels: str | None = None,
+) -> dict[str, str]:
+    """Columns that a fit without further choices takes as categories, and how to read them.
+
+    ``spec`` is None, "auto" for text of few levels and truth values, or names.
+    """
+    if spec is None:
+        return {}
+    if table.samples is not None:
+        if spec == "auto":
+            return {}
+        raise InvalidInputError("arrays and images have no named columns; leave out categories.")
+    if not isinstance(spec, str):
+        names = split_names(spec, table.columns)
+        find_columns(table, names, "categories")
+        return dict.fromkeys(names, LEVELS)
+    among = set(split_names(columns, table.columns) or table.columns)
+    among -= {*split_names(ignore, table.columns), labels}
+    found = (_category(table, n, None) for n in table.columns if n in among and _is_text(table, n))
+    return {one.name: one.kind for one in found if one is not None}
+
+
+def _is_text(table: Table, name: str) -> bool:
+    boolean = arrow().types.is_boolean(table.frame[name].type)
+    return boolean or table.profile(name).kind == "text"
+
+
+def _named_category(name: str) -> Category:
+    return Category(name, LEVELS, "as requested", LeftOut(name, "categories", None))
+
+
+def _categories(
+    table: Table, out: Mapping[str, LeftOut], numbers: Sequence[str], never: set[str | None]
+) -> dict[str, Category]:
+    """Columns that are categories with information, among those left out and the numbers.
+
+    Text that names rows, classes, or is unrelated to all other columns, is none.
+    """
+    found: dict[str, Category] = {}
+    for name in table.columns:
+        if name in never or _words(name)[-1] in CLASS_WORDS | ID_WORDS | DATE_WORDS:
+            continue
+        one = _category(table, name, out.get(name))
+        if one is not None:
+            found[name] = one
+    rest = [name for name in numbers if name not in found]
+    related = _related(table, rest, list(found.values()))
+    # Where nothing is related, the levels themselves are all there is.
+    return {name: one for name, one in found.items() if name in related or not (rest or related)}
+
+
+def _category(table: Table, name: str, left_out: LeftOut | None) -> Category | None:
+    """A column as a category, if it can be one."""
+    n, text = table.n_rows, _is_text(table, name)
+    if text:
+        levels = level_texts(table, name, LEVELS)
+        distinct = int(arrow("compute").count_distinct(levels).as_py())
+        other = LeftOut(name, "text", distinct) if left_out is None else left_out
+        few = 2 <= distinct <= min(MOST_LEVELS, n / ROWS_OF_LEVEL)
+        reason = f"{'text' if table.profile(name).kind == 'text' else 'truth values'}, "
+        return Category(name, LEVELS, reason + f"{distinct} levels", other) if few else None
+    if table.profile(name).kind != "number":
+        return None
+    values = as_matrix(table, [name])[:, 0].astype(np.float64)
+    there = values[np.isfinite(values)]
+    if left_out is not None:
+        coded = left_out.reason.startswith(FEW) or left_out.reason.startswith("codes")
+        m = left_out.categories or 0
+        if not coded or not 2 <= m <= min(MOST_LEVELS, n / ROWS_OF_LEVEL):
+            return None
+        if _words(name)[-1] in CALENDAR:
+            return None
+        reason = "codes" if left_out.reason.startswith("codes") else "numbers"
+        return Category(name, LEVELS, f"{reason}, {m} different ones", left_out)
+    distinct_values, counts = np.unique(there, return_counts=True)
+    m, share = len(distinct_values), counts.max() / len(there)
+    if m <= MOST_COUNTS and (there == np.round(there)).all() and share >= ONE_VALUE:
+        other = LeftOut(name, f"{m} different whole numbers", m, numeric=True)
+        return Category(name, LEVELS, other.reason, other)
+    zeros = float((there == 0).mean())
+    if zeros >= ZEROS and m > MOST_COUNTS:
+        reason = f"0 in {100 * zeros:.0f} % of the rows, so as zero or not"
+        return Category(name, ZERO_OR_NOT, reason, LeftOut(name, reason, m, numeric=True))
+    return None
+
+
+def _related(table: Table, numbers: Sequence[str], categories: Sequence[Category]) -> set[str]:
+    """Names of the categories that are related to a number or to another category."""
+    step = max(table.n_rows // ROWS_FOR_COPIES, 1)
+    codes: dict[str, Array] = {}
+    for one in categories:
+        encoded = level_texts(table, one.name, one.kind).dictionary_encode().combine_chunks()
+        codes[one.name] = encoded.indices.fill_null(-1).to_numpy(zero_copy_only=False)[::step]
+    ranks = {}
+    for name in numbers:
+        values = as_matrix(table, [name])[::step, 0].astype(np.float64)
+        order = np.unique(values, return_inverse=True)[1]
+        counts = np.bincount(order)
+        ranks[name] = np.where(
+            np.isfinite(values), (np.cumsum(counts) - (counts - 1) / 2)[order], np.nan
+        )
+    found: set[str] = set()
+    for place, (name, own) in enumerate(codes.items()):
+        others = [other for number, other in enumerate(codes) if number > place]
+        if name not in found and any(_depends(own, ranks[number]) for number in numbers):
+            found.add(name)
+        for other in others:
+            if not {name, other} <= found and _associated(own, codes[other]):
+                found |= {name, other}
+    return found
+
+
+def _depends(codes: Array, ranks: Array) -> bool:
+    """Whether ranks (n,) differ between levels."""
+    there = (codes >= 0) & np.isfinite(ranks)
+    n, own, values = int(there.sum()), codes[there], ranks[there]
+    counts = np.bincount(own)
+    levels = int((counts > 0).sum())
+    if n <= levels or levels < 2 or not values.var():
+        return False
+    means = np.bincount(own, values - values.mean()) / np.maximum(counts, 1)
+    share = float((counts * means**2).sum() / n / values.var())
+    return _beyond_chance(share, n - 1, levels - 1)
+
+
+def _associated(own: Array, other: Array) -> bool:
+    """Whether two columns of codes (n,) are related."""
+    there = (own >= 0) & (other >= 0)
+    n, width = int(there.sum()), int(other.max()) + 1
+    if not n:
+        return False
+    cells = np.bincount(own[there] * width + other[there], minlength=(own.max() + 1) * width)
+    cells = cells.reshape(-1, width)
+    cells = cells[cells.sum(1) > 0][:, cells.sum(0) > 0].astype(np.float64)
+    smaller = min(cells.shape) - 1
+    if not smaller:
+        return False
+    expected = cells.sum(1, keepdims=True) * cells.sum(0) / n
+    share = float(((cells - expected) ** 2 / expected).sum()) / n
+    return _beyond_chance(share, n, (cells.shape[0] - 1) * (cells.shape[1] - 1), smaller)
+
+
+def _beyond_chance(share: float, n: int, dof: int, most: int = 1) -> bool:
+    """Whether n times a share, chi-squared by chance, shows a relation that is not weak."""
+    excess = n * share - dof
+    return bool(excess > BY_CHANCE * np.sqrt(2 * dof) and excess / (n * most) > RELATED**2)
 
 
 # Dates as text ------------------------------------------------------------------------------------

@@ -283,6 +283,8 @@ def as_matrix(table: Table, columns: Sequence[str] | None) -> NDArray[Any]:
         assert table.samples is not None
         rows = table.samples.reshape(table.n_rows, -1)
         return rows.astype(float_type([rows.dtype]), copy=False)
+    if not len(columns):
+        return np.empty((table.n_rows, 0))
     frame = table.select(columns)
     for place, column in enumerate(frame.schema):
         if str(column.type) in TEXTS:  # empty cells, or words for missing values

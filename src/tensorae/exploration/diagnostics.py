@@ -5,7 +5,8 @@ Shapes: n rows, m of them in the sample, d features.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -18,6 +19,7 @@ from tensorae._progress import tell
 from tensorae.anomaly.residuals import conditional_residuals, squared_distances
 from tensorae.core.criteria import touching_share
 from tensorae.data.files import arrow
+from tensorae.data.preparation import PreparedTable
 from tensorae.data.selection import ColumnSelection
 from tensorae.data.table import as_matrix
 from tensorae.inspect import (
@@ -29,7 +31,13 @@ from tensorae.inspect import (
     cross_table,
     trend_reversals,
 )
-from tensorae.inspect.outlier_explanations import ExplainedRow, largest_deviations
+from tensorae.inspect.outlier_explanations import (
+    MAX_FEATURES,
+    ExplainedRow,
+    LevelDeviation,
+    largest_deviations,
+    with_levels,
+)
 from tensorae.inspect.samples import ClusteredSamples
 from tensorae.inspect.trends import observed_enough
 from tensorae.linear_tae import LinearTAE
@@ -39,6 +47,7 @@ __all__ = [
     "HANDFUL",
     "MOST_TOUCHING",
     "UNUSUAL",
+    "UNUSUAL_LEVELS",
     "agreement_of_halves",
     "columns_beside",
     "grade_of",
@@ -56,6 +65,9 @@ MOST_OUTLIERS = 50
 # 10.5 % if a column is zero in 90 % of the rows. In groups of 12 rows it is 0 to 5.6 %.
 UNUSUAL = 0.01
 LIMIT = float(special.ndtri(1 - UNUSUAL))
+# The share of ordinary rows that are called unusual for their levels, beside numbers; and how many
+# sums of surprises are drawn to tell.
+UNUSUAL_LEVELS, DRAWS = 0.005, 20_000
 # Quantiles of a group that set its scale: the wider one, so that 15 % may be outliers.
 CALIBRATED = np.array([0.75, 0.85])
 # The rows of smaller groups are not judged; those of a handful by the nearest other group.
@@ -93,7 +105,11 @@ SPLITS = 3
 
 
 def unusual_rows(
-    samples: ClusteredSamples, X: Array, labels: NDArray[np.intp], sample: Array | slice, seed: int
+    samples: ClusteredSamples,
+    rows: PreparedTable,
+    labels: NDArray[np.intp],
+    sample: Array | slice,
+    seed: int,
 ) -> tuple[NDArray[np.bool_], Outliers]:
     """Find rows that are unusual for their own group, with reasons for the most unusual ones.
 
@@ -105,8 +121,8 @@ def unusual_rows(
     ----------
     samples : ClusteredSamples
         The m rows of the page.
-    X : ndarray of shape (n, d)
-        All rows on the scale of the fit; NaN is a missing value.
+    rows : PreparedTable
+        All n rows.
     labels : ndarray of shape (n,)
         Their groups.
     sample : ndarray of shape (m,) or slice
@@ -119,6 +135,9 @@ def unusual_rows(
         About a share of ``UNUSUAL`` in ordinary groups, none in groups too small to tell.
     reasons : Outliers
     """
+    X, levels = rows.scaled, {name: _codes(texts) for name, texts in rows.levels.items()}
+    codes = np.stack([own for own, _ in levels.values()], 1) if levels else np.empty((len(X), 0))
+    codes = codes.astype(np.intp)
     scores = np.full(len(X), -np.inf)
     expected, deviations = np.full(X.shape, np.nan), np.full(X.shape, np.nan)
     shown = np.zeros(len(X), bool)
@@ -127,19 +146,21 @@ def unusual_rows(
     groups = {}
     for label in np.flatnonzero(counts >= FEWEST_MEMBERS).tolist():
         tell("finding unusual rows", label, samples.k)
-        groups[label] = _Group.of(X[shown & (labels == label)], seed)
+        own = shown & (labels == label)
+        groups[label] = _Group.of(X[own], codes[own], codes, seed)
     reference_of = labels.copy()
     for label in range(samples.k) if groups else ():
         own = np.flatnonzero(labels == label)
         if 0 < len(own) < HANDFUL and len(own) <= UNUSUAL * len(X):
-            by_all = np.stack([group.scores(X[own]) for group in groups.values()])
+            by_all = np.stack([group.scores(X[own], codes[own]) for group in groups.values()])
             reference_of[own] = np.array(list(groups))[by_all.argmin(0)]
     for label, group in groups.items():
         own = np.flatnonzero(reference_of == label)
-        scores[own] = group.scores(X[own])
+        scores[own] = group.scores(X[own], codes[own])
         odd = own[scores[own] > LIMIT]
         zeros = np.zeros(len(odd), np.intp)
-        expected[odd], deviations[odd] = conditional_residuals(group.reference, X[odd], zeros)
+        if group.reference is not None:
+            expected[odd], deviations[odd] = conditional_residuals(group.reference, X[odd], zeros)
     unusual, on_page = scores > LIMIT, scores[sample]
     first = np.argsort(-on_page, kind="stable")[: min(int((on_page > LIMIT).sum()), MOST_OUTLIERS)]
     names = [str(j) for j in range(samples.d)] if samples.image_shape else samples.names
@@ -148,45 +169,80 @@ def unusual_rows(
         np.where(np.isnan(deviations[sample][first]), np.nan, samples.values[first]),
         samples.scaling.undo(expected[sample][first]),
         deviations[sample][first],
+        samples.d if levels else MAX_FEATURES,
     )
+    causes: Any = features
+    if levels:
+        named = (
+            [
+                one
+                for column, (name, (_, texts)) in enumerate(levels.items())
+                if (one := groups[group].level(column, name, texts, own[column])) is not None
+            ]
+            for own, group in zip(codes[sample][first], reference_of[sample][first], strict=True)
+        )
+        causes = with_levels(features, named, MAX_FEATURES)
     chances = special.ndtr(on_page)
     return unusual, Outliers(
         tuple(
             ExplainedRow(
-                int(row), True, float(on_page[row]), float(chances[row]), int(label), causes
+                int(row), True, float(on_page[row]), float(chances[row]), int(label), reasons
             )
-            for row, label, causes in zip(first, samples.labels[first], features, strict=True)
+            for row, label, reasons in zip(first, samples.labels[first], causes, strict=True)
         )
     )
 
 
+def _codes(texts: Any) -> tuple[NDArray[np.intp], list[str]]:
+    """Codes (n,) of pyarrow's texts, -1 where missing, and the levels."""
+    encoded = texts.dictionary_encode()
+    codes = encoded.indices.fill_null(-1).to_numpy(zero_copy_only=False)
+    return codes.astype(np.intp), encoded.dictionary.to_pylist()
+
+
 @dataclass(frozen=True, eq=False)
 class _Group:
-    """A Gaussian for one group, and the usual distances from its centre.
+    """A Gaussian and level probabilities for one group, and the usual distances from its centre.
 
     Distances are squared Mahalanobis distances over the observed values, converted to normal scores
     as if chi-squared (Wilson and Hilferty), so that rows with missing values are comparable. Since
     groups are rarely Gaussian, quantiles of the group itself set the scale.
+
+    Surprises are -2 log of the probabilities of levels. How large their sums are by chance is drawn
+    from the probabilities, as if categories were independent in a group.
     """
 
-    reference: LinearTAE
+    reference: LinearTAE | None  # None without numbers
     middle: float
     scale: float
+    chances: tuple[Array, ...]  # (L,) of the levels of each category
+    usual: Array  # sums of surprises, sorted
 
     @classmethod
-    def of(cls, X: Array, seed: int) -> _Group:
-        """Learn from rows (m, d), without those that turn out to be unusual.
+    def of(cls, X: Array, codes: NDArray[np.intp], every: NDArray[np.intp], seed: int) -> _Group:
+        """Learn from rows (m, d) with codes (m, c), of a table with such codes in ``every`` row.
 
-        The first passes keep the nearest rows only, like the concentration steps of the MCD
-        estimator, so that outliers do not mask each other.
+        The Gaussian is that of rows that do not turn out to be unusual. The first passes keep the
+        nearest rows only, like the concentration steps of the MCD estimator, so that outliers do
+        not mask each other. To the levels, one more member with those of the table is added.
         """
+        chances, surprises = [], np.zeros(DRAWS)
+        rng = np.random.RandomState(seed)
+        for own, of_all in zip(codes.T, every.T, strict=True):
+            common = np.bincount(of_all[of_all >= 0])
+            counts = np.bincount(own[own >= 0], minlength=len(common)) + common / common.sum()
+            chances.append(counts / counts.sum())
+            drawn = np.searchsorted(chances[-1].cumsum()[:-1], rng.rand(DRAWS), side="right")
+            surprises -= 2 * np.log(chances[-1])[drawn]
+        group = cls(None, 0.0, 1.0, tuple(chances), np.sort(surprises))
         kept = np.ones(len(X), bool)
-        for number in range(MOST_PASSES):
+        for number in range(MOST_PASSES if X.shape[1] else 0):
             reference = LinearTAE(1, spread="own", random_state=seed).fit(X[kept])
             scores = _normal_scores(reference, X)
             middle = float(np.median(scores))
             reach = (np.quantile(scores, CALIBRATED) - middle) / special.ndtri(CALIBRATED)
-            group = cls(reference, middle, max(float(reach.max()), SMALLEST))
+            scale = max(float(reach.max()), SMALLEST)
+            group = replace(group, reference=reference, middle=middle, scale=scale)
             ordinary = (scores - middle) / group.scale <= LIMIT
             if number < CONCENTRATED:
                 ordinary = scores <= np.quantile(scores, CALIBRATED[0])
@@ -195,10 +251,36 @@ class _Group:
             kept = ordinary
         return group
 
-    def scores(self, X: Array) -> Array:
+    def scores(self, X: Array, codes: NDArray[np.intp]) -> Array:
         """Normal scores (m,) of rows of this group: beyond ``LIMIT`` they are unusual."""
-        scores: Array = (_normal_scores(self.reference, X) - self.middle) / self.scale
+        found = np.full(len(X), -np.inf)
+        if self.reference is not None:
+            found = (_normal_scores(self.reference, X) - self.middle) / self.scale
+        if not self.chances:
+            return found
+        surprises = np.zeros(len(X))
+        for own, chances in zip(codes.T, self.chances, strict=True):
+            surprises -= 2 * np.where(own >= 0, np.log(chances)[own], 0.0)
+        # Equal sums differ by rounding.
+        above = DRAWS - np.searchsorted(self.usual, surprises - 1e-9)
+        beyond = np.exp(-np.maximum(surprises - self.usual[-1], 0) / 2)
+        share = (above + 1) / (DRAWS + 1) * beyond
+        if self.reference is not None:
+            share = share * UNUSUAL / UNUSUAL_LEVELS
+        scores: Array = np.maximum(found, -special.ndtri(np.clip(share, 1e-300, 1 - 1e-9)))
         return scores
+
+    def level(
+        self, column: int, name: str, levels: Sequence[str], code: int
+    ) -> LevelDeviation | None:
+        """The level of a category beside the most probable one; None where it is missing."""
+        if code < 0:
+            return None
+        chances = self.chances[column]
+        best = int(chances.argmax())
+        own, most = float(chances[code]), float(chances[best])
+        # The most probable level is what is expected, however improbable it is.
+        return LevelDeviation(name, levels[code], levels[best], own if own < most else 1.0, most)
 
 
 def _normal_scores(reference: LinearTAE, X: Array) -> Array:
@@ -292,9 +374,9 @@ def grade_of(k: int, agreement: float | None, contact: float | None) -> str:
 def share_touching(samples: ClusteredSamples) -> float | None:
     """Share of the rows in groups without a density valley between them and another group.
 
-    None for one group, and where values are missing: imputed values have no density.
+    None for one group, and where values are missing or categories: these have no density.
     """
-    if np.count_nonzero(samples.sizes) < 2 or samples.missing is not None:
+    if np.count_nonzero(samples.sizes) < 2 or samples.missing is not None or samples.categories:
         return None
     values = samples.scaled.values
     # Two halves of the rows are compared, which must not depend on the order of the rows.
@@ -304,14 +386,15 @@ def share_touching(samples: ClusteredSamples) -> float | None:
     return touching_share(x, torch.as_tensor(samples.labels[rows]))
 
 
-def agreement_of_halves(model: LinearTAE, X: NDArray[Any], seed: int) -> float | None:
+def agreement_of_halves(model: LinearTAE, rows: PreparedTable, seed: int) -> float | None:
     """Fit both halves of the rows, and compare how they cluster all rows.
 
     Parameters
     ----------
     model : LinearTAE
         Fitted to X, with the number of clusters and the spread to use.
-    X : ndarray of shape (n, d)
+    rows : PreparedTable
+        The n rows of the fit.
     seed : int
 
     Returns
@@ -320,17 +403,18 @@ def agreement_of_halves(model: LinearTAE, X: NDArray[Any], seed: int) -> float |
         Adjusted Rand index of the two clusterings, the median of three splits. None for one
         group, and for too few rows.
     """
-    k = len(model.cluster_centers_)
-    if k == 1 or len(X) < 2 * FEWEST_ROWS * k:
+    k, n = len(model.cluster_centers_), len(rows.numbers)
+    if k == 1 or n < 2 * FEWEST_ROWS * k:
         return None
     rng = np.random.RandomState(seed)
     agreements = []
     for split in range(SPLITS):
         tell("comparing halves of the rows", split, SPLITS)
-        order = rng.permutation(len(X))
-        halves = (order[: len(X) // 2], order[len(X) // 2 :])
+        order = rng.permutation(n)
+        halves = (order[: n // 2], order[n // 2 :])
         fits = [
-            LinearTAE(k, spread=model.spread_, random_state=seed).fit(X[half]) for half in halves
+            LinearTAE(k, spread=model.spread_, random_state=seed).fit(rows.take(half).X)
+            for half in halves
         ]
-        agreements.append(adjusted_rand_score(*(fit.predict(X) for fit in fits)))
+        agreements.append(adjusted_rand_score(*(fit.predict(rows.X) for fit in fits)))
     return float(np.median(agreements))

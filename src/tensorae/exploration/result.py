@@ -23,6 +23,7 @@ from tensorae.data.columns import note_on_header
 from tensorae.data.files import ReadOptions, arrow, format_of
 from tensorae.data.preparation import Preparation, PreparedTable
 from tensorae.data.selection import (
+    Category,
     ColumnSelection,
     LeftOut,
     identifies_rows,
@@ -34,6 +35,7 @@ from tensorae.exploration.diagnostics import (
     GRADES,
     HANDFUL,
     UNUSUAL,
+    UNUSUAL_LEVELS,
     agreement_of_halves,
     columns_beside,
     grade_of,
@@ -162,6 +164,9 @@ class Exploration:
         Column with an outcome that the groups are compared with first.
     verbose : bool or None
         Whether to show progress on standard error; None in interactive sessions.
+    kept_beside : tuple of Category
+        Columns that could have been categories of the fit, where the numbers alone show clear
+        groups.
     """
 
     name: str
@@ -175,6 +180,7 @@ class Exploration:
     warnings: tuple[str, ...] = ()
     target: str | None = None
     verbose: bool | None = None
+    kept_beside: tuple[Category, ...] = ()
 
     # Results ----------------------------------------------------------------------------------
 
@@ -199,9 +205,14 @@ class Exploration:
         return self.preparation.columns
 
     @property
+    def categories(self) -> tuple[Category, ...]:
+        """Those columns of the fit that are categories, with reasons."""
+        return self.selection.categories
+
+    @property
     def n_looked_at(self) -> int:
         """Rows that the groups were found on."""
-        return len(self.rows.X) if self.sample is None else len(self.sample)
+        return len(self.rows.numbers) if self.sample is None else len(self.sample)
 
     @cached_property
     def labels(self) -> NDArray[np.int64]:
@@ -228,6 +239,12 @@ class Exploration:
         return whole
 
     @property
+    def chance(self) -> float:
+        """Share of ordinary rows that are called unusual."""
+        both = self.categories and self.preparation.n_numbers
+        return UNUSUAL + UNUSUAL_LEVELS if both else UNUSUAL
+
+    @property
     def outliers(self) -> Outliers:
         """The most unusual rows, with reasons; rows are counted as on the page."""
         return self._odd_rows[1]
@@ -236,7 +253,7 @@ class Exploration:
     def agreement(self) -> float | None:
         """Agreement of halves of the rows, at most 1; None for one group or few rows."""
         with collected_warnings(), line_on_stderr(self.verbose):
-            return agreement_of_halves(self.model.estimator, self._rows_of_fit.X, self.seed)
+            return agreement_of_halves(self.model.estimator, self._rows_of_fit, self.seed)
 
     @cached_property
     def touching(self) -> float | None:
@@ -274,7 +291,9 @@ class Exploration:
         if self.samples.image_shape is not None or not 1 < self.n_clusters <= MOST_RULES:
             return tuple(Rule(label, (), 0.0, 0.0) for label in range(self.n_clusters))
         rows, names = self._rows_of_fit, self.samples.names
-        found = {r.label: r for r in rules(rows.values, self.samples.labels, feature_names=names)}
+        table = rows.frame if rows.levels else rows.values
+        names = rows.columns if rows.levels else names
+        found = {r.label: r for r in rules(table, self.samples.labels, feature_names=names)}
         return tuple(found.get(g, Rule(g, (), 0.0, 0.0)) for g in range(self.n_clusters))
 
     @cached_property
@@ -315,7 +334,7 @@ class Exploration:
     def _odd_rows(self) -> tuple[NDArray[np.bool_], Outliers]:
         sample = slice(None) if self.sample is None else self.sample
         with collected_warnings(), line_on_stderr(self.verbose):
-            return unusual_rows(self.samples, self.rows.X, self._labels, sample, self.seed)
+            return unusual_rows(self.samples, self.rows, self._labels, sample, self.seed)
 
     @cached_property
     def _rows_of_fit(self) -> PreparedTable:
@@ -331,7 +350,8 @@ class Exploration:
     @cached_property
     def description(self) -> Description:
         """Description of each group."""
-        return describe_samples(self.samples, n_features=self.samples.d, n_members=0)
+        n_features = self.samples.d + len(self.categories)
+        return describe_samples(self.samples, n_features=n_features, n_members=0)
 
     @cached_property
     def group_words(self) -> tuple[str, ...]:
@@ -346,10 +366,10 @@ class Exploration:
     @cached_property
     def sentences(self) -> tuple[str, ...]:
         """The result, in up to four lines."""
-        n, k, missing = len(self.rows.X), self.n_clusters, np.isnan(self.rows.values)
+        n, k, missing = len(self.rows.numbers), self.n_clusters, self.rows.missing
         odd = self._odd_rows[0]
         n_alone = int((odd & (self.sizes[self._labels] < HANDFUL)).sum())
-        unusual = about_unusual_rows(int(odd.sum()), n, UNUSUAL, k, n_alone)
+        unusual = about_unusual_rows(int(odd.sum()), n, self.chance, k, n_alone)
         found = (
             about_groups(self.samples, self.description, n, self.sizes),
             about_trends(self.trends, self.comparisons),
@@ -376,7 +396,24 @@ class Exploration:
             steps.append(Step(f"{counted(len(reasons), 'column')} left out of the fit.", reasons))
         if self.selection.notes:
             steps.append(Step("Some cells were converted to numbers.", self.selection.notes))
-        empty = n - len(self.rows.X)
+        if self.categories:
+            steps.append(
+                Step(
+                    f"{counted(len(self.categories), 'column')} of the fit "
+                    f"{'is a category' if len(self.categories) == 1 else 'are categories'}: each "
+                    "group has its own shares of their levels.",
+                    tuple(map(str, self.categories)),
+                )
+            )
+        if self.kept_beside:
+            steps.append(
+                Step(
+                    "Other columns could have been categories of the fit, but numbers alone show "
+                    "clear groups, with which they are compared instead.",
+                    tuple(map(str, self.kept_beside)),
+                )
+            )
+        empty = n - len(self.rows.numbers)
         if empty:
             verb = "row has" if empty == 1 else "rows have"
             steps.append(Step(f"{empty:,} {verb} no value in these columns and no group."))
@@ -390,9 +427,10 @@ class Exploration:
             )
         if self.columns is not None:
             scaling = self.preparation.scaling
-            logs = tuple(shown(self.columns[place]) for place in scaling.logs)
-            steps.append(Step(SCALED.get(scaling.name, ""), logs))
-        missing = int(np.isnan(self.rows.values).sum())
+            logs = tuple(map(shown, self._log_columns))
+            if self.preparation.n_numbers:
+                steps.append(Step(SCALED.get(scaling.name, ""), logs))
+        missing = int(self.rows.missing.sum())
         if missing:
             steps.append(
                 Step(f"{missing:,} missing values were kept: the fit uses the other values.")
@@ -402,13 +440,14 @@ class Exploration:
     @property
     def head(self) -> str:
         """What is in the table: rows, columns used, missing values."""
-        n, table, values = len(self.labels), self.rows.table, self.rows.values
-        size = n * values.shape[1]
-        missing = size - int((~np.isnan(values)).sum())  # rows without any value are left out
+        n, table, gaps = len(self.labels), self.rows.table, self.rows.missing
+        size = n * gaps.shape[1]
+        missing = size - int((~gaps).sum())  # rows without any value are left out
         said = [counted(n, "row")]
         if self.columns is not None:
             many = counted(len(table.columns), "column")
-            said.append(f"{len(self.columns)} of {many} used")
+            kinds = f", {len(self.categories)} as categories" if self.categories else ""
+            said.append(f"{len(self.columns)} of {many} used{kinds}")
         share = percent(missing / size)
         said.append(f"{counted(missing, 'value')} missing ({share})" if missing else "none missing")
         return ", ".join(said)
@@ -418,15 +457,22 @@ class Exploration:
         """Python code that gives the same results."""
         return self.source.code
 
+    @property
+    def _log_columns(self) -> list[str]:
+        """Columns on a logarithmic scale."""
+        names = self.preparation.number_columns or ()
+        return [names[place] for place in self.preparation.scaling.logs] if names else []
+
     @cached_property
     def summary(self) -> str:
         """About ten lines of text."""
         head = [f"{self.name}: {self.steps[0].what}"]
         if self.left_out:
             head.append(f"Left out: {named_with_reasons(self.left_out)}.")
-        logs = self.preparation.scaling.logs
-        if len(logs) and self.columns is not None:
-            names = listed([shown(self.columns[place]) for place in logs], MOST_LOGS)
+        if self.categories:
+            head.append(f"Categories: {listed(list(map(str, self.categories)), MOST_LOGS)}.")
+        if self._log_columns:
+            names = listed(list(map(shown, self._log_columns)), MOST_LOGS)
             head.append(f"Skewed, so on a logarithmic scale: {names}.")
         if self.sample is not None:
             head.append(f"The groups were found on a sample of {len(self.sample):,} rows.")
@@ -528,7 +574,7 @@ class Exploration:
             grades=tuple(zip(GRADES, GRADES.values(), [*GRADES.values(), 1.0][1:], strict=True)),
             sizes=() if self.sample is None else tuple(self.sizes.tolist()),
             n_unusual=int(self._odd_rows[0][shown].sum()),
-            chance=UNUSUAL,
+            chance=self.chance,
         )
         return write_report(
             self.model,

@@ -23,6 +23,7 @@ from tensorae.inspect import (
     ValueComparison,
 )
 from tensorae.inspect.clusters import MEDIUM_EFFECT
+from tensorae.inspect.outlier_explanations import LevelDeviation
 from tensorae.inspect.projections import rank_features
 from tensorae.inspect.samples import ClusteredSamples, in_units
 
@@ -109,8 +110,27 @@ def about_groups(
         return f"The {counted(n, 'row')} are one group."
     many = "" if len(sizes) > MOST_SIZES else f" of {_joined([f'{size:,}' for size in sizes])}"
     sentence = f"{n:,} rows fall into {samples.k} groups{many}"
-    if samples.image_shape is not None or samples.d == 1:
+    if samples.categories:
+        sizes_of = [
+            (abs(one.value), one.feature) for group in description for one in group.defining
+        ]
+        sizes_of += [
+            (abs(one.effect), one.feature) for group in description for one in group.levels
+        ]
+        order = dict.fromkeys(
+            name for size, name in sorted(sizes_of, reverse=True) if size >= MEDIUM_EFFECT
+        )
+        names = list(order)
+    elif samples.image_shape is not None or samples.d == 1:
         return f"{sentence}."
+    else:
+        names = _telling_numbers(samples, description)
+    if not names:
+        return f"{sentence}; they do not differ in the mean of any column."
+    return f"{sentence}; most telling: {_joined([in_quotes(one) for one in names[:MOST_TELLING]])}."
+
+
+def _telling_numbers(samples: ClusteredSamples, description: Description) -> list[str]:
     telling = {
         one.feature
         for group in description
@@ -118,10 +138,7 @@ def about_groups(
         if abs(one.value) >= MEDIUM_EFFECT
     }
     columns = rank_features(samples)[: max(samples.d - 1, 1)]
-    names = [samples.names[column] for column in columns if samples.names[column] in telling]
-    if not names:
-        return f"{sentence}; they do not differ in the mean of any column."
-    return f"{sentence}; most telling: {_joined([in_quotes(one) for one in names[:MOST_TELLING]])}."
+    return [samples.names[column] for column in columns if samples.names[column] in telling]
 
 
 def about_trends(
@@ -241,9 +258,15 @@ def worth_a_look(
         return f"{_about_repeated(overview)}."
     if len(outliers) and outliers[0].features:
         row, cause = outliers[0], outliers[0].features[0]
+        value, suggests = cause.value, cause.expected
+        if isinstance(cause, LevelDeviation):
+            return (
+                f"row {row_names[row.row]}, where {in_quotes(cause.name)} is {value}; in its group "
+                f"{_percent(cause.expected_probability)} are {suggests}."
+            )
         return (
-            f"row {row_names[row.row]}, where {in_quotes(cause.name)} is {number(cause.value)}; "
-            f"the rest of the row suggests {number(cause.expected, 3)}."
+            f"row {row_names[row.row]}, where {in_quotes(cause.name)} is {number(value)}; "
+            f"the rest of the row suggests {number(suggests, 3)}."
         )
     if overview.correlations and abs(overview.correlations[0].value) >= CORRELATED:
         x, y, value, _ = overview.correlations[0]
@@ -330,6 +353,10 @@ def _marks(group: ClusterSummary, names: Sequence[str]) -> list[str]:
         missing = f" (missing in {_percent(share)})" if share >= WORTH_SAYING else ""
         level = "high" if one.value > 0 else "low"
         found.append((abs(one.value), f"{level} {shown(one.feature)}{missing}"))
+    # Of a column, its most over-represented level says most.
+    ordered = sorted(group.levels, key=lambda one: (one.effect < 0, -abs(one.effect)))
+    of_column = {one.feature: one for one in reversed(ordered)}
+    found += [(abs(one.effect), str(one)) for one in of_column.values()]
     found += [(abs(one.effect), str(one)) for one in group.missing]
     return [text for _, text in sorted(found, key=lambda one: -one[0])]
 
@@ -346,6 +373,8 @@ def _alike(marks: list[list[str]], counts: list[int]) -> dict[int, list[int]]:
 
 def _beside(group: ClusterSummary, other: ClusterSummary, description: Description) -> str:
     """How a group differs from another one with the same words."""
+    if not len(description.spread):
+        return f"other shares of levels than group {other.label}"
     apart = np.nan_to_num(in_units(group.mean - other.mean, description.spread))  # type: ignore[operator]
     column = int(np.abs(apart).argmax())
     name, size = shown(description.feature_names[column]), abs(float(apart[column]))

@@ -20,9 +20,9 @@ from tensorae._warnings import collected_warnings
 from tensorae.data.columns import note_on_header
 from tensorae.data.files import ReadOptions
 from tensorae.data.preparation import Preparation
-from tensorae.data.selection import select_columns
+from tensorae.data.selection import Category, ColumnSelection, select_columns
 from tensorae.data.table import as_table
-from tensorae.exceptions import InvalidInputError
+from tensorae.exceptions import InvalidInputError, InvalidParameterError
 from tensorae.exploration.result import Call, Exploration
 from tensorae.linear_tae import LinearTAE
 from tensorae.table_model import TableModel
@@ -40,6 +40,7 @@ def explore(
     columns: Sequence[str] = (),
     ignore: Sequence[str] = (),
     target: str | None = None,
+    categorical_features: Sequence[str] | str | None = "auto",
     n_clusters: int | str = "auto",
     scale: str = "auto",
     max_rows: int = LARGE,
@@ -50,10 +51,12 @@ def explore(
     """Take a first look at a table, without any decision.
 
     Columns that cannot tell groups apart are left out, with reasons; the others are scaled where
-    their units differ; missing values are kept. The number of groups and their spread are chosen
-    from the data. Everything else is computed on demand, for the summary or the page: whether
-    halves of the rows agree on the groups, which rows are unusual, which trends are reversed inside
-    groups, and how the columns that were left out relate to the groups.
+    their units differ; missing values are kept. Where the numbers alone show no clear groups,
+    categories are part of the fit: text, truth values, and whole numbers of few values. The number
+    of groups and their spread are chosen from the data. Everything else is computed on demand, for
+    the summary or the page: whether halves of the rows agree on the groups, which rows are unusual,
+    which trends are reversed inside groups, and how the columns that were left out relate to the
+    groups.
 
     Parameters
     ----------
@@ -67,6 +70,11 @@ def explore(
         Use all but these.
     target : str, optional
         An outcome: left out of the fit, and compared with the groups before other columns.
+    categorical_features : "auto", None or sequence of str, default="auto"
+        Columns that are categories. "auto" takes those that carry information (text that names no
+        rows, truth values, whole numbers of few values, columns of mostly zeros; all related to
+        another column), unless the numbers alone show clear groups: then they are compared with
+        these, which is independent evidence. None takes numbers only.
     n_clusters : int or "auto", default="auto"
         Number of groups; "auto" compares 1 to 10 and, while the evidence grows, up to 50.
     scale : {"auto", "none", "standard", "max", "log"}, default="auto"
@@ -110,6 +118,9 @@ def explore(
         "columns": tuple(columns),
         "ignore": tuple(ignore),
         "target": target,
+        "categorical_features": categorical_features
+        if categorical_features is None or isinstance(categorical_features, str)
+        else tuple(categorical_features),
         "n_clusters": n_clusters,
         "scale": scale,
         "max_rows": int(max_rows),
@@ -125,33 +136,56 @@ def explore(
         # Infinite values become missing, as in tables, so that their rows can stay.
         samples = np.where(np.isinf(table.samples), np.nan, table.samples)
         table = replace(table, samples=samples)
-    selection = select_columns(table, columns=columns, ignore=ignore, target=target)
-    preparation, rows = Preparation.learn(
-        selection.table, 1, columns=selection.columns or (), scale=scale, gaps=True
+    if isinstance(categorical_features, str) and categorical_features != "auto":
+        raise InvalidParameterError(
+            'categorical_features must be "auto", None or a list of names of columns, got '
+            f"{categorical_features!r}; put a single name into a list."
+        )
+    selection = select_columns(
+        table, columns=columns, ignore=ignore, target=target, categories=categorical_features
     )
-    preparation = replace(
-        preparation,
-        formats={**preparation.formats, **selection.formats},
-        infinite_as_missing=True,
-    )
-    has_value = np.asarray(~np.isnan(rows.values).all(1))
-    rows = rows if has_value.all() else rows.take(has_value)  # others could be in any group
-    sample = None
-    if len(rows.X) > max_rows:
-        sample = np.sort(np.random.RandomState(random_state).permutation(len(rows.X))[:max_rows])
-    model = LinearTAE(n_clusters, random_state=random_state)
-    with collected_warnings() as caught, line_on_stderr(verbose):  # they are part of the result
-        model.fit(rows.X if sample is None else rows.X[sample])
-    return Exploration(
-        name=name,
-        model=TableModel(model, preparation),
-        selection=selection,
-        rows=rows,
-        sample=sample,
-        given=data,
-        source=source,
-        seed=int(random_state),
-        target=target,
-        verbose=verbose,
-        warnings=tuple(dict.fromkeys(caught)),
-    )
+
+    def fitted(selection: ColumnSelection, kept_beside: tuple[Category, ...] = ()) -> Exploration:
+        preparation, rows = Preparation.learn(
+            selection.table,
+            1,
+            columns=selection.columns or (),
+            categories={one.name: one.kind for one in selection.categories},
+            scale=scale,
+            gaps=True,
+        )
+        preparation = replace(
+            preparation,
+            formats={**preparation.formats, **selection.formats},
+            infinite_as_missing=True,
+        )
+        has_value = np.asarray(~rows.missing.all(1))
+        rows = rows if has_value.all() else rows.take(has_value)  # others could be in any group
+        sample, n = None, len(rows.numbers)
+        if n > max_rows:
+            sample = np.sort(np.random.RandomState(random_state).permutation(n)[:max_rows])
+        model = LinearTAE(n_clusters, random_state=random_state)
+        with collected_warnings() as caught, line_on_stderr(verbose):  # they are part of the result
+            model.fit(rows.X if sample is None else rows.take(sample).X)
+        return Exploration(
+            name=name,
+            model=TableModel(model, preparation),
+            selection=selection,
+            rows=rows,
+            sample=sample,
+            given=data,
+            source=source,
+            seed=int(random_state),
+            target=target,
+            verbose=verbose,
+            warnings=tuple(dict.fromkeys(caught)),
+            kept_beside=kept_beside,
+        )
+
+    numbers = selection.without_categories()
+    many = len(numbers.columns or ()) > len(selection.categories) > 0
+    if many and not columns and categorical_features == "auto":
+        found = fitted(numbers, selection.categories)
+        if found.grade == "clear":
+            return found
+    return fitted(selection)

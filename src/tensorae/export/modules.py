@@ -145,6 +145,12 @@ def to_torch(model: Any, *, dtype: str | None = None) -> FittedModule:
         module = LinearModule(predictor, None if categories is None else categories.layout)
     if isinstance(model, TableModel):
         preparation = model.preparation
+        if preparation.categories:
+            raise InvalidParameterError(
+                "model must not have categories inside a TableModel, got columns "
+                f"{sorted(preparation.categories)}; fit a LinearTAE to the data frame, and export "
+                "that."
+            )
         module = Scaled(module, preparation.scaling, infinite=preparation.infinite_as_missing)
     return module.eval().requires_grad_(requires_grad=False)
 

@@ -6,7 +6,7 @@ Shapes: n samples, k clusters, d features, h latent, m members of a cluster.
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -125,7 +125,18 @@ def describe(
     scaling = Scaling.like(scaler, len(names))
     middle = statistics.sizes @ statistics.centers / max(statistics.sizes.sum(), 1)
     spread = scaling.undo_deviation(middle, statistics.spread)
-    return _description(estimator, statistics, names, scaling, None, spread, n_features, 0)
+    levels = _model_levels(estimator)
+    return _description(
+        levels,
+        statistics,
+        names,
+        scaling,
+        None,
+        spread,
+        n_features,
+        0,
+        type(estimator).__name__,
+    )
 
 
 def describe_samples(
@@ -143,8 +154,10 @@ def describe_samples(
         observed = Observed.of(samples)
         means = np.where(samples.sizes[:, None] > 0, observed.means, means)
         spread = observed.spread
+    levels = _observed_levels(samples)
+    name = type(samples.model).__name__
     return _description(
-        samples.model, statistics, names, scaling, means, spread, n_features, n_members
+        levels, statistics, names, scaling, means, spread, n_features, n_members, name
     )
 
 
@@ -166,8 +179,8 @@ class LevelShare(NamedTuple):
 
     feature: str
     level: Any
-    share: float  # probability in the cluster
-    elsewhere: float  # in all other clusters
+    share: float  # of the cluster
+    elsewhere: float  # of all other clusters
 
     @property
     def effect(self) -> float:
@@ -176,7 +189,7 @@ class LevelShare(NamedTuple):
 
     def __str__(self) -> str:
         return (
-            f"{shown(self.feature)} {self.level} {percent(self.share, 0)} "
+            f"{shown(self.feature)} is {self.level} in {percent(self.share, 0)} "
             f"({percent(self.elsewhere, 0)} elsewhere)"
         )
 
@@ -454,7 +467,7 @@ class _Statistics:
 
 
 def _description(
-    model: Any,
+    levels: list[list[LevelShare]],
     statistics: _Statistics,
     names: tuple[str, ...],
     scaling: Scaling,
@@ -462,8 +475,12 @@ def _description(
     spread: Array,
     n_features: int,
     n_members: int,
+    name: str,
 ) -> Description:
-    """``means`` (k, d) and ``spread`` (d,) of the samples are in the units of the features."""
+    """``means`` (k, d) and ``spread`` (d,) of the samples are in the units of the features.
+
+    ``levels`` are those of each cluster.
+    """
     clusters, n = [], int(statistics.sizes.sum())
     for label, own in enumerate(statistics.directions):
         # Standard deviations over all samples are not zero where the centres differ.
@@ -497,31 +514,54 @@ def _description(
                 missing=() if missing is None else _missing(missing[:, label], names),
                 mean=None if means is None else means[label],
                 missing_share=None if missing is None else missing[0, label],
-                levels=_levels(model, label, n_features),
+                levels=_clear(levels[label], n_features),
             )
         )
-    return Description(type(model).__name__, n, names, tuple(clusters), spread)
+    return Description(name, n, names, tuple(clusters), spread)
 
 
-def _levels(model: Any, label: int, count: int) -> tuple[LevelShare, ...]:
-    """Levels whose probabilities in a cluster and in all others clearly differ."""
+def _model_levels(model: Any) -> list[list[LevelShare]]:
+    """Of each cluster, the probabilities of all levels in it and in all others."""
+    weights, names = np.asarray(model.weights_, np.float64), column_names(model)
+    found: list[list[LevelShare]] = [[] for _ in weights]
     categories = categories_of(model)
-    if categories is None or len(model.weights_) < 2:
-        return ()
-    weights = np.asarray(model.weights_, np.float64)
-    others = np.arange(len(weights)) != label
-    if not weights[others].sum() > 0:
-        return ()
-    found, names = [], column_names(model)
+    if categories is None:
+        return found
     for column, levels, chances in zip(
         categories.columns, model.categories_, model.level_probabilities_, strict=True
     ):
-        elsewhere = np.average(chances[others], axis=0, weights=weights[others])
-        shares = zip(levels.tolist(), chances[label].tolist(), elsewhere.tolist(), strict=True)
-        every = [LevelShare(names[column.place], *one) for one in shares]
-        # Of two levels both say the same.
-        found += every if len(every) != 2 else [max(every, key=lambda one: one.effect)]
-    clear = [one for one in found if abs(one.effect) >= MEDIUM_EFFECT]
+        for label, here, others in _with_others(weights[:, None] * chances):
+            found[label] += _shares(names[column.place], levels.tolist(), here, others)
+    return found
+
+
+def _observed_levels(samples: ClusteredSamples) -> list[list[LevelShare]]:
+    """The same of the samples: shares of those whose level is known."""
+    found: list[list[LevelShare]] = [[] for _ in range(samples.k)]
+    for one in samples.categories:
+        for label, here, others in _with_others(one.counts(samples.labels, samples.k)):
+            found[label] += _shares(one.name, one.levels, here, others)
+    return found
+
+
+def _with_others(counts: Array) -> Iterator[tuple[int, Array, Array]]:
+    """Clusters with their shares of levels, and those of all others, where there are both."""
+    for label, own in enumerate(counts):
+        others = np.delete(counts, label, axis=0).sum(0)
+        if own.sum() > 0 and others.sum() > 0:
+            yield label, own / own.sum(), others / others.sum()
+
+
+def _shares(name: str, levels: Sequence[Any], here: Array, others: Array) -> list[LevelShare]:
+    rows = zip(levels, here.tolist(), others.tolist(), strict=True)
+    every = [LevelShare(name, *row) for row in rows]
+    # Of two levels both say the same.
+    return every if len(every) != 2 else [max(every, key=lambda one: one.effect)]
+
+
+def _clear(levels: list[LevelShare], count: int) -> tuple[LevelShare, ...]:
+    """Levels whose shares in a cluster and in all others clearly differ."""
+    clear = [one for one in levels if abs(one.effect) >= MEDIUM_EFFECT]
     return tuple(sorted(clear, key=lambda one: -abs(one.effect))[:count])
 
 

@@ -6,7 +6,7 @@ Shapes: n samples, m rows that are explained, d features.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -30,6 +30,7 @@ __all__ = [
     "Outliers",
     "largest_deviations",
     "outliers",
+    "with_levels",
 ]
 
 Array = NDArray[Any]
@@ -207,7 +208,7 @@ def outliers(
     else:
         of_numbers = [names[place] for place in categories.layout.numbers]
         every = largest_deviations(of_numbers, values, expected, deviations, len(of_numbers))
-        named = _with_levels(every, _level_deviations(detector, rows, names), n_features)
+        named = with_levels(every, _level_deviations(detector, rows, names), n_features)
     columns = (
         order.tolist(),
         (_numbers(detector.predict(X))[order] < 0).tolist(),
@@ -247,9 +248,9 @@ def _level_deviations(
         yield found
 
 
-def _with_levels(
-    numbers: Iterator[tuple[FeatureDeviation, ...]],
-    levels: Iterator[list[LevelDeviation]],
+def with_levels(
+    numbers: Iterable[tuple[FeatureDeviation, ...]],
+    levels: Iterable[list[LevelDeviation]],
     most: int,
 ) -> Iterator[tuple[FeatureDeviation | LevelDeviation, ...]]:
     """Features of both kinds, the largest deviations first."""

@@ -27,6 +27,7 @@ __all__ = [
     "AxisLine",
     "axis_ends",
     "cluster_axes",
+    "level_directions",
     "overall_axis",
     "overall_directions",
     "rank_features",
@@ -90,9 +91,28 @@ def _decoded_curves(samples: ClusteredSamples) -> list[AxisLine]:
 
 def overall_directions(samples: ClusteredSamples, count: int) -> Array:
     """The first principal directions (at most count, d) of all samples, on the model's scale."""
+    if not samples.d:
+        return np.empty((0, 0))
     rows = evenly_spaced(samples.n, MAX_ROWS if samples.d <= WIDE else MAX_WIDE_ROWS)
     scaled = samples.scaled
     return principal_directions(scaled.values[rows] - scaled.mean, count)
+
+
+def level_directions(samples: ClusteredSamples, count: int) -> Array:
+    """Coordinates (n, at most count) of all samples by their categories.
+
+    They are those of a multiple correspondence analysis: principal directions of the indicators of
+    levels, of which rare ones count more.
+    """
+    indicators = []
+    for one in samples.categories:
+        levels = (one.codes[:, None] == np.arange(len(one.levels))).astype(np.float64)
+        shares = levels.mean(0)
+        indicators.append((levels - shares)[:, shares > 0] / np.sqrt(shares[shares > 0]))
+    if not indicators:
+        return np.empty((samples.n, 0))
+    off = np.concatenate(indicators, 1)
+    return off @ principal_directions(off[evenly_spaced(samples.n, MAX_ROWS)], count).T
 
 
 def overall_axis(samples: ClusteredSamples, directions: Array) -> list[AxisLine]:

@@ -15,6 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tensorae._text import nearest, quoted
+from tensorae.data.categories import column_values
 from tensorae.data.scaling import Scaling
 from tensorae.exceptions import InvalidInputError, InvalidParameterError
 
@@ -29,6 +30,7 @@ if TYPE_CHECKING:
 __all__ = [
     "ClusteredSamples",
     "DictMixin",
+    "SampleCategory",
     "as_array",
     "as_floats",
     "as_rows",
@@ -177,6 +179,9 @@ class ClusteredSamples:
             return X
         estimator, names, scaler = unwrapped(model, feature_names, scaler)
         if categories_of(estimator) is not None:
+            if is_table_model(model):
+                rows = model.prepare(X)
+                return cls._mixed(estimator, rows.X, names, scaler, rows.values)
             return cls._mixed(estimator, X, names, scaler)
         scaling = Scaling.like(scaler, int(estimator.n_features_in_))
         shape = None
@@ -216,26 +221,32 @@ class ClusteredSamples:
 
     @classmethod
     def _mixed(
-        cls, estimator: Any, X: Any, names: Sequence[str] | None, scaler: Any
+        cls,
+        estimator: Any,
+        X: Any,
+        names: Sequence[str] | None,
+        scaler: Any,
+        values: Array | None = None,
     ) -> ClusteredSamples:
-        """Samples with categories: values are the numbers alone."""
-        if scaler is not None:
+        """Samples with categories: values are the numbers alone, in units if they are given."""
+        if values is None and scaler is not None:
             raise InvalidParameterError(
                 f"scaler must be None where X has categories, got {type(scaler).__name__}; give X "
                 "as in the fit."
             )
         labels = np.asarray(estimator.predict(X))
-        values = estimator._numbers(X)
+        values = estimator._numbers(X) if values is None else values
+        scaling = Scaling.like(scaler, values.shape[1])
         missing = np.isnan(values)
         if missing.any():
-            values = np.where(missing, estimator._numbers(X, "imputed"), values)
+            values = np.where(missing, scaling.undo(estimator._numbers(X, "imputed")), values)
         return cls(
             estimator,
             X,
             values,
             model_names(estimator, names),
             labels,
-            Scaling.none(values.shape[1]),
+            scaling,
             missing=missing if missing.any() else None,
         )
 
@@ -244,7 +255,8 @@ class ClusteredSamples:
         """The same samples on the scale of the model."""
         if self.scaling.name == "none":
             return self
-        values = as_floats(self.given)
+        mixed = categories_of(self.model) is not None
+        values = self.model._numbers(self.given) if mixed else as_floats(self.given)
         if self.missing is not None:
             values = np.where(self.missing, self.scaling.apply(self.values), values)
         return replace(self, values=values, scaling=Scaling.none(self.d))
@@ -295,6 +307,25 @@ class ClusteredSamples:
     def sizes(self) -> Array:
         """Number of members (k,) of each cluster."""
         return np.bincount(self.labels, minlength=self.k)
+
+    @cached_property
+    def categories(self) -> tuple[SampleCategory, ...]:
+        """The columns of categories, with the level of each sample."""
+        encoder = categories_of(self.model)
+        if encoder is None:
+            return ()
+        names, rows = column_names(self.model), encoder.transform(self.given)
+        return tuple(
+            SampleCategory.of(
+                names[column.place],
+                (*column.levels, *column.merged[:1]),
+                np.array(
+                    [np.nan if v is None else v for v in column_values(rows, column.place)],
+                    np.float64,
+                ),
+            )
+            for column in encoder.columns
+        )
 
     @cached_property
     def codes(self) -> Array:
@@ -363,6 +394,36 @@ class ClusteredSamples:
     @cached_property
     def _moments(self) -> tuple[Array, Array, Array]:
         return moments(self.values)
+
+
+@dataclass(frozen=True, eq=False)
+class SampleCategory:
+    """A column of categories.
+
+    Attributes
+    ----------
+    name : str
+    levels : tuple of str
+        Rare ones that share a code are called by their first.
+    codes : ndarray of int of shape (n,)
+        Place among the levels; -1 where it is missing or was not seen in the fit.
+    """
+
+    name: str
+    levels: tuple[str, ...]
+    codes: NDArray[np.intp]
+
+    @classmethod
+    def of(cls, name: str, levels: Sequence[Any], codes: Array) -> SampleCategory:
+        """Of codes (n,), NaN where missing."""
+        known = np.isfinite(codes) & (codes < len(levels))
+        return cls(name, tuple(map(str, levels)), np.where(known, codes, -1).astype(np.intp))
+
+    def counts(self, labels: Array, k: int) -> Array:
+        """How often each level occurs in each of k clusters (k, L)."""
+        there = self.codes >= 0
+        cells = labels[there] * len(self.levels) + self.codes[there]
+        return np.bincount(cells, minlength=k * len(self.levels)).reshape(k, -1)
 
 
 # Features -----------------------------------------------------------------------------------------

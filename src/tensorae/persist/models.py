@@ -157,7 +157,8 @@ def load(path: str | os.PathLike[str], architecture: Any = None, device: Any = N
         raise KIND.damaged(path, str(error)) from None
     if Preparation.is_in(content.header):
         preparation = Preparation.of_header(content.header, os.fspath(path))
-        vars(model).pop("feature_names_in_", None)  # it was fitted to prepared arrays
+        if not preparation.categories:
+            vars(model).pop("feature_names_in_", None)  # it was fitted to prepared arrays
         model = tensorae.TableModel(model, preparation)
     return model
 

@@ -21,6 +21,7 @@ from tensorae.inspect.projections import (
     AxisLine,
     axis_ends,
     cluster_axes,
+    level_directions,
     overall_axis,
     overall_directions,
     separating_pair,
@@ -37,6 +38,8 @@ MAX_FEATURES, MAX_CODES, MAX_DIRECTIONS = 100, 10, 3
 MIN_COLUMNS = 2
 # With more features than this, the overall directions show more than any two of them.
 MANY_FEATURES = 40
+# Columns to colour points by, and the most levels of one; rarer ones share a colour.
+MAX_COLORS, MAX_LEVELS = 30, 10
 # Columns and identifiers, so that the whole page stays below 8 MB.
 MAX_BYTES = 3_500_000
 DIGITS = 6
@@ -63,7 +66,12 @@ def map_context(
     # In the order of what a reader would miss most; features take the room that is left.
     fit = budget.keep(_fit_columns(samples, rows), at_least=4)
     overall = budget.keep(_overall_columns(samples, rows, path, directions), MAX_DIRECTIONS)
+    by_level = list(_level_columns(samples, rows))
+    overall += budget.keep(by_level, MIN_COLUMNS)
+    if by_level and samples.d < 2:
+        start = ("x0", "levels0") if samples.d else _start_of_levels(len(by_level))
     codes = budget.keep(_code_columns(samples, rows), MIN_COLUMNS)
+    colors = budget.keep(_color_columns(samples, rows))
     identifiers = budget.keep(_identifier_columns(samples, rows))
     features = budget.keep(
         _feature_columns(samples, rows, path, start, paired), MIN_COLUMNS, stop=True
@@ -76,6 +84,7 @@ def map_context(
         "labels": samples.labels[rows].tolist(),
         "columns": columns,
         "identifiers": identifiers,
+        "colors": colors,
         "lines": _extents(lines),
         "start": [keys.index(key) if key in keys else 0 for key in start],
         "clusters": [asdict(style) for style in cluster_styles(samples.k)],
@@ -86,7 +95,9 @@ def map_context(
         "n_points": len(rows),
         "n_features": len(features),
         "n_identifiers": len(identifiers),
+        "colors": [one["name"] for one in colors],
         "separating": samples.k > 1 and samples.d > 2 and start[0] != "overall0",
+        "by_level": bool(by_level),
     }
 
 
@@ -144,12 +155,17 @@ def _drawn_rows(samples: ReportSamples, max_points: int, named: Sequence[int]) -
 
 def _start(samples: ReportSamples, n_directions: int) -> tuple[str, str]:
     """The first pair of axes: where clusters are apart, or overall directions of many features."""
-    if samples.d == 1:
+    if samples.d < 2:
         return "x0", "cluster"
     if n_directions > 1 and (samples.shape is not None or samples.d > MANY_FEATURES):
         return "overall0", "overall1"
     x, y = separating_pair(samples)
     return f"x{x}", f"x{y}"
+
+
+def _start_of_levels(n_directions: int) -> tuple[str, str]:
+    """The same for categories alone."""
+    return "levels0", "levels1" if n_directions > 1 else "cluster"
 
 
 # Columns ------------------------------------------------------------------------------------------
@@ -187,6 +203,44 @@ def _overall_columns(
         line = None if ends is None else ends @ direction
         name = f"overall direction {number + 1}"
         yield _column(f"overall{number}", name, "All clusters", off @ direction, line)
+
+
+def _level_columns(samples: ReportSamples, rows: Array) -> Iterator[dict[str, Any]]:
+    """All samples by their categories."""
+    for number, values in enumerate(level_directions(samples, 2)[rows].T):
+        name = f"direction {number + 1} of the categories"
+        yield _column(f"levels{number}", name, "All clusters", values)
+
+
+def _color_columns(samples: ReportSamples, rows: Array) -> Iterator[dict[str, Any]]:
+    """Categories of the fit and columns that identify rows, where they have few levels."""
+    found = [(one.name, one.levels, one.codes) for one in samples.categories]
+    texts = [samples.identifiers.row(row) for row in range(samples.n)]
+    for number, name in enumerate(samples.identifiers.names):
+        levels: dict[str, int] = {}
+        codes = [
+            -1 if not line[number] else levels.setdefault(line[number], len(levels))
+            for line in texts
+        ]
+        if 2 <= len(levels) <= max(MAX_LEVELS, MAX_COLORS) and len(levels) < samples.n / 3:
+            found.append((name, tuple(levels), np.array(codes)))
+    for name, names, of_rows in found[:MAX_COLORS]:
+        counts = np.bincount(of_rows[of_rows >= 0], minlength=len(names))
+        order = [level for level in np.argsort(-counts, kind="stable").tolist() if counts[level]]
+        place = np.full(len(names) + 1, -1)  # the last one is that of missing values
+        kept = order if len(order) <= MAX_LEVELS else order[: MAX_LEVELS - 1]
+        place[order] = len(kept)
+        place[kept] = np.arange(len(kept))
+        shown = [names[level] for level in kept] + ["others"] * (len(order) > len(kept))
+        styles = [asdict(style) for style in cluster_styles(len(shown))]
+        yield {
+            "name": name,
+            "levels": [
+                {"name": text, "light": style["light"], "dark": style["dark"]}
+                for text, style in zip(shown, styles, strict=True)
+            ],
+            "codes": place[of_rows[rows]].tolist(),
+        }
 
 
 def _code_columns(samples: ReportSamples, rows: Array) -> Iterator[dict[str, Any]]:

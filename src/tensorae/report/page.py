@@ -17,7 +17,7 @@ from tensorae._files import open_atomically
 from tensorae._optional import import_optional
 from tensorae._parameters import check_integer
 from tensorae._text import number, percent, signed
-from tensorae.exceptions import InvalidInputError, InvalidParameterError
+from tensorae.exceptions import InvalidParameterError
 from tensorae.inspect import CrossTable, Outliers, Overview, Rule, ValueComparison
 from tensorae.inspect.samples import has_own_spreads, unwrapped
 from tensorae.plot.style import cluster_styles
@@ -135,11 +135,6 @@ def write_report(
             shape=shape,
             noise=noise,
         )
-        if not samples.d:
-            raise InvalidInputError(
-                "X must have at least one column of numbers for a report, got categories only; "
-                "describe such clusters by tensorae.inspect.describe."
-            )
         page = _render(samples, outliers, context, title=title, max_points=int(max_points))
         # Unpaired surrogates, which file names may contain, are escaped.
         file.write(page.encode(errors="backslashreplace"))

@@ -95,6 +95,29 @@ const drawMap = (root, data, onSelect = null) => {
     return parent.appendChild(made);
   };
 
+  // Of the cluster, or of the level of a column; missing values are grey.
+  const colorBy = () => data.colors[byId("color")?.value ?? -1];
+  const colorOf = (i, onDark) => {
+    const column = colorBy();
+    const style = column ? column.levels[column.codes[i]] : data.clusters[data.labels[i]];
+    return style ? (onDark ? style.dark : style.light) : "#999";
+  };
+
+  const drawKey = () => {
+    const column = colorBy(), key = byId("color-key"), onDark = dark.matches && !printing;
+    key.hidden = !column;
+    key.replaceChildren();
+    if (!column) return;
+    key.append(`${column.name}: `);
+    for (const level of column.levels) {
+      const dot = key.appendChild(document.createElement("span"));
+      dot.textContent = "\u25cf";
+      dot.style.color = onDark ? level.dark : level.light;
+      key.append(` ${level.name}\u2003`);
+    }
+    if (column.codes.includes(-1)) key.append("\u25cf missing in grey");
+  };
+
   const drawGrid = (pen, ratio) => {
     pen.setTransform(ratio, 0, 0, ratio, 0, 0);
     pen.strokeStyle = printing ? "#e2e2de" : getComputedStyle(plot).getPropertyValue("--line");
@@ -120,11 +143,10 @@ const drawMap = (root, data, onSelect = null) => {
     for (let step = 0, i = 0; step < n; step++, i = (i + stride) % n) {
       if (!visible(i)) continue;
       count++;
-      const style = data.clusters[data.labels[i]];
       pen.setTransform(ratio * radius, 0, 0, ratio * radius, ratio * place.x[i], ratio * place.y[i]);
       const weight = !selected.size || selected.has(i) ? 1 : 0.2;
       pen.globalAlpha = weight * (0.8 - 0.3 * crowd);
-      pen.fillStyle = onDark ? style.dark : style.light;
+      pen.fillStyle = colorOf(i, onDark);
       pen.fill(shapes[data.labels[i]]);
       pen.globalAlpha = weight * (0.5 - 0.25 * crowd);
       pen.strokeStyle = onDark ? "#000" : "#222";
@@ -177,6 +199,7 @@ const drawMap = (root, data, onSelect = null) => {
     svg.setAttribute("viewBox", `0 0 ${box.width} ${box.height}`);
     drawFrame();
     drawPoints();
+    drawKey();
     drawLines();
     byId("reset").hidden = !zoomed;
     byId("edge-note").hidden = ![columnOf("x"), columnOf("y")].some((column) => column.shown.includes(null));
@@ -350,7 +373,7 @@ const drawMap = (root, data, onSelect = null) => {
   };
   for (const select of Object.values(chosen)) select.addEventListener("change", () => choose(chosen.x.value, chosen.y.value));
   byId("swap").addEventListener("click", () => choose(chosen.y.value, chosen.x.value));
-  for (const id of ["axes", "overall"]) byId(id).addEventListener("change", draw);
+  for (const id of ["axes", "overall", "color"]) byId(id)?.addEventListener("change", draw);
 
   // Legend --------------------------------------------------------------------------------------
 
