@@ -17,7 +17,13 @@ from scipy.special import erfcinv
 from tensorae import _notebook
 from tensorae._parameters import Interval, check_integer
 from tensorae._text import counted
-from tensorae.inspect.samples import as_floats, column_names, is_table_model, unwrapped
+from tensorae.inspect.samples import (
+    as_floats,
+    column_names,
+    frame_names,
+    is_table_model,
+    unwrapped,
+)
 
 if TYPE_CHECKING:
     from tensorae.outliers import OutlierTAE
@@ -186,7 +192,7 @@ def outliers(
     if is_table_model(model):
         X = model.prepare(X).X
     if feature_names is None and hasattr(X, "columns"):
-        feature_names = [str(name) for name in X.columns]
+        feature_names = frame_names(X)
     names = column_names(detector, feature_names)
     scores = -_numbers(detector.score_samples(X))
     order = np.argsort(-scores, kind="stable")[:n_rows]

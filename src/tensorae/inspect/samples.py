@@ -41,6 +41,7 @@ __all__ = [
     "estimator_of",
     "evenly_spaced",
     "find_feature",
+    "frame_names",
     "has_own_spreads",
     "in_chunks",
     "in_units",
@@ -191,7 +192,7 @@ class ClusteredSamples:
         else:
             table = hasattr(X, "columns") and not hasattr(X, "collect")
             if names is None and table and len(X.columns):
-                names = [str(name) for name in X.columns]
+                names = frame_names(X)
             given = X
             if isinstance(scaler, Scaling):
                 given = scaler.apply(as_floats(X))
@@ -447,6 +448,11 @@ def model_names(model: Any, feature_names: Sequence[str] | None = None) -> tuple
     if categories is None:
         return names
     return tuple(names[place] for place in categories.layout.numbers)
+
+
+def frame_names(X: Any) -> list[str]:
+    """Names of the columns of a data frame; those of pyarrow are called differently."""
+    return [str(name) for name in getattr(X, "column_names", X.columns)]
 
 
 def check_names(feature_names: Sequence[str] | None, d: int) -> tuple[str, ...]:
