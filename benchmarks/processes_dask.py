@@ -22,7 +22,7 @@ from _problems import clustered_subspaces
 from processes import PASSES, QUICK_SIZES
 from sklearn.exceptions import ConvergenceWarning
 
-SIZES = [(4_000_000, 64, 10, 3), (200_000, 768, 10, 5)]
+SIZES = [(4_000_000, 64, 10, 3)]
 PARTITIONS = 16
 FEW_ROWS = 20  # of a partition, whose passes are nothing but overhead
 # What is to be reached; the page of all benchmarks compares with the same number.
