@@ -919,8 +919,9 @@ class LinearTAE(BaseTAE):
             )
         if rows.streamed and not (rule.hard or rule.probabilistic):
             raise InvalidParameterError(
-                'assignment must be "lloyd" or "em" where X is Batches, since the others keep k '
-                f"numbers for each row, got {self.assignment!r}; give X as an array (no --stream)."
+                'assignment must be "lloyd" or "em" where X is Batches or a Dask collection, since '
+                f"the others keep k numbers for each row, got {self.assignment!r}; give X as an "
+                "array (no --stream)."
             )
         if rows.streamed and rows.d > rows.count:
             raise InvalidInputError(
