@@ -5,7 +5,7 @@ BIN := $(VENV)/bin
 READY := $(VENV)/.installed
 BENCHMARKS := any_data wide search busy clustering_quality peers missing missing_speed outliers denoising starts speed fashion memory scaling time_to_loss \
     out_of_core processes processes_dask cost_model \
-    deep_price deep_clustering deep_manifold deep_denoising deep_collapse deep_authors deep_recipe deep_sharing \
+    images deep_price deep_denoising deep_collapse deep_authors deep_sharing \
     photos photos_fill
 
 .DEFAULT_GOAL := help

@@ -219,20 +219,11 @@ def holes(_page: Page, found: Result) -> str:
 
 @told(
     "## Images and curved groups",
-    "What does a start from neighbourhoods find, compared with clustering the embedding of UMAP?",
-    "deep_manifold",
+    "What do a linear model on scattering features and networks find, compared with other methods?",
+    "images",
 )
-def manifold(_page: Page, found: Result) -> str:
+def image_sets(_page: Page, found: Result) -> str:
     return for_readers(found.text)
-
-
-@told(
-    "## TAE with its default start",
-    "Do networks find better clusters than the linear model that they start from?",
-    "deep_clustering",
-)
-def deep_clusters(_page: Page, found: Result) -> str:
-    return for_readers(but(found.text, "Seed by seed", "Every seed"))
 
 
 @told(

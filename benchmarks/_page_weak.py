@@ -11,7 +11,7 @@ from _page_quality import BEHIND, NOISE_PARTS, behind_in_outliers
 from _page_results import Result, numbers_of, section, tables_of
 from _page_words import Page, Rows, listed, median, number, or_in_full, span
 
-OURS_DEEP = "TAE, manifold"
+OURS_DEEP = "TAE"
 # A clustering of another embedding must be so far ahead to be named.
 PLAINLY = 0.02
 
@@ -22,21 +22,21 @@ def curves(found: Result) -> str:
     return (
         "**Rings, mazes, zigzags.** `LinearTAE` cuts them into pieces. Its ARI is more than "
         f"{BEHIND} below the better of KMeans and GaussianMixture on {len(worse)} of {len(rows)} "
-        f'data sets: {listed(worse)}. Use `TAE(init="manifold")` for such groups.'
+        f"data sets: {listed(worse)}. Use `TAE` for such groups."
     )
 
 
 def maps(found: Result) -> str:
     rows = tables_of(found.text)[0]
-    peers = [name for name in rows[0] if name.startswith(("UMAP", "N2D", "PCA"))]
+    peers = [name for name in rows[0] if name.startswith("UMAP")]
     gaps = {row["data"]: best(row, peers) - number(row[OURS_DEEP]) for row in rows}
     worse = [f"{name} by {gap:.2f}" for name, gap in gaps.items() if gap > PLAINLY]
     if not worse:
         return ""
     return (
         "**Data that UMAP separates well.** Clustering its embedding alone is better than "
-        f'`TAE(init="manifold")` on {listed(worse)} (ARI). The network also gives codes, '
-        "reconstructions, scores and predictions for new samples."
+        f"`TAE` on {listed(worse)} (ARI). The network also gives codes, reconstructions, scores "
+        "and predictions for new samples."
     )
 
 
@@ -105,7 +105,7 @@ def few_epochs(found: Result) -> str:
 
 
 WEAK: dict[str, Callable[[Result], str]] = {
-    "any_data": curves, "deep_manifold": maps, "peers": some_sets, "outliers": detectors,
+    "any_data": curves, "images": maps, "peers": some_sets, "outliers": detectors,
     "missing": imputing_time, "denoising": strong_noise, "speed": time,
     "deep_price": few_epochs,
 }  # fmt: skip

@@ -32,7 +32,7 @@ NUMBERS = (
 )
 TEXTS = (
     "any_data", "missing", "outliers", "denoising", "photos", "photos_fill", "photos_real",
-    "deep_price", "deep_sharing", "deep_manifold", "memory",
+    "deep_price", "deep_sharing", "images", "memory",
 )  # fmt: skip
 
 INDEX = """\
@@ -93,7 +93,7 @@ PAGES: dict[str, tuple[str, tuple[Part, ...]]] = {
     "networks": (
         "# Networks",
         (
-            quality.manifold, quality.deep_clusters, quality.deep_noise, quality.price,
+            quality.image_sets, quality.deep_noise, quality.price,
             quality.sharing, quality.collapse,
         ),
     ),
