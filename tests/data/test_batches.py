@@ -3,6 +3,7 @@
 import os
 import pickle
 
+import narwhals
 import numpy as np
 import pandas as pd
 import polars as pl
@@ -87,7 +88,9 @@ def test_float32_stays_float32(ending, X, tmp_path):
 )
 def test_the_type_holds_every_number_of_the_columns(kinds, expected):
     columns = {f"c{j}": np.arange(2).astype(kind) for j, kind in enumerate(kinds)}
-    forms = [pa.table({n: pa.array(c) for n, c in columns.items()}), pd.DataFrame(columns)]
+    forms = [pa.table({n: pa.array(c) for n, c in columns.items()})]
+    if "float16" not in kinds or hasattr(narwhals, "Float16"):  # newer versions of narwhals
+        forms.append(pd.DataFrame(columns))
     if "float16" not in kinds:
         forms.append(pl.DataFrame(columns))
     for form in forms:
