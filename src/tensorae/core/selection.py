@@ -553,7 +553,10 @@ class ModelSelection:
         refined = final.refined(self.rows, self.chosen.run)
         search_on = few and _is_hard(self.chosen) and self.search_space.any_rule
         if search_on and self.rows.count == self.given.count:
-            refined = final.searched_on(refined)
+            # The search knows the loss alone; the choice was one by neighbours, too.
+            found, k = final.searched_on(refined), self.chosen.n_clusters
+            limit = ROUND_TOLERANCE * self._cuts(refined, k)[0]
+            refined = found if self._cuts(found, k)[0] <= limit else refined
         if search_on and self.rows.count < self.given.count:
             # Hard clusters of wide data have many optima, which a small sample cannot rank.
             final = Search(self.given, options, self.rng, self.span)
