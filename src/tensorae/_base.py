@@ -24,6 +24,7 @@ from sklearn.base import (
 from sklearn.utils import Tags
 from torch import Tensor
 
+from tensorae._callbacks import CallbackSupportMixin
 from tensorae._containers import as_features, as_probabilities
 from tensorae._notebook import EstimatorWithCard
 from tensorae._parameters import check_number
@@ -88,7 +89,12 @@ Step = Callable[[Any, Tensor], Tensor]
 
 
 class BaseTAE(
-    ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMixin, EstimatorWithCard, ABC
+    CallbackSupportMixin,
+    ClassNamePrefixFeaturesOutMixin,
+    TransformerMixin,
+    ClusterMixin,
+    EstimatorWithCard,
+    ABC,
 ):
     """k autoencoders, one per cluster, as a clusterer and a transformer."""
 

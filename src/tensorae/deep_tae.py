@@ -5,6 +5,7 @@ Shapes: n samples, k clusters, d features, h latent, m rows of a chunk.
 
 from __future__ import annotations
 
+import copy
 from collections.abc import Callable, Mapping
 from dataclasses import replace
 from os import PathLike
@@ -16,6 +17,7 @@ from sklearn.exceptions import ConvergenceWarning
 from torch import Tensor, nn
 
 from tensorae._base import BaseTAE, Predictor, by_partition
+from tensorae._callbacks import FitTasks, with_callbacks
 from tensorae._containers import as_features
 from tensorae._parameters import (
     Constraints,
@@ -24,7 +26,7 @@ from tensorae._parameters import (
     check_integer,
     check_parameters,
 )
-from tensorae._torch import isolated_torch, several_threads
+from tensorae._torch import callers_threads, isolated_torch, several_threads
 from tensorae._validation import (
     as_rows,
     check_fitted,
@@ -266,11 +268,12 @@ class TAE(BaseTAE):
         self.device = device
         self.callbacks = callbacks
 
+    @with_callbacks
     @isolated_torch()
     def fit(
         self,
         X: Any,
-        y: Any = None,  # noqa: ARG002
+        y: Any = None,
         *,
         clean: Any = None,
         sample_weight: Any = None,
@@ -326,6 +329,16 @@ class TAE(BaseTAE):
         if checkpoint is not None:
             kept, rng = self._checkpoint(rows, checkpoint, checkpoint_every, rng, known, target)
         progress = ProgressReporter(_check_callbacks(self.callbacks), verbose=bool(self.verbose))
+        tasks = FitTasks(self, X, y, n_steps=None)
+
+        def published(model: Self, trained: Trained) -> Self:
+            model._sample_shape, model._images, model.input_shape_ = sample_shape(X), images, shape
+            model._publish(trained, options)
+            return model
+
+        def on_epoch(stopped: Callable[[], Trained]) -> bool:
+            with callers_threads():
+                return tasks.step("epoch", lambda: vars(published(copy.copy(self), stopped())))
 
         try:
             trained = train(
@@ -337,12 +350,12 @@ class TAE(BaseTAE):
                 target=target,
                 known_labels=known,
                 observers=[progress] if kept is None else [progress, kept],
+                on_epoch=on_epoch if tasks.watched else None,
                 resume=None if kept is None else kept.resume,
             )
         finally:
             progress.close()
-        self._sample_shape, self._images, self.input_shape_ = sample_shape(X), images, shape
-        self._publish(trained, options)
+        published(self, trained)
         if trained.rows is not rows:  # the few rows of all processes
             self.labels_ = rows.own(torch.as_tensor(self.labels_)).numpy()
         interrupted = trained.state.ended_by == "interrupt"
@@ -350,6 +363,7 @@ class TAE(BaseTAE):
             kept.remove()
         category = InterruptedWarning if interrupted else ConvergenceWarning
         self._warn_if_needed(trained.state.problem, category)
+        tasks.end()
         return self
 
     @by_partition

@@ -19,6 +19,7 @@ from sklearn.utils import Tags
 from torch import Tensor
 
 from tensorae._base import BaseTAE, Step, by_partition
+from tensorae._callbacks import FitTasks, with_callbacks
 from tensorae._containers import as_features
 from tensorae._parameters import (
     Constraints,
@@ -289,11 +290,12 @@ class LinearTAE(BaseTAE):
         self.categorical_features = categorical_features
         self.handle_unknown = handle_unknown
 
+    @with_callbacks
     @isolated_torch()
     def fit(
         self,
         X: Any,
-        y: Any = None,  # noqa: ARG002
+        y: Any = None,
         *,
         sample_weight: Any = None,
         labels: Any = None,
@@ -333,6 +335,7 @@ class LinearTAE(BaseTAE):
         LinearTAE
             Itself.
         """
+        tasks = FitTasks(self, X, y)
         rows, space, known, rng = self._check_fit(X, sample_weight, labels)
         state = None
         if checkpoint is not None:
@@ -366,6 +369,7 @@ class LinearTAE(BaseTAE):
                 "%s: loss %.6g after %d iterations, best of %d starts. %s",
                 type(self).__name__, self.loss_, self.n_iter_, solution.n_starts, self.reason_,
             )  # fmt: skip
+        tasks.end()
         return self
 
     @isolated_torch()

@@ -93,6 +93,7 @@ def train(
     target: Tensor | None = None,
     known_labels: Tensor | None = None,
     observers: Sequence[Observer] = (),
+    on_epoch: Callable[[Callable[[], Trained]], bool] | None = None,
     resume: Resume | None = None,
 ) -> Trained:
     """Train k autoencoders together with the assignments.
@@ -101,7 +102,8 @@ def train(
     an image where samples are images, whatever autoencoders take. ``target`` (n, d) are clean
     versions of the samples. ``known_labels`` (n,), -1 where unknown, seed a linear start; if all
     are known they are the first labels. Each observer gets every state and stops the training by
-    returning True. ``resume(restored, device)`` returns what ``restored`` makes of what an observer
+    returning True; so does ``on_epoch``, which gets a function for what there is after each epoch.
+    ``resume(restored, device)`` returns what ``restored`` makes of what an observer
     kept, or None for a new start.
     """
     seed = int(rng.randint(2**31 - 1))
@@ -142,6 +144,18 @@ def train(
             rows.broadcast(*loop.copies.modules[0].state_dict().values())
             state = replace(loop.init(None), blend=sampled.blend, problem=sampled.problem)
     module, data = loop.copies.modules[0], loop.data
+    if on_epoch is not None:
+        epochs = {state.epoch}
+
+        def observe(state: State) -> bool:
+            if state.epoch in epochs:
+                return False
+            epochs.add(state.epoch)
+            return on_epoch(
+                lambda: _in_units(copy.deepcopy(state.copies.modules[0]), state, data, origin, rows)
+            )
+
+        observers = [*observers, observe]
     state = fit_loop(loop, state, observers)
 
     order = list(range(options.n_clusters))
@@ -150,6 +164,18 @@ def train(
         order = sizes.argsort(descending=True, stable=True).tolist()
         module.reorder(order)
     near = _near(state, data, rows.n, order)
+    return _in_units(module, state, data, origin, rows, near)
+
+
+def _in_units(
+    module: TensorizedAutoencoder,
+    state: State,
+    data: TrainingData,
+    origin: Tensor,
+    rows: Rows,
+    near: Tensor | None = None,
+) -> Trained:
+    """What a training ends with, in units of the original data; changes the module."""
     centers = origin + data.unit * module.centers.flatten(1).double()
     module.change_unit(data.unit, origin)
     module.fit_rng = None
