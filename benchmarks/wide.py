@@ -304,6 +304,7 @@ def main() -> None:
     options.add_argument(
         "--planted", action="store_true", help="200 planted sets of all sizes only"
     )
+    options.add_argument("--every", type=int, default=1, help="take every so many planted sets")
     options.add_argument("--embeddings", type=Path, help="folder of .npz files with X and y")
     options.add_argument("--seeds", type=int, default=3)
     arguments = options.parse_args()
@@ -316,7 +317,7 @@ def main() -> None:
             publish("wide_passes", "One pass over many features", found, quick=quick)
             return
         if arguments.planted:
-            found = few_to_many(planted_cases(N_PLANTED)[: 4 if quick else None])
+            found = few_to_many(planted_cases(N_PLANTED)[:: 50 if quick else arguments.every])
             publish("wide_planted", "Planted clusters of all sizes", found, quick=quick)
             return
         if arguments.large:

@@ -485,7 +485,7 @@ class Search(Fit):
             if self.n_starts == 1:
                 return self.run_one(starts, observe, resume)
             return self.run_all(self.rows, [starts])[0]
-        return self.over_all(self._searched(*self.searched()), observe, resume)
+        return self.over_all(self._searched(self.searched()[0]), observe, resume)
 
     def searched(self) -> tuple[Rows, Tensor]:
         """Rows among which starts are tried, all or a sample, and an order of their own of them."""
@@ -504,9 +504,20 @@ class Search(Fit):
         loop = self.alternation(rows)
         return self.over_all(loop.run(loop.init(labels[None]))[0], observe, resume)
 
-    def searched_on(self, run: FitResult) -> FitResult:
-        """The better of a run over ``searched`` rows and of the best of new starts."""
-        return min(run, self._searched(*self.searched()), key=_objective)
+    def improved(self, run: FitResult) -> FitResult:
+        """A run over ``searched`` rows after swaps and moves of clusters that do not lie apart."""
+        rows, order = self.searched()
+        alternation = self.alternation(rows)
+        run = swap(alternation, run)
+        if rows.d > WIDE and lie_apart(rows, order, run.labels):
+            return run
+        if self.options.latent_penalty != 1 or not self.options.rule.hard:
+            return relocate(alternation, run, order, self.rng)
+        # The components of k-means change nothing: they are worked out once, at the end.
+        means = self.with_options(replace(self.options, latent_dim=0)).alternation(rows)
+        start = means.run(means.init(run.labels[None]))[0]
+        moved = relocate(means, start, order, self.rng)
+        return run if moved is start else alternation.run(alternation.init(moved.labels[None]))[0]
 
     def over_all(
         self, best: FitResult, observe: Observer | None, resume: Resume | None
@@ -622,7 +633,7 @@ class Search(Fit):
         self.rows.broadcast(run.labels, *parts)
         return replace(run, labels=self.rows.own(run.labels))
 
-    def _searched(self, rows: Rows, order: Tensor) -> FitResult:
+    def _searched(self, rows: Rows) -> FitResult:
         """Best run over ``searched`` rows."""
         alternation = self.alternation(rows)
         if self._uses_population():
@@ -638,10 +649,7 @@ class Search(Fit):
             self.n_starts = AUTO_STARTS
             best, found = self.run_all(rows, [Mixture.nearest(self._seeds(AUTO_STARTS))])
             done = alternation.n_clusters == 1 or agree(alternation, np.array(found))
-        best = swap(alternation, best)
-        if done or (rows.d > WIDE and lie_apart(rows, order, best.labels)):
-            return best
-        return relocate(alternation, best, order, self.rng)
+        return swap(alternation, best) if done else self.improved(best)
 
     def _uses_population(self) -> bool:
         """Tell whether a population is searched; a low limit on passes holds for it, too."""

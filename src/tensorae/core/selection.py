@@ -550,18 +550,18 @@ class ModelSelection:
         few = self.chosen.n_clusters <= SEARCHED_CLUSTERS and not self.lie_apart
         final = self.search.with_options(options)
         final.n_starts = self.n_starts
-        refined = final.refined(self.rows, self.chosen.run)
         search_on = few and _is_hard(self.chosen) and self.search_space.any_rule
-        if search_on and self.rows.count == self.given.count:
-            # The search knows the loss alone; the choice was one by neighbours, too.
-            found, k = final.searched_on(refined), self.chosen.n_clusters
-            limit = ROUND_TOLERANCE * self._cuts(refined, k)[0]
-            refined = found if self._cuts(found, k)[0] <= limit else refined
         if search_on and self.rows.count < self.given.count:
             # Hard clusters of wide data have many optima, which a small sample cannot rank.
             final = Search(self.given, options, self.rng, self.span)
             run = final.best_run(None, observe, resume)
         else:
+            refined = final.refined(self.rows, self.chosen.run)
+            if search_on:
+                # The search knows the loss alone; the choice was one by neighbours, too.
+                found, k = final.improved(refined), self.chosen.n_clusters
+                limit = ROUND_TOLERANCE * self._cuts(refined, k)[0]
+                refined = found if self._cuts(found, k)[0] <= limit else refined
             run = final.over_all(refined, observe, resume)
         solution = final.solution(run, reorder=True)
         self.latent_dims = solution.run.parameters.latent_dims[0].tolist()
