@@ -80,7 +80,7 @@ def run(n_workers: int, file: Path, size: dict[str, int], threads: int) -> dict[
         LocalCluster(
             n_workers=n_workers,
             threads_per_worker=1,
-            dashboard_address=None,
+            dashboard_address=":0",
             silence_logs=logging.ERROR,
         ) as cluster,
         Client(cluster) as client,

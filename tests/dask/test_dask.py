@@ -328,7 +328,7 @@ def test_a_worker_that_dies_loses_nothing(blobs):
     with (
         dask.config.set({"scheduler": None, method: "forkserver"}),
         distributed.LocalCluster(
-            n_workers=2, threads_per_worker=1, dashboard_address=None, silence_logs=50
+            n_workers=2, threads_per_worker=1, dashboard_address=":0", silence_logs=50
         ) as cluster,
         distributed.Client(cluster) as client,
     ):
