@@ -289,6 +289,15 @@ def test_a_network_for_images_learns_their_shape(fitted, tmp_path, rng):
     assert model.input_shape_ == (1, 8, 8)
 
 
+def test_any_network_compares_images_as_images(fitted, tmp_path, rng):
+    y = np.arange(80) % 2
+    shapes = rng.rand(2, 8, 8)[y] + 0.1 * rng.rand(80, 8, 8)
+    np.save(tmp_path / "images.npy", shapes.astype(np.float32))
+    model, _, _ = fitted(tmp_path / "images.npy", "--model", "mlp", "--epochs", 2, k=2)
+    assert model.estimator.init_ == "neighbors"
+    assert model.estimator.input_shape == (1, 8, 8)
+
+
 # Settings that are left to the data -----------------------------------------------------------
 
 
@@ -417,7 +426,6 @@ REFUSED = [
     ("--init", "--init", "manifold"),
     ("--init", *MLP, "--init", "zzz"),
     ("--shape", "--shape", "2x2"),
-    ("--shape", *MLP, "--shape", "2x2"),
     ("--shape", "--model", "conv", "--shape", "2by2"),
     ("--penalty", "--penalty", "much"),
     ("--model", "--model", "tree"),

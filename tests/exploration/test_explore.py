@@ -185,6 +185,8 @@ def test_images(tmp_path):
     assert adjusted_rand_score(np.arange(60) % 2, found.labels) == 1
     page = found.report(tmp_path / "page.html").read_text("utf-8")
     assert "data:image/png" in page
+    assert "pixel by pixel" in found.summary
+    assert "correlation" not in found.summary
 
 
 def test_large_tables_by_a_sample(groups):

@@ -165,7 +165,7 @@ class ModelOptions:
     ] = None
     shape: Annotated[
         Any,
-        parsed(image_shape, "--shape", help="Shape of an image, such as 28x28 or 3x32x32 (conv)."),
+        parsed(image_shape, "--shape", help="Shape of an image, such as 28x28 or 3x32x32."),
     ] = None
     device: Annotated[str | None, typer.Option("--device", help="cpu, cuda or auto.")] = None
 
@@ -190,8 +190,8 @@ class ModelOptions:
                     _refuse("--spread", "own spreads have no penalty; leave out --penalty.")
                 if self.latent == 0:
                     _refuse("--latent", "an empty code has no penalty; leave out --penalty.")
-        if self.shape is not None and self.model is not ModelName.conv:
-            _refuse("--shape", "requires --model conv.")
+        if self.shape is not None and not self.is_network:
+            _refuse("--shape", "requires --model linear, mlp, conv or vae.")
 
     @property
     def is_network(self) -> bool:
@@ -229,7 +229,7 @@ class ModelOptions:
             init=(self.init or Init.auto).value,
             max_epochs=self.epochs,
             noise=self.noise or 0.0,
-            input_shape=shape if self.model is ModelName.conv else None,
+            input_shape=shape,
         )
 
 

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
 from typing import Any
@@ -44,6 +44,7 @@ from tensorae.exploration.diagnostics import (
     unusual_rows,
 )
 from tensorae.exploration.sentences import (
+    ABOUT_IMAGES,
     about_clarity,
     about_columns,
     about_groups,
@@ -306,7 +307,13 @@ class Exploration:
         """Distributions, correlations, repeated rows and missing values of the whole table."""
         table = self.selection.table
         unique = [one.name for one in self.left_out if identifies_rows(one, table.n_rows)]
-        return overview(table, unique=unique)
+        found = overview(table, unique=unique)
+        # Neighbouring pixels are always correlated.
+        return replace(found, correlations=()) if self._are_images else found
+
+    @property
+    def _are_images(self) -> bool:
+        return len(self.selection.table.shape or ()) in (2, 3)
 
     @cached_property
     def worth_a_look(self) -> str:
@@ -365,7 +372,7 @@ class Exploration:
 
     @cached_property
     def sentences(self) -> tuple[str, ...]:
-        """The result, in up to four lines."""
+        """The result, in up to four lines, and one on images."""
         n, k, missing = len(self.rows.numbers), self.n_clusters, self.rows.missing
         odd = self._odd_rows[0]
         n_alone = int((odd & (self.sizes[self._labels] < HANDFUL)).sum())
@@ -375,6 +382,7 @@ class Exploration:
             about_trends(self.trends, self.comparisons),
             " ".join(filter(None, (unusual, about_missing(int(missing.sum()), missing.size)))),
             about_columns(self.overview) if self.grade in ("none", "weak") else "",
+            ABOUT_IMAGES if self._are_images else "",
         )
         return tuple(filter(None, found))
 

@@ -29,6 +29,7 @@ from tensorae.inspect.samples import ClusteredSamples, in_units
 
 __all__ = [
     "about_clarity",
+    "ABOUT_IMAGES",
     "about_columns",
     "about_groups",
     "about_missing",
@@ -186,6 +187,12 @@ def about_missing(n_missing: int, n_values: int) -> str:
     verb = "value is" if n_missing == 1 else "values are"
     share = _percent(n_missing / n_values)
     return f"{n_missing:,} {verb} missing ({share}) and excluded from means."
+
+
+ABOUT_IMAGES = (
+    "Images were compared pixel by pixel; networks (tensorae fit --model mlp) and "
+    "make_pipeline(Scattering(), LinearTAE(k)) compare what they show, and find better groups."
+)
 
 
 def about_columns(overview: Overview) -> str:
