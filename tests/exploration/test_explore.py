@@ -8,9 +8,10 @@ import polars as pl
 import pyarrow as pa
 import pytest
 import torch
+from sklearn.datasets import load_digits
 from sklearn.metrics import adjusted_rand_score
 
-from tensorae import explore, load
+from tensorae import LinearTAE, explore, load
 from tensorae.data import ReadOptions, as_table
 from tensorae.exceptions import InvalidInputError, InvalidParameterError
 
@@ -185,8 +186,20 @@ def test_images(tmp_path):
     assert adjusted_rand_score(np.arange(60) % 2, found.labels) == 1
     page = found.report(tmp_path / "page.html").read_text("utf-8")
     assert "data:image/png" in page
-    assert "pixel by pixel" in found.summary
+    assert found.features is None  # too small
     assert "correlation" not in found.summary
+
+
+def test_images_are_compared_by_what_they_show(tmp_path, rng):
+    digits = load_digits()
+    images = digits.images[:300].astype(np.float32)
+    found = explore(images, n_clusters=10)
+    pixels = LinearTAE(10, random_state=0).fit_predict(images.reshape(300, -1))
+    ours = adjusted_rand_score(digits.target[:300], found.labels)
+    assert ours > adjusted_rand_score(digits.target[:300], pixels) + 0.05
+    assert "scattering features" in found.summary
+    np.testing.assert_array_equal(found.model.predict(images), found.labels)
+    assert "data:image/png" in found.report(tmp_path / "page.html").read_text("utf-8")
 
 
 def test_large_tables_by_a_sample(groups):

@@ -48,14 +48,12 @@ from tensorae.deep.schedule import (
     TrainingOptions,
 )
 from tensorae.deep.user_architecture import check_autoencoder, draws_numbers
-from tensorae.deep.wavelets import image_points
+from tensorae.deep.wavelets import LEAST_SIDE, image_points
 
 # Rows on which an architecture is tried before training.
 TRIAL_ROWS = 4
 # Rows and numbers of a stream that are trained on in memory first, at most.
 SAMPLE_ROWS, SAMPLE_ENTRIES = 20_000, 1 << 24
-# Shorter side from which on images are compared as images.
-LEAST_SIDE = 8
 # After refreshes that change fewer labels than this share the next interval is longer.
 QUIET = 0.02
 # Fields of a state that are numbers, as they are in a ``state_dict``.

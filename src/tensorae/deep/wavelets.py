@@ -39,6 +39,8 @@ SECONDS_BETWEEN_REPORTS = 10.0
 EXACT_FEATURES = 1024  # decomposed exactly
 # Where features are only compared: principal components, and a side that is enough.
 N_COMPONENTS, SHRUNK_SIDE = 100, 32
+# Shorter side from which on images are compared by them.
+LEAST_SIDE = 8
 
 
 @dataclass(frozen=True)

@@ -386,7 +386,9 @@ def share_touching(samples: ClusteredSamples) -> float | None:
     return touching_share(x, torch.as_tensor(samples.labels[rows]))
 
 
-def agreement_of_halves(model: LinearTAE, rows: PreparedTable, seed: int) -> float | None:
+def agreement_of_halves(
+    model: LinearTAE, rows: PreparedTable, seed: int, features: Array | None = None
+) -> float | None:
     """Fit both halves of the rows, and compare how they cluster all rows.
 
     Parameters
@@ -396,6 +398,8 @@ def agreement_of_halves(model: LinearTAE, rows: PreparedTable, seed: int) -> flo
     rows : PreparedTable
         The n rows of the fit.
     seed : int
+    features : ndarray of shape (n, q) or None
+        What the groups were found on, if not on the rows.
 
     Returns
     -------
@@ -413,8 +417,11 @@ def agreement_of_halves(model: LinearTAE, rows: PreparedTable, seed: int) -> flo
         order = rng.permutation(n)
         halves = (order[: n // 2], order[n // 2 :])
         fits = [
-            LinearTAE(k, spread=model.spread_, random_state=seed).fit(rows.take(half).X)
+            LinearTAE(k, spread=model.spread_, random_state=seed).fit(
+                rows.take(half).X if features is None else features[half]
+            )
             for half in halves
         ]
-        agreements.append(adjusted_rand_score(*(fit.predict(rows.X) for fit in fits)))
+        X = rows.X if features is None else features
+        agreements.append(adjusted_rand_score(*(fit.predict(X) for fit in fits)))
     return float(np.median(agreements))

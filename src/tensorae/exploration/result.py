@@ -168,6 +168,8 @@ class Exploration:
     kept_beside : tuple of Category
         Columns that could have been categories of the fit, where the numbers alone show clear
         groups.
+    features : ndarray of shape (m, q) or None
+        Scattering features of images, in which the groups were found.
     """
 
     name: str
@@ -182,6 +184,7 @@ class Exploration:
     target: str | None = None
     verbose: bool | None = None
     kept_beside: tuple[Category, ...] = ()
+    features: NDArray[Any] | None = field(default=None, repr=False)
 
     # Results ----------------------------------------------------------------------------------
 
@@ -254,7 +257,9 @@ class Exploration:
     def agreement(self) -> float | None:
         """Agreement of halves of the rows, at most 1; None for one group or few rows."""
         with collected_warnings(), line_on_stderr(self.verbose):
-            return agreement_of_halves(self.model.estimator, self._rows_of_fit, self.seed)
+            return agreement_of_halves(
+                self.model.estimator, self._rows_of_fit, self.seed, self.features
+            )
 
     @cached_property
     def touching(self) -> float | None:
@@ -318,6 +323,8 @@ class Exploration:
     @cached_property
     def worth_a_look(self) -> str:
         """The one finding that is most worth a look; empty where there is none."""
+        if self._are_images:
+            return ""
         return worth_a_look(
             self.comparisons,
             self.trends,
@@ -363,6 +370,8 @@ class Exploration:
     @cached_property
     def group_words(self) -> tuple[str, ...]:
         """What distinguishes each of the k groups, by the observed values."""
+        if self._are_images:  # single pixels mean nothing
+            return ("",) * self.n_clusters
         return tuple(group_words(self.description))
 
     @property
@@ -382,7 +391,7 @@ class Exploration:
             about_trends(self.trends, self.comparisons),
             " ".join(filter(None, (unusual, about_missing(int(missing.sum()), missing.size)))),
             about_columns(self.overview) if self.grade in ("none", "weak") else "",
-            ABOUT_IMAGES if self._are_images else "",
+            ABOUT_IMAGES if self.features is not None else "",
         )
         return tuple(filter(None, found))
 

@@ -190,8 +190,8 @@ def about_missing(n_missing: int, n_values: int) -> str:
 
 
 ABOUT_IMAGES = (
-    "Images were compared pixel by pixel; networks (tensorae fit --model mlp) and "
-    "make_pipeline(Scattering(), LinearTAE(k)) compare what they show, and find better groups."
+    "Images were compared by their scattering features, and a linear model of their pixels starts "
+    "from the groups found; networks (tensorae fit --model mlp) keep them more exactly."
 )
 
 
