@@ -152,8 +152,8 @@ def bikes(seed: int) -> KnownTable:
     rng = np.random.RandomState(seed)
     n = 731
     days = pd.date_range("2011-01-01", periods=n)
-    off = (days.dayofweek >= 5).astype(int)
-    warm = 15 - 11 * np.cos(2 * np.pi * days.dayofyear / 365) + 3 * rng.randn(n)
+    off = (days.day_of_week >= 5).astype(int)
+    warm = 15 - 11 * np.cos(2 * np.pi * days.day_of_year / 365) + 3 * rng.randn(n)
     size = np.exp(0.35 * rng.randn(n))
     casual = (np.where(off, 1400, 500) + 25 * warm) * np.exp(0.2 * rng.randn(n)) * size**0.5
     registered = (np.where(off, 2000, 3800) + 40 * warm) * np.exp(0.1 * rng.randn(n)) * size**0.5

@@ -2,7 +2,10 @@
 
     python benchmarks/mixed.py --tables path/to/folder
 
-The folder holds Zoo.csv, Soybean.csv, Cars93_miss.csv, GermanCredit.csv and auto_imports.csv, as R
+    python benchmarks/mixed.py --balance
+
+The second compares settings of the balance between numbers and categories, on planted groups: they
+are chosen on one half of the draws and reported on the other. The folder holds Zoo.csv, Soybean.csv, Cars93_miss.csv, GermanCredit.csv and auto_imports.csv, as R
 packages and the UCI repository have them. Peers need `pip install kmodes stepmix`; labels only
 serve to score.
 """
@@ -14,6 +17,7 @@ from __future__ import annotations
 import time
 import warnings
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -28,6 +32,7 @@ from sklearn.neighbors import NearestNeighbors
 from sklearn.preprocessing import StandardScaler
 
 from tensorae import ImputerTAE, LinearTAE
+from tensorae.core.families import LevelPrior
 
 Array = np.ndarray
 Frame = pd.DataFrame
@@ -244,6 +249,39 @@ def real_groups(tables: dict[str, tuple[Frame, Array]], seeds: int) -> str:
     return table(["table (rows x (numbers + categories), classes)", *FITS], rows)
 
 
+# Balance --------------------------------------------------------------------------------------
+
+# Members that every cluster is given more, with the levels of the whole data: the more, the less
+# levels that differ by chance weigh.
+STRENGTHS = (1.0, 4.0, 12.0, 40.0)
+
+
+def balance(draws: int) -> str:
+    """ARI by the strength of the prior on levels, for two halves of the draws."""
+    usual = LevelPrior.of_counts
+    scores, kinds = [], []
+    for seed in range(draws):
+        frame, groups, kind = planted(seed)
+        k = len(np.unique(groups))
+        row = [adjusted_rand_score(groups, ours_numbers(frame, k, 0))]
+        for strength in STRENGTHS:
+            LevelPrior.of_counts = lambda *a, s=strength: replace(usual(*a), strength=s)
+            row.append(adjusted_rand_score(groups, ours(frame, k, 0)))
+        scores.append(row)
+        kinds.append(kind)
+        progress(f"balance {seed + 1} of {draws}")
+    LevelPrior.of_counts = usual
+    found, first = np.array(scores), np.arange(draws) // 3 % 2 == 0
+    rows = []
+    for name, half in (("chosen on", first), ("reported on", ~first)):
+        for kind in ("numbers", "categories", "both", "all"):
+            own = half & np.array([kind in (each, "all") for each in kinds])
+            means = (f"{value:.3f}" for value in found[own].mean(0))
+            rows.append([f"{name}, {kind} ({own.sum()})", *means])
+    head = ["half, informative", "numbers only", *(f"strength {one:g}" for one in STRENGTHS)]
+    return table(head, rows)
+
+
 # Imputation -----------------------------------------------------------------------------------
 
 
@@ -380,8 +418,15 @@ def main() -> None:
     options = parser(__doc__, threads=1)
     options.add_argument("--tables", type=Path, help="folder of the five tables")
     options.add_argument("--seeds", type=int, default=3)
+    options.add_argument("--balance", action="store_true", help="compare settings of the balance")
     arguments = options.parse_args()
     quick = arguments.quick
+    if arguments.balance:
+        with limited_threads(arguments.threads), warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            part = balance(6 if quick else 60)
+        publish("mixed_balance", "Balance of numbers and categories", part, quick=quick)
+        return
     tables = {} if arguments.tables is None or quick else real_tables(arguments.tables)
     examples = {name: frame for name, (frame, _) in tables.items()} or {
         "planted": planted(2)[0].head(200)

@@ -220,3 +220,13 @@ def test_a_fit_with_a_basis_goes_on_from_its_checkpoint(rng, tmp_path):
         clone(model).fit(X, checkpoint=file, checkpoint_every=0)
     again = clone(model).fit(X, checkpoint=file)
     np.testing.assert_array_equal(again.objective_path_, whole.objective_path_)
+
+
+def test_the_last_search_keeps_clusters_that_cut_few_neighbours_apart():
+    """By the loss alone, one component each, tumours would be divided by their size instead."""
+    from sklearn.datasets import load_breast_cancer
+    from sklearn.preprocessing import StandardScaler
+
+    X, y = load_breast_cancer(return_X_y=True)
+    model = LinearTAE("auto", random_state=0).fit(StandardScaler().fit_transform(X))
+    assert adjusted_rand_score(y, model.labels_) > 0.6

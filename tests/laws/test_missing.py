@@ -288,3 +288,18 @@ def test_a_few_missing_values_leave_the_choice_of_settings_to_the_complete_rows(
         np.testing.assert_allclose(model.comparison_[name], other.comparison_[name])
     assert adjusted_rand_score(np.delete(model.labels_, [3, 70]), other.labels_) == 1
     np.testing.assert_array_equal(model.predict(gapped), model.labels_)
+
+
+def test_so_they_do_beside_categories(rng):
+    pandas = pytest.importorskip("pandas")
+    group = np.repeat([0, 1, 2], 60)
+    X = rng.randn(180, 2) + 4 * np.array([[0, 0], [1, 0], [0, 1]])[group]
+    kind = np.where(rng.rand(180) < 0.9, np.array(list("abc"))[group], "d")
+    frame = pandas.DataFrame(X, columns=["x", "y"]).assign(kind=kind)
+    gapped = frame.copy()
+    gapped.loc[3, "x"] = gapped.loc[70, "y"] = np.nan
+    model = LinearTAE("auto", random_state=0).fit(gapped)
+    other = LinearTAE("auto", random_state=0).fit(frame.drop(index=[3, 70]))
+    for name in ("n_clusters", "latent_dim", "icl", "chosen"):
+        np.testing.assert_allclose(model.comparison_[name], other.comparison_[name])
+    np.testing.assert_array_equal(np.delete(model.labels_, [3, 70]), other.labels_)
