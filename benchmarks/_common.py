@@ -148,14 +148,19 @@ def save(file_name: str, text: str) -> Path:
 
 
 def publish(
-    name: str, title: str, *parts: str, quick: bool = False, data: Mapping[str, Any] | None = None
+    name: str,
+    title: str,
+    *parts: str,
+    quick: bool = False,
+    data: Mapping[str, Any] | None = None,
+    script: str | None = None,
 ) -> None:
     """Print header and parts and store them; a quick run never overwrites a full one.
 
     ``data``, the numbers behind the parts, goes to ``<name>.json`` beside the text; arrays become
-    lists. The page of all benchmarks is made from it.
+    lists. The page of all benchmarks is made from it. ``script`` made it, where that has another name.
     """
-    facts = about(typed_command(name))
+    facts = about(typed_command(script or name))
     text = "\n\n".join([header(title, facts), *parts])
     stem = f"{name}-quick" if quick else name
     file = save(f"{stem}.md", text)

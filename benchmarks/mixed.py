@@ -5,9 +5,9 @@
     python benchmarks/mixed.py --balance
 
 The second compares settings of the balance between numbers and categories, on planted groups: they
-are chosen on one half of the draws and reported on the other. The folder holds Zoo.csv, Soybean.csv, Cars93_miss.csv, GermanCredit.csv and auto_imports.csv, as R
-packages and the UCI repository have them. Peers need `pip install kmodes stepmix`; labels only
-serve to score.
+are chosen on one half of the draws and reported on the other. The folder holds Zoo.csv,
+Soybean.csv, Cars93_miss.csv, GermanCredit.csv and auto_imports.csv, as R packages and the UCI
+repository have them. Peers need `pip install kmodes stepmix`; labels only serve to score.
 """
 
 # n samples, k clusters, d numbers, c categories
@@ -425,7 +425,9 @@ def main() -> None:
         with limited_threads(arguments.threads), warnings.catch_warnings():
             warnings.simplefilter("ignore")
             part = balance(6 if quick else 60)
-        publish("mixed_balance", "Balance of numbers and categories", part, quick=quick)
+        publish(
+            "mixed_balance", "Balance of numbers and categories", part, quick=quick, script="mixed"
+        )
         return
     tables = {} if arguments.tables is None or quick else real_tables(arguments.tables)
     examples = {name: frame for name, (frame, _) in tables.items()} or {
