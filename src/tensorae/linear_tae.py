@@ -188,7 +188,7 @@ class LinearTAE(BaseTAE):
         Zero for continuous features.
     latent_penalty_ : float
         λ that was used; with own spreads the mean ratio of the variances off and along.
-    is_categorical_ : ndarray of shape (n_features_in_,)
+    is_categorical_ : ndarray of shape (p,)
         Which columns of X are categories. ``cluster_centers_`` and ``components_`` are of the d
         others.
     categories_ : list of ndarray
@@ -682,7 +682,7 @@ class LinearTAE(BaseTAE):
 
         Parameters
         ----------
-        X : array-like or Tensor of shape (n, n_features_in_)
+        X : array-like or Tensor of shape (n, p)
 
         Returns
         -------
