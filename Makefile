@@ -4,7 +4,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 READY := $(VENV)/.installed
 BENCHMARKS := any_data wide search busy clustering_quality peers missing missing_speed outliers denoising starts speed fashion memory scaling time_to_loss \
-    out_of_core processes processes_dask cost_model \
+    out_of_core processes processes_dask cost_model large_ways \
     images deep_price deep_denoising deep_collapse deep_authors deep_sharing \
     photos photos_fill
 
