@@ -35,9 +35,8 @@ def ways(*, quick: bool) -> dict[str, Callable[[int], float]]:
     found: dict[str, Callable[[int], float]] = {}
     size = bytes_summed(D, K)
     if files := stored("out_of_core", quick=quick):
-        memory, one = (
-            files[name] / files["rows"] for name in ("computing_seconds", "pass_seconds")
-        )
+        memory = files["computing_seconds"] / files["rows"]
+        one = files["pass_seconds"] / files["rows"]
         found["in memory"] = lambda n: n * memory
         found["Batches"] = lambda n: n * one
         found[f"torchrun, {MACHINES} machines"] = lambda n: (
@@ -66,12 +65,15 @@ def main(arguments: argparse.Namespace) -> None:
         ]
         for n in SIZES
     ]
+    by_dask = (
+        " Dask, from `processes_dask.md`: rows in the memory of workers of one thread, "
+        f"{PARTITION_ROWS:,} in a partition."
+    )
     note = (
         f"{PASSES} passes of LinearTAE over n x {D} in single precision, k = {K}, h = {H}, in "
-        "proportion to the rows, from figures of `out_of_core.md` (two threads; Batches read "
-        "Parquet files) and `processes_dask.md` (rows in the memory of workers of one thread, "
-        f"{PARTITION_ROWS:,} in a partition). Links as in `cost_model.md`. Nothing of this was run "
-        "on more than one machine."
+        "proportion to the rows, from figures of `out_of_core.md`: two threads, and Parquet files "
+        f"for Batches and torchrun.{by_dask if len(known) > 3 else ''} Links as in "
+        "`cost_model.md`. Nothing of this was run on more than one machine."
     )
     publish(
         "large_ways",
