@@ -143,30 +143,40 @@ def measure(
 # Tasks ------------------------------------------------------------------------------------------
 
 
+def centre(files: tuple[Path, Path], size: int) -> tuple[Array, Array, Array, Array]:
+    """The noisy picture and the mean of many, and the middle of both."""
+    noisy, mean = (np.asarray(Image.open(file)) for file in files)
+    middle = tuple(slice((n - min(n, size)) // 2, (n + min(n, size)) // 2) for n in mean.shape[:2])
+    return noisy, mean.astype(float), noisy[middle], mean[middle].astype(float)
+
+
 def camera(
     records: Records, name: str, files: tuple[Path, Path], size: int, folder: Path | None
 ) -> None:
     """The centre, and the whole picture fast; the noise is that of the whole."""
-    noisy, mean = (np.asarray(Image.open(file)) for file in files)
-    middle = tuple(slice((n - min(n, size)) // 2, (n + min(n, size)) // 2) for n in mean.shape[:2])
-    part, truth = noisy[middle], mean[middle].astype(float)
+    noisy, mean, part, truth = centre(files, size)
     noise = estimate_noise(noisy)
-    sigma = float(np.square(noisy.astype(float) - mean).mean() ** 0.5)
-    guess = max(
-        float(estimate_sigma(noisy.astype(float), average_sigmas=True, channel_axis=-1)),
-        SMALLEST_SIGMA,
-    )
     ways = {
         NOISY: lambda: part,
         OURS: lambda: denoise(part, noise, n_jobs=1),
         FAST: lambda: denoise(part, noise, quality="fast", n_jobs=1),
-        "bm3d_rgb, blind": lambda: np.clip(bm3d_of(part, guess), 0, 255).round(),
-        "bm3d_rgb, told σ": lambda: np.clip(bm3d_of(part, sigma), 0, 255).round(),
     }
     measure(records.setdefault(CENTRE, {}).setdefault(name, {}), truth, ways)
     ways = {NOISY: lambda: noisy, FAST: lambda: denoise(noisy, quality="fast", n_jobs=1)}
     known = records.setdefault(REAL, {}).setdefault(name, {})
-    measure(known, mean.astype(float), ways, folder and folder / name)
+    measure(known, mean, ways, folder and folder / name)
+
+
+def camera_peers(records: Records, name: str, files: tuple[Path, Path], size: int) -> None:
+    noisy, mean, part, truth = centre(files, size)
+    sigma = float(np.square(noisy - mean).mean() ** 0.5)
+    guess = float(estimate_sigma(noisy.astype(float), average_sigmas=True, channel_axis=-1))
+    guess = max(guess, SMALLEST_SIGMA)
+    ways = {
+        "bm3d_rgb, blind": lambda: np.clip(bm3d_of(part, guess), 0, 255).round(),
+        "bm3d_rgb, told σ": lambda: np.clip(bm3d_of(part, sigma), 0, 255).round(),
+    }
+    measure(records.setdefault(CENTRE, {}).setdefault(name, {}), truth, ways)
 
 
 def camera_whole(
@@ -352,6 +362,7 @@ def main(arguments: argparse.Namespace) -> None:
     for pictures in (small, colour) if grey else ():
         for peak in (30, 120):
             tasks += [Task(poisson, name, (one, peak)) for name, one in pictures.items()]
+    tasks += [Task(camera_peers, name, (files, size)) for name, files in real.items()]
     for name, picture in small.items():
         tasks += [Task(white, name, (picture, sigma, arguments.before)) for sigma in (10, 25)]
     if arguments.peers:
