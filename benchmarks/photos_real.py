@@ -358,6 +358,7 @@ def main(arguments: argparse.Namespace) -> None:
     }
     small = {name: picture for name, picture in grey.items() if picture.size <= SMALL}
     colour = {name: getattr(examples, name)()[:256, :256].astype(float) for name in COLOURS}
+    tasks += [Task(camera_whole, name, (files, folder)) for name, files in real.items()]
     tasks += [Task(correlated, name, (one, n)) for n in (10, 25) for name, one in small.items()]
     for pictures in (small, colour) if grey else ():
         for peak in (30, 120):
@@ -369,13 +370,12 @@ def main(arguments: argparse.Namespace) -> None:
         peers = tuple(arguments.peers)
         ordered = sorted(grey.items(), key=lambda entry: entry[1].size)
         tasks += [Task(grey_peers, name, (one, 25, peers)) for name, one in ordered]
-    tasks += [Task(camera_whole, name, (files, folder)) for name, files in real.items()]
-    if arguments.large and real and LARGE not in records:
+    if arguments.large and real and not (arguments.stored or LARGE in records):
         records[LARGE] = {"mosaic": {"fast": large([files[0] for files in real.values()][:8])}}
         progress(f"{LARGE}: {records[LARGE]}")
         RECORDS.write_text(json.dumps(records, indent=1, ensure_ascii=False) + "\n", "utf-8")
     with limited_threads(arguments.threads):
-        tasks = tasks[:1] if arguments.quick else tasks
+        tasks = tasks[: 0 if arguments.stored else 1 if arguments.quick else None]
         workers = Parallel(arguments.jobs, return_as="generator_unordered")
         for found in workers(delayed(carried_out)(task, records) for task in tasks):
             for kind, pictures in found.items():
@@ -424,5 +424,6 @@ if __name__ == "__main__":
     options.add_argument("--large", action="store_true", help="time and memory of 12 megapixels")
     options.add_argument("--jobs", type=int, default=1, help="pictures at a time")
     options.add_argument("--pictures", help="folder to write camera pictures to, to look at them")
+    options.add_argument("--stored", action="store_true", help="tables of what is kept, no more")
     options.add_argument("--anew", action="store_true", help="forget what is kept")
     main(options.parse_args())

@@ -119,9 +119,10 @@ def denoise(
     passes : int, optional
         In each pass after the first, half of the last result is added to the picture and subtracted
         again afterwards, which recovers detail that the pass before lost. 2 by default, but 1 where
-        a picture in colour is to be de-noised fast.
+        a picture in colour has correlated noise or is to be de-noised fast.
     quality : {"best", "fast"}, default="best"
-        "fast" takes a third of the time, in colour a tenth, and costs about 0.1 dB.
+        "fast" takes a third of the time, in colour with white noise a tenth, and costs 0.1 to
+        0.2 dB.
     n_jobs : int, optional
         Tiles in parallel; one per core by default. The result is the same for any number.
     progress : callable, optional
@@ -165,7 +166,7 @@ def denoise(
         model = noise_of(picture, jpeg=jpeg) if given is None else given
         if strength == 0 or (model.sigma <= picture.rounding and given is None):
             return picture.restored(planes)
-        spec = _spec_for(planes, model.sigma, quality)
+        spec = _spec_for(planes, model, quality)
         spec = spec if passes is None else replace(spec, passes=passes)
         clean = denoise_planes(planes, model, spec, jobs, report)
         return picture.restored(planes.lerp(clean, strength) if strength < 1 else clean)
@@ -191,16 +192,21 @@ def _noise_model(noise: Any, picture: Picture) -> NoiseModel:
     return noise  # type: ignore[no-any-return]
 
 
-def _spec_for(planes: Tensor, noise: float, quality: str) -> DenoiseSpec:
+def _spec_for(planes: Tensor, noise: NoiseModel, quality: str) -> DenoiseSpec:
     """How to de-noise planes (c, H, W) with such noise."""
+    if quality == "best" and len(planes) == 3 and noise.correlation is not None:
+        # Grain is several pixels wide: larger patches bring more than further steps, .2 dB on ten
+        # pictures of cameras, in a sixth of the time.
+        return DenoiseSpec(side=8, per_cluster=900, first_steps=2, passes=1, core=96, margin=8)
     if quality == "fast" and len(planes) == 3:
         return DenoiseSpec(side=5, per_cluster=780, first_steps=2, passes=1, core=96, margin=8)
     if quality == "fast":
         return DenoiseSpec(per_cluster=500, first_steps=3, more_steps=1, core=128, margin=12)
     if len(planes) == 3:  # three times the values of a patch need more patches to learn from
         return DenoiseSpec(per_cluster=500, reach=12.0)
-    contrast = max(float(planes.var()) - noise**2, 0.0) ** 0.5
-    return DenoiseSpec(side=8, boost=0.7) if noise > STRONG_NOISE * contrast else DenoiseSpec()
+    contrast = max(float(planes.var()) - noise.sigma**2, 0.0) ** 0.5
+    strong = noise.sigma > STRONG_NOISE * contrast
+    return DenoiseSpec(side=8, boost=0.7) if strong else DenoiseSpec()
 
 
 def denoise_planes(
