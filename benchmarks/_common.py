@@ -158,7 +158,7 @@ def publish(
     """Print header and parts and store them; a quick run never overwrites a full one.
 
     ``data``, the numbers behind the parts, goes to ``<name>.json`` beside the text; arrays become
-    lists. The page of all benchmarks is made from it. ``script`` made it, where that has another name.
+    lists. The page of all benchmarks is made from it. ``script`` is what made it, if not ``name``.
     """
     facts = about(typed_command(script or name))
     text = "\n\n".join([header(title, facts), *parts])
