@@ -26,19 +26,7 @@ from tensorae.core.families import (
 )
 from tensorae.core.missing import Marginals, add_expected, log_correction
 from tensorae.core.mixture import Mixture
-from tensorae.core.passes import (
-    Assigned,
-    ChunkedPass,
-    DataPass,
-    MembersPass,
-    MissingValuesPass,
-    PrunedPass,
-    RemotePass,
-    SubspacePass,
-    TabulatedPass,
-    cheapest,
-    fits_table,
-)
+from tensorae.core.passes import Assigned, DataPass, cheapest, pass_for
 from tensorae.core.statistics import Accumulator, Moments
 from tensorae.data.rows import Chunk, Rows
 
@@ -299,7 +287,7 @@ class Alternation:
         ``model`` is where the labels are from, which tells what may be in the gaps of rows.
         """
         data_pass = self.data_pass(labels.shape[0])
-        if model is not None and isinstance(data_pass, MissingValuesPass | RemotePass):
+        if model is not None:
             data_pass.begin_with(model)
         labels = labels.clone()
         moments = data_pass.moments(labels, self.n_clusters)
@@ -398,24 +386,9 @@ class Alternation:
         return not state.starts
 
     def data_pass(self, n_starts: int) -> DataPass:
-        """Pick the sweep that is fastest for this size of data."""
-        if self.rows.has_missing:
-            return MissingValuesPass(self.rows)
-        if self.rows.remote:
-            return RemotePass(self.rows)
-        if fits_table(self.rows, n_starts, self.n_clusters, soft=not self.rule.hard):
-            return TabulatedPass(self.rows)
-        shared = self.rule.hard and not self.estimation.own
-        wide = not self.estimation.prefers_exact(self.rows.d)
-        if shared and wide and MembersPass.pays(self.rows, n_starts, self.n_clusters):
-            return MembersPass(self.rows)
-        basis = self.estimation.first_basis() if wide and n_starts == 1 else None
-        if basis is not None and SubspacePass.pays(self.rows, self.n_clusters, hard=self.rule.hard):
-            return SubspacePass(self.rows, basis, common=self.estimation.common)
-        prunable = not self.rows.streamed and not self.estimation.own
-        if prunable and PrunedPass.pays(self.rows, n_starts, self.n_clusters):
-            return PrunedPass(self.rows)
-        return ChunkedPass(self.rows)
+        """Passes over the rows, whichever kind is fastest."""
+        k, hard = self.n_clusters, self.rule.hard
+        return pass_for(self.rows, self.estimation, n_starts, k, hard=hard)
 
     def _assigned(self, state: State) -> Assigned:
         """The new S with its sums."""
@@ -657,6 +630,6 @@ def _add_batch(moments: Moments, rows: Rows, model: Mixture, labels: Tensor) -> 
             shares = members[None] * chunk.weight.unsqueeze(1)
             add_expected(sums.moments, marginals, chunk.observed, shares)
         else:
-            sums.note(found, torch.arange(len(found), device=found.device), chunk.weight, chunk.x)
+            sums.note_labels(chunk, found[None])
 
     rows.reduce(add, Accumulator(moments))

@@ -1,12 +1,8 @@
 """One pass over the data in chunks: assignments, and the sums that the next update needs.
 
-The loop sees the data through ``Rows`` and this file only. Sweeps of two kinds do the work:
-
-- ``TabulatedPass`` for small data: all products x xᵀ are tabulated once, so that the sums of every
-  start and cluster are one matrix product, whatever the assignment rule.
-- ``ChunkedPass`` for the rest: few rows change their cluster from pass to pass, so sums are kept
-  and only movers are added and subtracted; soft assignments are summed anew. ``pruning`` has one
-  that leaves out rows that cannot move.
+``pass_for`` picks what is fastest for the size of the data: tabulated products for small data,
+sums that follow the rows that move for the rest, members or products with a basis for wide data,
+bounds that leave out rows which cannot move, and EM on what is observed where values are missing.
 
 Shapes: n samples, k clusters, d features, h latent, r starts, m rows of a chunk.
 """
@@ -23,6 +19,7 @@ from torch import Tensor
 from tensorae.assignment import AssignmentContext, Rule, shares
 from tensorae.core.compress import COMPRESSED_FROM
 from tensorae.core.covariances import orthonormal, orthonormal_beside
+from tensorae.core.families import Estimation
 from tensorae.core.missing import Marginals, add_certain, add_expected, costs_with_missing, in_nats
 from tensorae.core.mixture import FoldedModel, Mixture, score_errors, winners
 from tensorae.core.statistics import (
@@ -34,21 +31,7 @@ from tensorae.core.statistics import (
 )
 from tensorae.data.rows import CACHED_BYTES, Chunk, Rows
 
-__all__ = [
-    "Assigned",
-    "ChunkedPass",
-    "MissingValuesPass",
-    "PRUNED_WIDTH",
-    "PrunedPass",
-    "RemotePass",
-    "SubspacePass",
-    "DataPass",
-    "TabulatedPass",
-    "change_of",
-    "cheapest",
-    "fits_table",
-    "updated",
-]
+__all__ = ["Assigned", "DataPass", "cheapest", "fits_table", "pass_for"]
 
 # Tabulated products pay while the one matrix product stays around a millisecond.
 TABLE_WORK = 20_000_000
@@ -61,26 +44,14 @@ POWER_STEPS = 4
 
 @dataclass
 class Assigned:
-    """Assignments after a pass, their sums, and what the loop watches.
+    """Assignments after a pass, their sums, and what the loop watches."""
 
-    Attributes
-    ----------
-    members : Tensor of shape (r, n) or (r, n, k)
-        Labels, or S where it is soft.
-    moments : Moments
-    moved : Tensor of shape (r,)
-        How many labels changed; for soft S the largest change of an entry.
-    entropy : Tensor of shape (r,) or None
-        Mean entropy of a row of S; None for labels.
-    evidence : Tensor of shape (r,) or None
-        Sum of log evidences; zero for rules without a likelihood, None where labels and sums tell
-        the objective.
-    """
-
-    members: Tensor
+    members: Tensor  # labels (r, n), or S (r, n, k) where it is soft
     moments: Moments
-    moved: Tensor
-    entropy: Tensor | None = None
+    moved: Tensor  # (r,), how many labels changed; for soft S the largest change of an entry
+    entropy: Tensor | None = None  # (r,), mean entropy of a row of S; None for labels
+    # (r,), sum of the log densities; zero for rules without a likelihood, None where labels and
+    # sums tell the objective
     log_likelihood: Tensor | None = None
 
 
@@ -96,52 +67,63 @@ class DataPass(ABC):
 
     @abstractmethod
     def hard_pass(self, model: Mixture, labels: Tensor, moments: Moments) -> Assigned:
-        """Give every row to its cheapest autoencoder; labels and sums may change in place."""
+        """Give every row to its cheapest autoencoder; labels and sums may change in place.
+
+        A tie never moves a row.
+        """
 
     @abstractmethod
     def soft_pass(
         self, model: Mixture, assignments: Tensor, rule: Rule, context: AssignmentContext
     ) -> Assigned:
-        """Update S (r, n, k) by ``rule``, maybe in place, and sum anew."""
+        """Update S (r, n, k) by ``rule``, in place where it is kept, and sum anew."""
 
-    @abstractmethod
     def relabel(
         self, labels: Tensor, moments: Moments, rows: Tensor, to: tuple[int, int]
     ) -> Moments:
         """Move ``rows`` of start ``to[0]`` into cluster ``to[1]``; labels change in place."""
+        labels[to[0], rows] = to[1]
+        return self.moments(labels, moments.counts.shape[1])
+
+    def begin_with(self, model: Mixture) -> None:  # noqa: B027
+        """First labels are from this model; most passes need no more than the labels."""
 
     def confirms(self, slight: Tensor) -> Tensor:
         """Which of the starts (r,) that gained little in the last pass have come to rest."""
         return slight
 
-    @abstractmethod
-    def keep_starts(self, starts: Tensor) -> None:
+    def keep_starts(self, starts: Tensor) -> None:  # noqa: B027
         """Only the starts at these positions go on."""
 
-    @abstractmethod
     def state_dict(self) -> dict[str, Tensor]:
         """What a run that goes on elsewhere has to know besides members, sums and parameters."""
+        return {}
 
-    @abstractmethod
-    def load_state_dict(self, state: dict[str, Tensor]) -> None:
+    def load_state_dict(self, state: dict[str, Tensor]) -> None:  # noqa: B027
         """Go on from the state of an earlier run."""
 
 
-class _WithoutMemory(DataPass):
-    """A sweep that remembers nothing from pass to pass."""
+def pass_for(rows: Rows, estimation: Estimation, n_starts: int, k: int, *, hard: bool) -> DataPass:
+    """The pass that is fastest for this size of data."""
+    if rows.has_missing:
+        return MissingValuesPass(rows)
+    if rows.remote:
+        return RemotePass(rows)
+    if fits_table(rows, n_starts, k, soft=not hard):
+        return TabulatedPass(rows)
+    wide = not estimation.prefers_exact(rows.d) and rows.d >= COMPRESSED_FROM and n_starts == 1
+    few_rows = rows.n < k * rows.d  # products by way of them cost less than by d x d sums
+    movers = hard and not estimation.own and not rows.streamed and not rows.n_levels
+    if wide and few_rows and movers:
+        return MembersPass(rows)
+    if wide and (few_rows or not hard):
+        basis = estimation.first_basis()
+        if basis is not None:
+            return SubspacePass(rows, basis, common=estimation.common)
+    return PrunedPass(rows) if movers and PrunedPass.pays(rows, n_starts, k) else ChunkedPass(rows)
 
-    def keep_starts(self, starts: Tensor) -> None:
-        """Nothing to leave out."""
 
-    def state_dict(self) -> dict[str, Tensor]:
-        """Nothing to know."""
-        return {}
-
-    def load_state_dict(self, state: dict[str, Tensor]) -> None:
-        """Nothing to go on from."""
-
-
-class TabulatedPass(_WithoutMemory):
+class TabulatedPass(DataPass):
     """Passes over small data: the sums of all starts and clusters are one matrix product."""
 
     def __init__(self, rows: Rows) -> None:
@@ -160,12 +142,10 @@ class TabulatedPass(_WithoutMemory):
         self.unfold = unfold.flatten() + 1 + rows.d
 
     def moments(self, labels: Tensor, k: int) -> Moments:
-        """Sums for given labels (r, n)."""
         clusters = torch.arange(k, device=labels.device)[:, None]
         return self._sum((labels.unsqueeze(1) == clusters).to(self.x.dtype))
 
     def hard_pass(self, model: Mixture, labels: Tensor, moments: Moments) -> Assigned:
-        """Give every row to its cheapest autoencoder and sum anew."""
         starts, rows, new = _changes(model.fold().scores(self.x), labels.long())
         moved = torch.bincount(starts, minlength=labels.shape[0])
         if rows.numel():
@@ -176,20 +156,12 @@ class TabulatedPass(_WithoutMemory):
     def soft_pass(
         self, model: Mixture, assignments: Tensor, rule: Rule, context: AssignmentContext
     ) -> Assigned:
-        """Update S by ``rule`` and sum anew."""
         costs, context = model.costs(self.x).to(self.x.dtype), context.to(self.x.dtype)
-        new, entropies, log_likelihood = updated(rule, costs, assignments, context)
+        new, entropies, log_likelihood = _updated(rule, costs, assignments, context)
         weights = self.rows.weights.to(new.dtype)
-        change = change_of(rule, new, assignments)
+        change = _change_of(rule, new, assignments)
         entropy = entropies @ weights / self.rows.total
         return Assigned(new, self._sum(new.mT), change, entropy, log_likelihood @ weights)
-
-    def relabel(
-        self, labels: Tensor, moments: Moments, rows: Tensor, to: tuple[int, int]
-    ) -> Moments:
-        """Move ``rows`` of start ``to[0]`` into cluster ``to[1]``; labels change in place."""
-        labels[to[0], rows] = to[1]
-        return self.moments(labels, moments.counts.shape[1])
 
     def _sum(self, members: Tensor) -> Moments:
         """Sums for memberships (r, k, n)."""
@@ -203,24 +175,28 @@ class TabulatedPass(_WithoutMemory):
         return Moments(references, sums[..., 0], sums[..., 1 : d + 1], squares, seconds, levels)
 
 
-class ChunkedPass(_WithoutMemory):
-    """Passes over data of any size, in memory or streamed, by one process or many."""
+class ChunkedPass(DataPass):
+    """Passes over data of any size, in memory or streamed, by one process or many.
+
+    Few rows change their cluster from pass to pass, so sums are kept and only movers are added and
+    subtracted; soft assignments are summed anew.
+    """
 
     def moments(self, labels: Tensor, k: int) -> Moments:
-        """Sums for given labels (r, n), about each cluster's mean in a first sweep."""
-        moments = Moments.zeros(self._means(labels, k), self.rows.dtype, self.rows.n_levels)
+        # About each cluster's mean in a first sweep.
+        clusters = torch.arange(k, device=labels.device)[:, None]
+        r, d = len(labels), self.rows.d
 
-        def add(sums: Accumulator, chunk: Chunk) -> None:
-            new = labels[:, chunk.index].long()
-            starts, columns = torch.ones_like(new, dtype=torch.bool).nonzero(as_tuple=True)
-            clusters = starts * k + new.flatten()
-            sums.note(clusters, columns, chunk.weight[columns], chunk.x)
+        def add(sums: tuple[Tensor, Tensor], chunk: Chunk) -> None:
+            members = (labels[:, None, chunk.index] == clusters) * chunk.weight
+            sums[0].add_(members.sum(-1))
+            sums[1].add_((members.view(r * k, -1) @ chunk.numbers).view(r, k, -1))
 
-        self.rows.reduce(add, Accumulator(moments))
-        return moments
+        zeros = torch.zeros(r, k, d + 1, dtype=torch.float64, device=labels.device)
+        counts, sums = self.rows.reduce(add, (zeros[..., 0], zeros[..., 1:]))
+        return self._of_labels(labels, self._no_sums(sums / positive(counts).unsqueeze(-1)))
 
     def hard_pass(self, model: Mixture, labels: Tensor, moments: Moments) -> Assigned:
-        """Give every row to its cheapest autoencoder; sums follow the rows that moved."""
         folded = model.fold(self.rows.dtype)
 
         def add(sums: tuple[Accumulator, Tensor], chunk: Chunk) -> None:
@@ -228,7 +204,7 @@ class ChunkedPass(_WithoutMemory):
                 moved = self._reassign(group, folded, chunk, chunk.index, labels, sums[0])
                 sums[1][group] += moved
 
-        change = Moments.zeros(moments.references, self.rows.dtype, self.rows.n_levels)
+        change = self._no_sums(moments.references)
         moved = torch.zeros(labels.shape[0], dtype=torch.long, device=labels.device)
         self.rows.reduce(add, (Accumulator(change), moved))
         return Assigned(labels, moments.plus(change), moved)
@@ -239,15 +215,10 @@ class ChunkedPass(_WithoutMemory):
         assignments: Tensor,
         rule: Rule,
         context: AssignmentContext,
-        moments: Moments | None = None,
+        moments: Moments | None = None,  # empty sums that are filled instead of d x d ones
     ) -> Assigned:
-        """Update S by ``rule`` in place, where it is kept, and sum anew.
-
-        The sums are ``moments``, empty ones, if these are given.
-        """
         folded = model.fold(self.rows.dtype).packed()
-        if moments is None:
-            moments = Moments.zeros(model.centers, self.rows.dtype, self.rows.n_levels)
+        moments = self._no_sums(model.centers) if moments is None else moments
         r, kept, _ = assignments.shape
         change, entropy, log_likelihood = model.centers.new_zeros(3, r)
 
@@ -255,14 +226,14 @@ class ChunkedPass(_WithoutMemory):
             costs = folded.costs(chunk.x)
             # Where there is no room for S, the rule is one that needs no previous one.
             old = assignments[:, chunk.index] if kept else costs
-            results = updated(rule, costs, old, context.to(costs.dtype))
+            results = _updated(rule, costs, old, context.to(costs.dtype))
             new, entropies, log_density = (result.to(chunk.x.dtype) for result in results)
-            change.copy_(torch.maximum(change, change_of(rule, new, old)))
+            change.copy_(torch.maximum(change, _change_of(rule, new, old)))
             sums[1].add_(entropies @ chunk.weight / self.rows.total)
             sums[2].add_(log_density @ chunk.weight)
             if kept:
                 assignments[:, chunk.index] = new
-            _note_shares(sums[0], chunk, new, rule.negligible)
+            sums[0].note_shares(chunk, new, rule.negligible)
 
         self.rows.reduce(add, (Accumulator(moments), entropy, log_likelihood))
         return Assigned(assignments, moments, change, entropy, log_likelihood)
@@ -270,16 +241,24 @@ class ChunkedPass(_WithoutMemory):
     def relabel(
         self, labels: Tensor, moments: Moments, rows: Tensor, to: tuple[int, int]
     ) -> Moments:
-        """Move ``rows`` of start ``to[0]`` into cluster ``to[1]``; labels change in place."""
-        start, cluster = to
-        k, places = moments.counts.shape[1], torch.arange(len(rows), device=rows.device)
-        change = Moments.zeros(moments.references, self.rows.dtype, self.rows.n_levels)
-        sums, x, weights = Accumulator(change), self.rows.select(rows), self.rows.weights[rows]
-        sums.note(start * k + labels[start, rows].long(), places, -weights, x)
-        sums.note(torch.full_like(rows, start * k + cluster), places, weights, x)
+        (start, cluster), chunk = to, self.rows.chunk_of(rows)
+        sums = Accumulator(self._no_sums(moments.references))
+        old, new = labels[start, rows].long(), torch.full_like(rows, cluster)
+        sums.note_moves(chunk, start, torch.arange(len(rows), device=rows.device), old, new)
         self.rows.add_up(*sums.tensors())
         labels[start, rows] = cluster
-        return moments.plus(change)
+        return moments.plus(sums.moments)
+
+    def _no_sums(self, references: Tensor) -> Moments:
+        return Moments.zeros(references, self.rows.dtype, self.rows.n_levels)
+
+    def _of_labels(self, labels: Tensor, sums: Moments) -> Moments:
+        """Add all rows to sums by their labels (r, n)."""
+
+        def add(accumulator: Accumulator, chunk: Chunk) -> None:
+            accumulator.note_labels(chunk, labels[:, chunk.index].long())
+
+        return self.rows.reduce(add, Accumulator(sums)).moments
 
     def _reassign(
         self,
@@ -291,56 +270,36 @@ class ChunkedPass(_WithoutMemory):
         sums: Accumulator,
     ) -> Tensor:
         """Give a chunk or a selection of rows new labels in some starts; how many moved (s,)."""
-        old = labels[group, rows].long()
+        now = labels[group, rows].long()
         scores = folded[group].scores(chunk.x)
-        starts, columns, new = _changes(scores, old)
+        starts, columns, new = _changes(scores, now)
         if starts.numel():
-            first = (starts + group.start) * scores.shape[1]
-            sums.note(first + old[starts, columns], columns, -chunk.weight[columns], chunk.x)
-            sums.note(first + new, columns, chunk.weight[columns], chunk.x)
-            old[starts, columns] = new
+            sums.note_moves(chunk, starts + group.start, columns, now[starts, columns], new)
+            now[starts, columns] = new
             places = columns + rows.start if isinstance(rows, slice) else rows[columns]
             labels[starts + group.start, places] = new.to(labels.dtype)
-        self._learn(group, rows, scores, old)
-        return torch.bincount(starts, minlength=old.shape[0])
+        self._learn(group, rows, scores, now)
+        return torch.bincount(starts, minlength=now.shape[0])
 
     def _learn(self, group: slice, rows: slice | Tensor, scores: Tensor, labels: Tensor) -> None:
         """Learn from scores (s, k, m), which nobody needs any more, and from the new labels."""
-
-    def _means(self, labels: Tensor, k: int) -> Tensor:
-        """Cluster means (r, k, d) in the accurate precision."""
-        r = labels.shape[0]
-        clusters = torch.arange(k, device=labels.device)[:, None]
-
-        def add(sums: tuple[Tensor, Tensor], chunk: Chunk) -> None:
-            members = (labels[:, None, chunk.index] == clusters) * chunk.weight
-            sums[0].add_(members.sum(-1))
-            sums[1].add_((members.view(r * k, -1) @ chunk.numbers).view(r, k, -1))
-
-        zeros = torch.zeros(r, k, self.rows.d + 1, dtype=torch.float64, device=labels.device)
-        counts, sums = self.rows.reduce(add, (zeros[..., 0], zeros[..., 1:]))
-        return sums / positive(counts).unsqueeze(-1)
 
 
 class RemotePass(ChunkedPass):
     """Passes over rows that are elsewhere: no labels come back, so sums are taken anew."""
 
-    def __init__(self, rows: Rows) -> None:
-        super().__init__(rows)
-        self._model: Mixture | None = None
+    _model: Mixture | None = None
 
     def begin_with(self, model: Mixture) -> None:
-        """Expect the first sums under a model."""
         self._model = model
 
     def moments(self, labels: Tensor, k: int) -> Moments:  # noqa: ARG002
-        """Sums for the clusters that are cheapest under the model of ``begin_with``."""
         if self._model is None:
             raise TypeError("first sums of rows that are elsewhere need a model")
         return self._sums(self._model, self._model.centers)
 
     def hard_pass(self, model: Mixture, labels: Tensor, moments: Moments) -> Assigned:
-        """Sum by the cheapest autoencoders; sums that do not change mean that no row moved."""
+        # Sums that do not change mean that no row moved.
         found = self._sums(model, moments.references)
         pairs = list(zip(found.tensors(), moments.tensors(), strict=True))
         moved = torch.stack([(new != old).flatten(1).any(1) for new, old in pairs]).any(0)
@@ -348,35 +307,22 @@ class RemotePass(ChunkedPass):
 
     def _sums(self, model: Mixture, references: Tensor) -> Moments:
         folded = model.fold(self.rows.dtype)
-        k = references.shape[1]
 
         def add(sums: Accumulator, chunk: Chunk) -> None:
             for group in _start_groups(folded, chunk.x):
                 labels, _ = winners(folded[group].scores(chunk.x))
-                starts, columns = torch.ones_like(labels, dtype=torch.bool).nonzero(as_tuple=True)
-                clusters = (starts + group.start) * k + labels.flatten()
-                sums.note(clusters, columns, chunk.weight[columns], chunk.x)
+                sums.note_labels(chunk, labels, group.start)
 
-        zero = Moments.zeros(references, self.rows.dtype, self.rows.n_levels)
-        return self.rows.reduce(add, Accumulator(zero)).moments
+        return self.rows.reduce(add, Accumulator(self._no_sums(references))).moments
 
 
-class MembersPass(_WithoutMemory):
+class MembersPass(DataPass):
     """Hard passes over wide rows in memory that keep the members of clusters, not d x d sums."""
 
-    @classmethod
-    def pays(cls, rows: Rows, n_starts: int, k: int) -> bool:
-        """Tell whether products by way of the members cost less than by way of d x d sums."""
-        in_memory = not (rows.streamed or rows.has_missing or rows.n_levels)
-        wide = rows.d >= COMPRESSED_FROM and rows.n < k * rows.d
-        return in_memory and n_starts == 1 and wide
-
     def moments(self, labels: Tensor, k: int) -> Moments:
-        """Sums for given labels (1, n)."""
         return MemberMoments(self.rows, labels[0].clone(), k)
 
     def hard_pass(self, model: Mixture, labels: Tensor, moments: Moments) -> Assigned:
-        """Give every row to its cheapest autoencoder; a tie never moves a row."""
         folded, moved = model.fold(self.rows.dtype), 0
         for chunk in self.rows.chunks():
             _, columns, new = _changes(folded.scores(chunk.x), labels[:, chunk.index].long())
@@ -387,37 +333,16 @@ class MembersPass(_WithoutMemory):
             moments = self.moments(labels, moments.counts.shape[1])
         return Assigned(labels, moments, count)
 
-    def soft_pass(
-        self,
-        model: Mixture,  # noqa: ARG002
-        assignments: Tensor,  # noqa: ARG002
-        rule: Rule,  # noqa: ARG002
-        context: AssignmentContext,  # noqa: ARG002
-    ) -> Assigned:
-        """Soft sums have no members."""
-        raise TypeError("soft assignments need the sums of all rows")
-
-    def relabel(
-        self, labels: Tensor, moments: Moments, rows: Tensor, to: tuple[int, int]
-    ) -> Moments:
-        """Move ``rows`` into cluster ``to[1]``; labels change in place."""
-        labels[to[0], rows] = to[1]
-        return self.moments(labels, moments.counts.shape[1])
+    def soft_pass(self, *_: object) -> Assigned:
+        raise TypeError("soft assignments have no members")
 
 
-class SubspacePass(DataPass):
+class SubspacePass(ChunkedPass):
     """Passes over wide rows that sum Σ̂_j times a basis: k d (h + p) numbers instead of k d².
 
     The basis of a cluster spans its present components and what the last pass found beside them,
-    so that the best components inside it never explain less than the present ones.
-
-    Parameters
-    ----------
-    rows : Rows
-    directions : Tensor of shape (h + p, d)
-        Orthonormal rows that the first basis spans.
-    common : bool
-        Whether all clusters have the same components.
+    so that the best components inside it never explain less than the present ones. The first basis
+    spans ``directions`` (h + p, d), orthonormal rows; with ``common`` components are those of all.
     """
 
     def __init__(self, rows: Rows, directions: Tensor, *, common: bool) -> None:
@@ -426,25 +351,18 @@ class SubspacePass(DataPass):
         # Directions (1, k, p, d) that the last pass found.
         self.found: Tensor | None = None
 
-    @staticmethod
-    def pays(rows: Rows, k: int, *, hard: bool) -> bool:
-        """Tell whether products with a basis cost less, in time or memory, than d x d sums."""
-        wide = rows.d >= COMPRESSED_FROM and not rows.has_missing
-        return wide and (not hard or k * rows.d > rows.n)
-
     def moments(self, labels: Tensor, k: int) -> Moments:
-        """Sums for given labels (1, n), with the leading directions of the clusters."""
+        # With the leading directions of the clusters.
         basis = self.directions.mT.expand(1, k, -1, -1)
         references = basis.new_zeros(1, k, self.rows.d)
         for _ in range(POWER_STEPS + 1):
-            sums = self._no_sums(references, orthonormal(basis))
+            sums = self._subspace(references, orthonormal(basis))
             self._of_labels(labels, sums)
             references, basis = sums.centers(), self._joint(sums.scatter_times(sums.basis))
         sums.again = partial(self._of_labels, labels)
         return sums
 
     def hard_pass(self, model: Mixture, labels: Tensor, moments: Moments) -> Assigned:
-        """Give every row to its cheapest autoencoder, and sum anew."""
         folded, moved = model.fold(self.rows.dtype), torch.zeros_like(moments.counts[:, 0]).long()
 
         def add(sums: tuple[Accumulator, Tensor], chunk: Chunk) -> None:
@@ -453,19 +371,22 @@ class SubspacePass(DataPass):
             now[0, columns] = new
             labels[:, chunk.index] = now.to(labels.dtype)
             sums[1].add_(len(columns))
-            every = torch.arange(len(chunk.x), device=columns.device)
-            sums[0].note(now[0], every, chunk.weight, chunk.x)
+            sums[0].note_labels(chunk, now)
 
-        sums = self._no_sums(model.centers, self._basis(model))
+        sums = self._subspace(model.centers, self._basis(model))
         self.rows.reduce(add, (Accumulator(sums), moved))
         sums.again = partial(self._of_labels, labels)
         return Assigned(labels, self._looked_beside(sums, model), moved)
 
     def soft_pass(
-        self, model: Mixture, assignments: Tensor, rule: Rule, context: AssignmentContext
+        self,
+        model: Mixture,
+        assignments: Tensor,
+        rule: Rule,
+        context: AssignmentContext,
+        moments: Moments | None = None,  # noqa: ARG002
     ) -> Assigned:
-        """Update S by ``rule`` in place, where it is kept, and sum anew."""
-        sums = self._no_sums(model.centers, self._basis(model))
+        sums = self._subspace(model.centers, self._basis(model))
         folded = model.fold(self.rows.dtype).packed()
 
         def again(other: Moments) -> Moments:
@@ -474,43 +395,24 @@ class SubspacePass(DataPass):
                     found = assignments[:, chunk.index]
                 else:  # where S is not kept it follows from the model
                     costs = folded.costs(chunk.x)
-                    found = updated(rule, costs, costs, context.to(costs.dtype))[0]
-                _note_shares(accumulator, chunk, found.to(chunk.x.dtype), rule.negligible)
+                    found = _updated(rule, costs, costs, context.to(costs.dtype))[0]
+                accumulator.note_shares(chunk, found.to(chunk.x.dtype), rule.negligible)
 
             return self.rows.reduce(add, Accumulator(other)).moments
 
-        found = ChunkedPass(self.rows).soft_pass(model, assignments, rule, context, sums)
+        found = super().soft_pass(model, assignments, rule, context, sums)
         sums.again = again
         return replace(found, moments=self._looked_beside(sums, model))
 
-    def relabel(
-        self, labels: Tensor, moments: Moments, rows: Tensor, to: tuple[int, int]
-    ) -> Moments:
-        """Move ``rows`` into cluster ``to[1]``; labels change in place."""
-        labels[to[0], rows] = to[1]
-        return self.moments(labels, moments.counts.shape[1])
-
-    def keep_starts(self, starts: Tensor) -> None:
-        """There is only one."""
+    relabel = DataPass.relabel
 
     def state_dict(self) -> dict[str, Tensor]:
-        """The directions that the next basis has beside the components."""
         return {} if self.found is None else {"found": self.found}
 
     def load_state_dict(self, state: dict[str, Tensor]) -> None:
-        """Go on with the directions of an earlier run."""
         self.found = state.get("found")
 
-    def _of_labels(self, labels: Tensor, sums: Moments) -> Moments:
-        """Add all rows to sums by their labels (1, n)."""
-
-        def add(accumulator: Accumulator, chunk: Chunk) -> None:
-            every = torch.arange(len(chunk.x), device=labels.device)
-            accumulator.note(labels[0, chunk.index].long(), every, chunk.weight, chunk.x)
-
-        return self.rows.reduce(add, Accumulator(sums)).moments
-
-    def _no_sums(self, references: Tensor, basis: Tensor) -> SubspaceMoments:
+    def _subspace(self, references: Tensor, basis: Tensor) -> SubspaceMoments:
         return SubspaceMoments(references.double(), basis.double(), self.rows.n_levels)
 
     def _basis(self, model: Mixture) -> Tensor:
@@ -588,22 +490,14 @@ def _changes(scores: Tensor, old: Tensor) -> tuple[Tensor, Tensor, Tensor]:
     return starts, columns, scores[starts, :, columns].argmax(-1)
 
 
-def _note_shares(sums: Accumulator, chunk: Chunk, shares: Tensor, negligible: float) -> None:
-    """Note rows by their shares (r, m, k) in clusters, but for negligible ones."""
-    k = shares.shape[-1]
-    clusters, columns = (shares > negligible).movedim(1, 2).flatten(0, 1).nonzero().mT
-    weights = shares[clusters // k, columns, clusters % k] * chunk.weight[columns]
-    sums.note(clusters, columns, weights, chunk.x)
-
-
-def change_of(rule: Rule, new: Tensor, old: Tensor) -> Tensor:
+def _change_of(rule: Rule, new: Tensor, old: Tensor) -> Tensor:
     """Largest change (r,) of an entry of S; infinite where nobody asks, since a likelihood does."""
     if rule.probabilistic:
         return new.new_full(new.shape[:1], torch.inf)
     return (new - old).abs().amax((-2, -1))
 
 
-def updated(
+def _updated(
     rule: Rule, costs: Tensor, previous: Tensor, context: AssignmentContext
 ) -> tuple[Tensor, Tensor, Tensor]:
     """New assignments (r, m, k), their entropies (r, m), and log evidences (r, m) or zeros."""
@@ -641,20 +535,10 @@ BLOCK = 1 << 20
 
 
 class Bounds:
-    """How far each row is from changing its cluster.
+    """How far each row is from changing its cluster, for r starts.
 
-    Parameters
-    ----------
-    rows : Rows
-    model : Mixture
-        r starts; what the bounds refer to.
-
-    Attributes
-    ----------
-    lower : Tensor of shape (r, k, n)
-        Below the root of every cost; infinite for a row's own cluster.
-    upper : Tensor of shape (r, n)
-        Above the root of the cost of a row's own cluster.
+    ``lower`` (r, k, n) is below the root of every cost, and infinite for a row's own cluster;
+    ``upper`` (r, n) is above the root of the cost of a row's own cluster.
     """
 
     def __init__(self, rows: Rows, model: Mixture) -> None:
@@ -737,19 +621,13 @@ class PrunedPass(ChunkedPass):
         """Tell whether bounds are cheaper than what they save, in time and memory."""
         itemsize = torch.finfo(rows.dtype).bits // 8
         room = max(SMALL_BYTES, LARGEST_SHARE * rows.n * rows.d * itemsize)
-        wide = rows.d >= PRUNED_WIDTH and not rows.n_levels
-        return wide and n_starts * k * rows.n * itemsize <= room
+        return rows.d >= PRUNED_WIDTH and n_starts * k * rows.n * itemsize <= room
 
     def moments(self, labels: Tensor, k: int) -> Moments:
-        """Sums for given labels (r, n), about which bounds know nothing."""
-        self.bounds = None
+        self.bounds = None  # which know nothing about these labels
         return super().moments(labels, k)
 
     def hard_pass(self, model: Mixture, labels: Tensor, moments: Moments) -> Assigned:
-        """Give every row to its cheapest autoencoder; sums follow the rows that moved.
-
-        ``labels`` and ``moments`` are brought up to date in place.
-        """
         if self.bounds is not None:
             open_rows = self.bounds.open_rows(model, labels)
             if max(rows.numel() for rows in open_rows) <= OPEN_SHARE * self.rows.n:
@@ -766,17 +644,15 @@ class PrunedPass(ChunkedPass):
     def relabel(
         self, labels: Tensor, moments: Moments, rows: Tensor, to: tuple[int, int]
     ) -> Moments:
-        """Move ``rows`` of start ``to[0]`` into cluster ``to[1]``; labels change in place."""
         self.bounds = None
         return super().relabel(labels, moments, rows, to)
 
     def keep_starts(self, starts: Tensor) -> None:
-        """Only the starts at these positions go on."""
         if self.bounds is not None:
             self.bounds = self.bounds[starts]
 
     def state_dict(self) -> dict[str, Tensor]:
-        """The bounds: which rows are looked at decides how sums are rounded."""
+        # Which rows are looked at decides how sums are rounded.
         state = {"waits": torch.tensor([self.wait, self.next_wait])}
         if self.bounds is not None:
             model = self.bounds.model
@@ -786,7 +662,6 @@ class PrunedPass(ChunkedPass):
         return state
 
     def load_state_dict(self, state: dict[str, Tensor]) -> None:
-        """Go on with the bounds of an earlier run."""
         self.wait, self.next_wait = state["waits"].tolist()
         if "lower" in state:
             names = ("centers", "components", "latent_penalty")
@@ -851,22 +726,19 @@ class MissingValuesPass(DataPass):
         self.whole = True
 
     def begin_with(self, model: Mixture) -> None:
-        """Expect the first sums under a model, where it knows how far clusters spread."""
         self._first = model
-        if not model.tied or model.components.shape[-2]:
+        if not model.tied or model.components.shape[-2]:  # it knows how far clusters spread
             self._model = model
 
     def moments(self, labels: Tensor, k: int) -> Moments:
-        """Sums for given labels (r, n): expected ones, or of filled rows before the first pass."""
-        if self._model is None:
+        if self._model is None:  # sums of filled rows before the first pass, expected ones later
             first = RemotePass(self.rows) if self.rows.remote else ChunkedPass(self.rows)
-            if isinstance(first, RemotePass) and self._first is not None:
+            if self._first is not None:
                 first.begin_with(self._first)
             return first.moments(labels, k)
         return self.expected(self._model, labels)
 
     def hard_pass(self, model: Mixture, labels: Tensor, moments: Moments) -> Assigned:
-        """Give every row to its cheapest autoencoder; sums are expected ones."""
         r, k = moments.counts.shape
         marginals = self._begin(model)
         near = self._remembered(r, k, prunable=True)
@@ -890,7 +762,6 @@ class MissingValuesPass(DataPass):
     def soft_pass(
         self, model: Mixture, assignments: Tensor, rule: Rule, context: AssignmentContext
     ) -> Assigned:
-        """Update S by ``rule`` in place, where it is kept; sums are expected ones."""
         r, kept, k = assignments.shape
         marginals = self._begin(model)
         near = self._remembered(r, k, prunable=rule.probabilistic)
@@ -900,8 +771,8 @@ class MissingValuesPass(DataPass):
         def add(sums: tuple[Moments, Tensor, Tensor], chunk: Chunk) -> None:
             costs, share = self._costed(model, marginals, sums[0], chunk, near)
             old = assignments[:, chunk.index].to(torch.float64) if kept else costs
-            new, entropies, log_density = updated(rule, costs, old, context.to(torch.float64))
-            change.copy_(torch.maximum(change, change_of(rule, new, old)))
+            new, entropies, log_density = _updated(rule, costs, old, context.to(torch.float64))
+            change.copy_(torch.maximum(change, _change_of(rule, new, old)))
             sums[1].add_(entropies @ chunk.weight.double() / self.rows.total)
             sums[2].add_(log_density @ chunk.weight.double())
             if kept:
@@ -912,33 +783,23 @@ class MissingValuesPass(DataPass):
         self._near = near
         return Assigned(assignments, sums, change, entropy, log_likelihood)
 
-    def relabel(
-        self, labels: Tensor, moments: Moments, rows: Tensor, to: tuple[int, int]
-    ) -> Moments:
-        """Move ``rows`` of start ``to[0]`` into cluster ``to[1]``; labels change in place."""
-        labels[to[0], rows] = to[1]
-        return self.moments(labels, moments.counts.shape[1])
-
     def confirms(self, slight: Tensor) -> Tensor:
-        """Which starts (r,) have come to rest: only a full pass can tell."""
+        # Only a full pass can tell.
         if bool(slight.any()) and not self.whole:
             self._near = None
             return torch.zeros_like(slight)
         return slight
 
     def keep_starts(self, starts: Tensor) -> None:
-        """Only the starts at these positions go on."""
         if self._near is not None:
             self._near = self._near[starts]
         if self._model is not None:
             self._model = self._model[starts]
 
     def state_dict(self) -> dict[str, Tensor]:
-        """Who had a chance in the last full pass: the next pass leaves out the same clusters."""
         return {} if self._near is None else {"near": self._near}
 
     def load_state_dict(self, state: dict[str, Tensor]) -> None:
-        """Leave out the same clusters as before."""
         self._near = state.get("near")
 
     def expected(self, model: Mixture, labels: Tensor) -> Moments:

@@ -15,7 +15,7 @@ import torch
 from numpy.typing import DTypeLike, NDArray
 from torch import Tensor
 
-from tensorae.data.rows import LARGE_WIDTH, Rows
+from tensorae.data.rows import LARGE_WIDTH, Chunk, Rows
 from tensorae.exceptions import InvalidInputError
 
 __all__ = ["Accumulator", "MemberMoments", "Moments", "SubspaceMoments", "positive"]
@@ -545,6 +545,29 @@ class Accumulator:
         self.n_pairs += len(clusters)
         if self.entries > PENDING_ENTRIES or self.n_pairs >= PENDING_ROWS:
             self.settle()
+
+    def note_labels(self, chunk: Chunk, labels: Tensor, first: int = 0) -> None:
+        """Note all rows of a chunk in the clusters (r, m) of starts from ``first`` on."""
+        r, m = labels.shape
+        starts = torch.arange(first, first + r, device=labels.device)
+        clusters = labels + starts[:, None] * self.moments.counts.shape[1]
+        columns = torch.arange(m, device=labels.device).repeat(r)
+        self.note(clusters.flatten(), columns, chunk.weight[columns], chunk.x)
+
+    def note_moves(
+        self, chunk: Chunk, starts: Tensor | int, columns: Tensor, old: Tensor, new: Tensor
+    ) -> None:
+        """Note the rows ``columns`` of a chunk that leave clusters for others, all (m,)."""
+        first, weights = starts * self.moments.counts.shape[1], chunk.weight[columns]
+        self.note(first + old, columns, -weights, chunk.x)
+        self.note(first + new, columns, weights, chunk.x)
+
+    def note_shares(self, chunk: Chunk, shares: Tensor, negligible: float) -> None:
+        """Note all rows of a chunk by their shares (r, m, k), but for negligible ones."""
+        k = shares.shape[-1]
+        clusters, columns = (shares > negligible).movedim(1, 2).flatten(0, 1).nonzero().mT
+        weights = shares[clusters // k, columns, clusters % k] * chunk.weight[columns]
+        self.note(clusters, columns, weights, chunk.x)
 
     def tensors(self) -> list[Tensor]:
         """The sums, up to date."""
