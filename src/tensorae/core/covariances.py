@@ -91,18 +91,12 @@ def _quadratic_inverse(values: Tensor, ratio: float, rank: int) -> Tensor:
 
 
 class Spikes(NamedTuple):
-    """What sample variances in units of the noise tell, (..., p) each.
+    """What sample variances in units of the noise tell, (..., p) each."""
 
-    Attributes
-    ----------
-    variances : Tensor
-        What the variance is without sampling bias; one where it cannot be told from noise.
-    gains : Tensor
-        By how much to shrink a sample along the direction that was found, to be next to the clean
-        one: zero where the direction cannot be told from noise.
-    """
-
+    # What the variance is without sampling bias; one where it cannot be told from noise
     variances: Tensor
+    # By how much to shrink a sample along the direction that was found, to be next to the clean
+    # one: zero where the direction cannot be told from noise
     gains: Tensor
 
 

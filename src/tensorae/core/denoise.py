@@ -40,30 +40,17 @@ NEGLIGIBLE = 1e-17
 
 @dataclass(frozen=True, eq=False)
 class Denoiser:
-    """What de-noising needs of a fit: d·q + k·q² numbers, plain tensors, whatever n is.
+    """What de-noising needs of a fit: d·q + k·q² numbers, plain tensors, whatever n is."""
 
-    Attributes
-    ----------
-    centers : Tensor of shape (k, d)
-        In the coordinates of the data.
-    counts : Tensor of shape (k,)
-        Total weight of each cluster.
-    basis : Tensor of shape (d, q)
-        Orthonormal columns: the main directions of the pooled covariance, variance rising.
-    spectrum : Tensor of shape (d,)
-        Variances of the pooled covariance without sampling bias; the last q belong to ``basis``.
-    covariances : Tensor of shape (k, q, q)
-        Sample covariance of each cluster in the coordinates of ``basis``.
-    rest : Tensor of shape (k,)
-        Mean variance of each cluster per direction that was not kept.
-    """
-
-    centers: Tensor
-    counts: Tensor
+    centers: Tensor  # (k, d), in the coordinates of the data
+    counts: Tensor  # (k,), total weight of each cluster
+    # (d, q), orthonormal columns: the main directions of the pooled covariance, variance rising
     basis: Tensor
+    # (d,), variances of the pooled covariance without sampling bias; the last q belong to ``basis``
     spectrum: Tensor
+    # (k, q, q), sample covariance of each cluster in the coordinates of ``basis``
     covariances: Tensor
-    rest: Tensor
+    rest: Tensor  # (k,), mean variance of each cluster per direction that was not kept
 
     @classmethod
     def from_moments(

@@ -65,62 +65,30 @@ class Trace:
 
 @dataclass(frozen=True)
 class FitResult:
-    """One start, run to its end.
+    """One start, run to its end."""
 
-    Attributes
-    ----------
-    start : int
-        Its number.
-    parameters : Parameters
-        A batch of this one start.
-    moments : Moments
-        The sums that the parameters were made from.
-    labels : Tensor of shape (n,)
-    course : Course
-    objective : float
-        At the end.
-    n_iter : int
-    converged : bool
-    """
-
-    start: int
-    parameters: Parameters
-    moments: Moments
-    labels: Tensor
+    start: int  # its number
+    parameters: Parameters  # A batch of this one start
+    moments: Moments  # the sums that the parameters were made from
+    labels: Tensor  # (n,)
     trace: Trace
-    objective: float
+    objective: float  # at the end
     n_iter: int
     converged: bool
 
 
 @dataclass(frozen=True)
 class State:
-    """r starts side by side, after ``n_iter`` iterations.
-
-    Attributes
-    ----------
-    n_iter : int
-    starts : tuple of int
-        Numbers of those that still run.
-    members : Tensor of shape (r, n) or (r, n, k)
-        Labels, or S where it is soft.
-    moments : Moments
-    parameters : Parameters
-    courses : tuple of Course
-        One for each start that still runs.
-    ended : tuple of Run
-    sweep : Sweep
-        What goes over the data, with what it remembers between passes.
-    """
+    """r starts side by side, after ``n_iter`` iterations."""
 
     n_iter: int
-    starts: tuple[int, ...]
-    members: Tensor
+    starts: tuple[int, ...]  # numbers of those that still run
+    members: Tensor  # (r, n) or (r, n, k), labels, or S where it is soft
     moments: Moments
     parameters: Parameters
-    traces: tuple[Trace, ...]
+    traces: tuple[Trace, ...]  # one for each start that still runs
     ended: tuple[FitResult, ...]
-    data_pass: DataPass
+    data_pass: DataPass  # what goes over the data, with what it remembers between passes
 
     def state_dict(self) -> dict[str, Any]:
         """Return the state of a single start by names: tensors, numbers and lists."""
@@ -217,27 +185,15 @@ Observer = Callable[[State], Any]
 
 @dataclass(frozen=True)
 class Alternation:
-    """What is alternated, and when to stop.
-
-    Attributes
-    ----------
-    rows : Rows
-    n_clusters : int
-    estimation : Estimation
-        The step from moments to parameters.
-    rule : Rule
-        The update of S.
-    max_iter : int
-    tol : float
-        Stop where an iteration lowers the loss by no more than this share of it (or, for a
-        likelihood, by no more than this per number in X).
-    """
+    """What is alternated, and when to stop."""
 
     rows: Rows
     n_clusters: int
-    estimation: Estimation
-    rule: Rule
+    estimation: Estimation  # the step from moments to parameters
+    rule: Rule  # the update of S
     max_iter: int
+    # Stop where an iteration lowers the loss by no more than this share of it (or, for a
+    # likelihood, by no more than this per number in X)
     tol: float
 
     def run(self, state: State, observe: Observer | None = None) -> list[FitResult]:

@@ -56,39 +56,22 @@ MOST_EXTRA = 8
 
 @dataclass(frozen=True)
 class Parameters:
-    """All that a fit learns, for r starts side by side.
-
-    Attributes
-    ----------
-    model : Mixture
-    variances : Tensor of shape (r, k, h)
-        Scatter along each component.
-    counts : Tensor of shape (r, k)
-        Total weight of each cluster.
-    traces : Tensor of shape (r, k)
-        Whole scatter of each cluster.
-    loss : Tensor of shape (r,)
-        Sum of the costs, which these parameters reach for the assignments they were made from.
-    objective : Tensor of shape (r,)
-        What is minimised for such assignments: the loss, or minus the log-likelihood, with the
-        regularizer.
-    regularizer : Tensor of shape (r,)
-        Price of the parameters themselves; zero where spreads are shared and all rows are numbers.
-    noise_variance : Tensor of shape (r,)
-        s² of the model of section 5 with one spread.
-    latent_dims : Tensor of shape (r, k)
-        Components of each cluster that count.
-    """
+    """All that a fit learns, for r starts side by side."""
 
     model: Mixture
-    variances: Tensor
-    counts: Tensor
-    traces: Tensor
+    variances: Tensor  # (r, k, h), scatter along each component
+    counts: Tensor  # (r, k), total weight of each cluster
+    traces: Tensor  # (r, k), whole scatter of each cluster
+    # (r,), sum of the costs, which these parameters reach for the assignments they were made from
     loss: Tensor
+    # (r,), what is minimised for such assignments: the loss, or minus the log-likelihood, with the
+    # regularizer
     objective: Tensor
+    # (r,), price of the parameters themselves; zero where spreads are shared and all rows are
+    # numbers
     regularizer: Tensor
-    noise_variance: Tensor
-    latent_dims: Tensor
+    noise_variance: Tensor  # (r,), s² of the model of section 5 with one spread
+    latent_dims: Tensor  # (r, k), components of each cluster that count
 
     @property
     def n_features(self) -> int:
@@ -136,23 +119,12 @@ class LevelPrior:
 
     Every cluster is given the same few members more, which have the levels of the data at large:
     no level that the data has is impossible in a cluster.
-
-    Attributes
-    ----------
-    columns : Tensor of shape (L, c)
-        One where a level is of a column.
-    frequencies : Tensor of shape (L,)
-        Share of each level in its column.
-    unseen : Tensor of shape (L,)
-        Log probability of levels that no row has.
-    strength : float
-        How many members it counts as.
     """
 
-    columns: Tensor
-    frequencies: Tensor
-    unseen: Tensor
-    strength: float = LEVEL_STRENGTH
+    columns: Tensor  # (L, c), one where a level is of a column
+    frequencies: Tensor  # (L,), share of each level in its column
+    unseen: Tensor  # (L,), log probability of levels that no row has
+    strength: float = LEVEL_STRENGTH  # how many members it counts as
 
     @classmethod
     def none(cls) -> LevelPrior:
@@ -189,17 +161,10 @@ class LevelPrior:
 
 @dataclass(frozen=True)
 class Directions:
-    """Main directions of the whole data, worked out only if a cluster needs them.
+    """Main directions of the whole data, worked out only if a cluster needs them."""
 
-    Attributes
-    ----------
-    sample : Tensor of shape (m, d)
-        Rows that stand for the data, centred.
-    weights : Tensor of shape (m,)
-    """
-
-    sample: Tensor
-    weights: Tensor
+    sample: Tensor  # (m, d), rows that stand for the data, centred
+    weights: Tensor  # (m,)
 
     @cached_property
     def main(self) -> Tensor:
@@ -224,28 +189,15 @@ class Means(NamedTuple):
 
 @dataclass(frozen=True)
 class Estimation:
-    """How parameters follow from moments.
-
-    Attributes
-    ----------
-    latent_dim : int
-    n_features : int
-        d of the data, which is more than that of the moments where wide data was turned.
-    latent_penalty : float, Tensor of shape (r,) or None
-        λ, for all starts or for each; None where it is estimated.
-    directions : Directions
-        Stand in for those of clusters that vary in fewer than h.
-    variance_floor : float
-        Smallest noise variance that the arithmetic can tell from zero.
-    levels : LevelPrior
-        Of the categorical columns.
-    """
+    """How parameters follow from moments."""
 
     latent_dim: int
+    # d of the data, which is more than that of the moments where wide data was turned
     n_features: int
+    # (r,), λ, for all starts or for each; None where it is estimated
     latent_penalty: float | Tensor | None
-    directions: Directions
-    variance_floor: float
+    directions: Directions  # stand in for those of clusters that vary in fewer than h
+    variance_floor: float  # smallest noise variance that the arithmetic can tell from zero
     levels: LevelPrior = field(default_factory=LevelPrior.none, kw_only=True)
 
     def first(self, moments: Moments) -> Parameters:
@@ -490,22 +442,13 @@ ROUNDING = 1e-14
 
 @dataclass(frozen=True)
 class Prior:
-    """Scatter that every cluster is given beside that of its own members.
+    """Scatter that every cluster is given beside that of its own members."""
 
-    Attributes
-    ----------
-    scatter : Tensor of shape (d, d) or (r, 1, d, d)
-        About the centre.
-    trace : float or Tensor of shape (r, 1)
-        Its trace; more than that of ``scatter`` where wide data was turned, and directions off
-        the plane have a share too.
-    strength : float
-        How many members it counts as.
-    """
-
-    scatter: Tensor
+    scatter: Tensor  # (d, d) or (r, 1, d, d), about the centre
+    # (r, 1), its trace; more than that of ``scatter`` where wide data was turned, and directions
+    # off the plane have a share too
     trace: float | Tensor
-    strength: float
+    strength: float  # how many members it counts as
 
     @classmethod
     def of(cls, covariance: Tensor, n_features: int, dof: float, strength: float) -> Prior:
@@ -531,27 +474,17 @@ class Prior:
 
 @dataclass(frozen=True)
 class OwnEstimation(Estimation):
-    """How parameters follow from moments where spreads are own.
-
-    Attributes
-    ----------
-    prior : Prior
-    price : float
-        What a parameter more has to add to the log-likelihood: clusters then have as many
-        components as pay, up to ``latent_dim``. Zero gives every cluster all of them.
-    common : bool
-        Whether all clusters have the covariance that is pooled over them.
-    dims : tuple of int, optional
-        Components of each cluster that count, where that is settled already.
-    pooling : float
-        Members that every cluster is given on top, which spread as all clusters do together at
-        that moment: nothing leaves each its own covariance, very many give all the same.
-    """
+    """How parameters follow from moments where spreads are own."""
 
     prior: Prior
+    # What a parameter more has to add to the log-likelihood: clusters then have as many components
+    # as pay, up to ``latent_dim``. Zero gives every cluster all of them
     parameter_cost: float = 0.0
-    common: bool = False
+    common: bool = False  # whether all clusters have the covariance that is pooled over them
+    # Components of each cluster that count, where that is settled already
     dims: tuple[int, ...] | None = None
+    # Members that every cluster is given on top, which spread as all clusters do together at that
+    # moment: nothing leaves each its own covariance, very many give all the same
     pooling: float = 0.0
 
     @property

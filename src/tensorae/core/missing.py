@@ -44,21 +44,11 @@ SHARED_PAIRS = 2000
 
 @dataclass(frozen=True)
 class MissingPattern:
-    """Rows that have as many gaps as each other.
+    """Rows that have as many gaps as each other."""
 
-    Attributes
-    ----------
-    rows : Tensor of shape (b,)
-        Where they are in their chunk.
-    lacking : Tensor of shape (p, gaps)
-        Columns without a value.
-    seen : Tensor of shape (p, d - gaps)
-        The others.
-    """
-
-    rows: Tensor
-    lacking: Tensor
-    seen: Tensor
+    rows: Tensor  # (b,), where they are in their chunk
+    lacking: Tensor  # (p, gaps), columns without a value
+    seen: Tensor  # (p, d - gaps), the others
 
 
 def grouped(holes: Tensor, n_clusters: int) -> Iterator[MissingPattern]:

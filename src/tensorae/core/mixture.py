@@ -67,40 +67,23 @@ class Mixture:
     model of the paper is the ``tied`` family: one noise and one λ serve all clusters, and costs
     are in units of the data. Else every cluster has its own variances, and costs are minus twice
     the log of weight times density.
-
-    Attributes
-    ----------
-    centers : Tensor of shape (..., k, d)
-        C_j.
-    components : Tensor of shape (..., k, h, d)
-        U_j, orthonormal rows.
-    latent_penalty : Tensor of shape (...)
-        λ, one per start; where clusters are not tied, it plays no part in the costs.
-    noise : Tensor of shape (..., k)
-        σ_j², the variance in every direction off the components. One where it is tied and unknown:
-        only rows with missing values, levels and densities need it.
-    along : Tensor of shape (..., k, h)
-        Variance along each component; that of the noise where a component does not count.
-    log_weights : Tensor of shape (..., k)
-        Logarithms of the mixing weights.
-    levels : Tensor of shape (..., k, L)
-        Logarithms of the probabilities of all levels of all categorical columns; rows have one
-        indicator for each after their d numbers.
-    tied : bool
-        Whether all clusters have the same noise, and that over λ along every component.
-    n_features : int
-        d of the data, which is more than the model's own where wide data was turned.
     """
 
-    centers: Tensor
-    components: Tensor
+    centers: Tensor  # (..., k, d), C_j
+    components: Tensor  # (..., k, h, d), U_j, orthonormal rows
+    # (...), λ, one per start; where clusters are not tied, it plays no part in the costs
     latent_penalty: Tensor
+    # (..., k), σ_j², the variance in every direction off the components. One where it is tied and
+    # unknown: only rows with missing values, levels and densities need it
     noise: Tensor
+    # (..., k, h), variance along each component; that of the noise where a component does not count
     along: Tensor
-    log_weights: Tensor
+    log_weights: Tensor  # (..., k), logarithms of the mixing weights
+    # (..., k, L), logarithms of the probabilities of all levels of all categorical columns; rows
+    # have one indicator for each after their d numbers
     levels: Tensor
-    tied: bool
-    n_features: int
+    tied: bool  # whether all clusters have the same noise, and that over λ along every component
+    n_features: int  # d of the data, which is more than the model's own where wide data was turned
 
     @classmethod
     def tied_of(

@@ -19,86 +19,44 @@ __all__ = ["Solution", "FitSpec", "SearchSpace"]
 
 @dataclass(frozen=True)
 class FitSpec:
-    """All that decides a fit, checked by the caller.
-
-    Attributes
-    ----------
-    n_clusters, latent_dim : int
-    latent_penalty : float or None
-        λ; None where it is estimated.
-    rule : Rule
-    init : str or Tensor of shape (k, d)
-        "k-means++", "k-means", "random", or centres.
-    n_init : int or None
-        Number of starts; None lets the solver choose.
-    max_iter : int
-    tol : float
-    chunk_rows : int or None
-        Rows that are worked on at a time; None lets the solver choose.
-    own_spread : bool
-        Whether every cluster has its own variances instead of sharing one λ and one noise.
-    free_dims : bool
-        Whether clusters with own spreads have as many components as pay, up to ``latent_dim``.
-    trimmed : bool
-        The same, but decided once, when the fit is closed.
-    common : bool
-        Whether clusters with own spreads have one covariance, pooled over them.
-    n_counted : int or None
-        Components that count in clusters with own spreads; None for all.
-    prior_strength : float
-        Members that the prior of own spreads counts as in each cluster.
-    pooling : float
-        Members of the covariance pooled over all clusters that each is given on top.
-    tied_floor : bool
-        Whether own spreads are at least as wide as columns with tied values allow (``ties``).
-    """
+    """All that decides a fit, checked by the caller."""
 
     n_clusters: int
     latent_dim: int
-    latent_penalty: float | None
+    latent_penalty: float | None  # λ; None where it is estimated
     rule: Rule
-    init: str | Tensor
-    n_init: int | None
+    init: str | Tensor  # "k-means++", "k-means", "random", or centres (k, d)
+    n_init: int | None  # number of starts; None lets the solver choose
     max_iter: int
     tol: float
-    chunk_rows: int | None = None
+    chunk_rows: int | None = None  # rows that are worked on at a time; None lets the solver choose
+    # Whether every cluster has its own variances instead of sharing one λ and one noise
     own_spread: bool = False
+    # Whether clusters with own spreads have as many components as pay, up to ``latent_dim``
     free_dims: bool = False
-    trimmed: bool = False
-    common: bool = False
-    n_counted: int | None = None
+    trimmed: bool = False  # the same, but decided once, when the fit is closed
+    common: bool = False  # whether clusters with own spreads have one covariance, pooled over them
+    n_counted: int | None = None  # components that count in clusters with own spreads; None for all
+    # Members that the prior of own spreads counts as in each cluster
     prior_strength: float = PRIOR_STRENGTH
+    # Members of the covariance pooled over all clusters that each is given on top
     pooling: float = 0.0
+    # Whether own spreads are at least as wide as columns with tied values allow (``ties``)
     tied_floor: bool = True
 
 
 @dataclass(frozen=True)
 class Solution:
-    """A fitted model in the coordinates of the data.
+    """A fitted model in the coordinates of the data."""
 
-    Attributes
-    ----------
-    model : Mixture
-        Without the dimension of starts.
-    run : Run
-        How the best start went; parameters and sums are about ``shift``.
-    shift : Tensor of shape (d,)
-        What was taken off the data before the sums.
-    n_starts : int
-    options : FitSpec
-        What was fitted.
-    span : Span or None
-        The plane in whose coordinates ``run`` and ``shift`` are, where data is wide.
-    tied : Tensor of shape (d,) or None
-        Variance that tied values add to own spreads; None where they add none.
-    """
-
-    model: Mixture
-    run: FitResult
-    shift: Tensor
+    model: Mixture  # without the dimension of starts
+    run: FitResult  # how the best start went; parameters and sums are about ``shift``
+    shift: Tensor  # (d,), what was taken off the data before the sums
     n_starts: int
-    options: FitSpec
+    options: FitSpec  # what was fitted
+    # The plane in whose coordinates ``run`` and ``shift`` are, where data is wide
     span: RowSpace | None = None
+    # (d,), variance that tied values add to own spreads; None where they add none
     tied: Tensor | None = None
 
 
@@ -124,29 +82,15 @@ OWN_WIDTH = 40
 
 @dataclass(frozen=True)
 class SearchSpace:
-    """What a user asked for, and what was left to the data.
+    """What a user asked for, and what was left to the data."""
 
-    Attributes
-    ----------
-    options : FitSpec
-        All that is settled; what is open has a value that means nothing.
-    n_clusters : tuple of int
-        Numbers of clusters to compare, rising.
-    latent_dim : int or None
-        h; None where it is open.
-    own_spread : bool or None
-        Whether spreads are own; None where it is open.
-    any_rule : bool
-        Whether the assignment rule is open, too; ``options`` has that of narrow data.
-    open_ended : bool
-        Whether larger numbers of clusters are compared where the largest of these is chosen.
-    """
-
-    options: FitSpec
-    n_clusters: tuple[int, ...]
-    latent_dim: int | None
-    own_spread: bool | None
+    options: FitSpec  # all that is settled; what is open has a value that means nothing
+    n_clusters: tuple[int, ...]  # numbers of clusters to compare, rising
+    latent_dim: int | None  # h; None where it is open
+    own_spread: bool | None  # whether spreads are own; None where it is open
+    # Whether the assignment rule is open, too; ``options`` has that of narrow data
     any_rule: bool = False
+    # Whether larger numbers of clusters are compared where the largest of these is chosen
     open_ended: bool = False
 
     def seeded(self) -> SearchSpace:

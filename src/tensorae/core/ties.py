@@ -37,27 +37,13 @@ DIGITS = 1000
 
 
 class TiedVariance(NamedTuple):
-    """Intervals that tied values stand for.
+    """Intervals that tied values stand for."""
 
-    Attributes
-    ----------
-    variances : Tensor of shape (d,)
-        Variance of a uniform place inside them, for each column.
-    covariance : Tensor of shape (p, p)
-        The same in the coordinates of the rows.
-    trace : float
-        Sum of the variances.
-    steps : Tensor of shape (d, p)
-        Half the interval of each column, in these coordinates.
-    unit : Tensor of shape ()
-        Extent of the data.
-    """
-
-    variances: Tensor
-    covariance: Tensor
-    trace: float
-    steps: Tensor
-    unit: Tensor
+    variances: Tensor  # (d,), variance of a uniform place inside them, for each column
+    covariance: Tensor  # (p, p), the same in the coordinates of the rows
+    trace: float  # sum of the variances
+    steps: Tensor  # (d, p), half the interval of each column, in these coordinates
+    unit: Tensor  # (), extent of the data
 
     def dithered(self, x: Tensor) -> Tensor:
         """Rows (n, p) at a random place of their intervals, the same for equal rows.
