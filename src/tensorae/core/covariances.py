@@ -37,25 +37,14 @@ STRENGTH_EXPONENTS = (-8.0, 16.5, 0.5)
 
 
 def unbiased_spectrum(values: Tensor, dof: float) -> Tensor:
-    """Correct the eigenvalues of a sample covariance for their sampling bias.
+    """Correct the eigenvalues (p,) of a sample covariance, rising, for their sampling bias.
 
     For the i-th sample eigenvector u the variance to expect of new samples is uᵀΣu, which the
-    eigenvalue overstates at the upper end and understates at the lower one. This estimates it
-    for all i at once by quadratic-inverse shrinkage (Ledoit and Wolf, "Quadratic shrinkage for
-    large covariance matrices", Bernoulli 28, 2022). The trace stays as it is.
-
-    Parameters
-    ----------
-    values : Tensor of shape (p,)
-        Eigenvalues in rising order.
-    dof : float
-        Degrees of freedom: number of samples less the number of means taken off.
-
-    Returns
-    -------
-    Tensor of shape (p,)
-        At least zero. Directions without variance keep none, provided that there were samples
-        enough to see some.
+    eigenvalue overstates at the upper end and understates at the lower one. This estimates it for
+    all i at once by quadratic-inverse shrinkage (Ledoit and Wolf, "Quadratic shrinkage for large
+    covariance matrices", Bernoulli 28, 2022). The trace stays as it is, and directions without
+    variance keep none, provided that there were samples enough to see some. ``dof`` is the number
+    of samples less the number of means taken off.
     """
     values = values.clamp(min=0)
     p, seen = values.shape[0], int(dof)
@@ -108,18 +97,9 @@ def spikes(values: Tensor, ratio: Tensor, caution: float = 1.0) -> Spikes:
     cosine c²; both follow from the spiked model (Paul, "Asymptotics of sample eigenstructure for a
     large dimensional spiked covariance model", Statistica Sinica 17, 2007).
 
-    Parameters
-    ----------
-    values : Tensor of shape (..., p)
-        Eigenvalues of sample covariances, in units of the noise.
-    ratio : Tensor of shape (..., 1)
-        Features for each sample.
-    caution : float, default=1.0
-        How many times as large as by chance alone a variance has to be.
-
-    Returns
-    -------
-    Spikes
+    ``values`` (..., p) are eigenvalues of sample covariances in units of the noise, ``ratio`` (...,
+    1) is features for each sample; a variance has to be ``caution`` times as large as by chance
+    alone.
 
     Examples
     --------
@@ -138,21 +118,12 @@ def spikes(values: Tensor, ratio: Tensor, caution: float = 1.0) -> Spikes:
 
 
 def pooling_strengths(whitened: Tensor, dof: Tensor) -> Tensor:
-    """How many samples the pooled covariance should count as, beside each cluster's own.
+    """How many samples (k,) the pooled covariance should count as, beside each cluster's own.
 
-    The covariance of a cluster is taken as a draw from an inverse Wishart distribution around
-    the pooled one. The strength ν is where the marginal likelihood of the cluster's scatter is
-    largest; the posterior mean is then (dof·own + ν·pooled) / (dof + ν).
-
-    Parameters
-    ----------
-    whitened : Tensor of shape (k, p)
-        Eigenvalues of each cluster's covariance relative to the pooled one.
-    dof : Tensor of shape (k,)
-
-    Returns
-    -------
-    Tensor of shape (k,)
+    The covariance of a cluster is taken as a draw from an inverse Wishart distribution around the
+    pooled one. The strength ν is where the marginal likelihood of the cluster's scatter is largest;
+    the posterior mean is then (dof·own + ν·pooled) / (dof + ν). ``whitened`` (k, p) are the
+    eigenvalues of each cluster's covariance relative to the pooled one.
     """
     low, high, step = STRENGTH_EXPONENTS
     tried = torch.arange(low, high, step, dtype=whitened.dtype, device=whitened.device).exp2()

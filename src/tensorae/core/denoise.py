@@ -61,23 +61,10 @@ class Denoiser:
         span: RowSpace | None = None,
         max_directions: int = MAX_DIRECTIONS,
     ) -> Denoiser:
-        """Keep what is needed of the sums that closed a fit.
+        """Keep what is needed of the sums of one start that closed a fit, about ``shift`` (d,).
 
-        Parameters
-        ----------
-        moments : Moments
-            Of one start.
-        shift : Tensor of shape (d,)
-            What was taken off the data before the sums.
-        span : Span, optional
-            The plane in whose coordinates moments and shift are, where data is wide. Directions
-            off it share the variance that so few samples were bound to miss.
-        max_directions : int
-            Largest q.
-
-        Returns
-        -------
-        Denoiser
+        ``span`` is the plane in whose coordinates moments and shift are, where data is wide;
+        directions off it share the variance that so few samples were bound to miss.
         """
         counts, pooled = moments.counts[0], moments.pooled()
         inside = shift.shape[0]
@@ -108,20 +95,10 @@ class Denoiser:
         return Denoiser(*(getattr(self, field.name).to(device) for field in fields(self)))
 
     def denoise(self, x: Tensor, noise_variance: float, *, fitted_on_noisy: bool = True) -> Tensor:
-        """Estimate the clean samples behind noisy ones.
+        """Estimate the clean samples (n, d) behind noisy ones, in the precision of the model.
 
-        Parameters
-        ----------
-        x : Tensor of shape (n, d)
-        noise_variance : float
-            σ², the same for every feature.
-        fitted_on_noisy : bool, default=True
-            Whether the fitted samples had this noise too, so that variances contain it.
-
-        Returns
-        -------
-        Tensor of shape (n, d)
-            In the precision of the model.
+        ``noise_variance`` is σ², the same for every feature; ``fitted_on_noisy`` says whether the
+        fitted samples had this noise too, so that variances contain it.
         """
         x = x.to(self.centers.dtype)
         none = torch.finfo(x.dtype).tiny
@@ -141,10 +118,6 @@ class Denoiser:
         (m - 2i)/(m + 2i) of that one is taken for noise; the best i counts. So one or two low
         variances, which may be the data's own, give zero, three give a fifth of the lowest, and
         many give nearly all of it. Zero, too, where samples are fewer than features.
-
-        Returns
-        -------
-        float
         """
         variances = self.spectrum.sort().values
         if float(_degrees(self.counts).sum()) < len(variances):

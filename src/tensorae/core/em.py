@@ -463,33 +463,14 @@ def absorb(
     tied: Tensor,
     pooled: bool = False,
 ) -> tuple[Moments, Parameters]:
-    """Add a batch to the sums and fit the parameters to all of them.
+    """Add a batch in memory to the sums and fit the parameters to all of them.
 
-    Parameters
-    ----------
-    moments : Moments
-        Of all rows so far, about the clusters' means; one start.
-    rows : Rows
-        The batch, in memory.
-    model : Mixture
-        The present one, in the coordinates of the data; no dimension of starts.
-    labels : Tensor of shape (n,)
-        Clusters that the present model gives the rows to.
-    decay : float
-        Share of their weight that old rows keep.
-    estimated_penalty : bool
-        Whether λ follows from the sums.
-    tied : Tensor of shape (d,)
-        Variance that tied values add to own spreads.
-    pooled : bool
-        Whether own spreads are one, pooled over the clusters.
-
-    Returns
-    -------
-    moments : Moments
-        About the new means.
-    parameters : Parameters
-        A batch of one start, in the coordinates of the data, signs fixed.
+    ``moments`` are of all rows so far, about the clusters' means, for one start; ``model``, without
+    a dimension of starts, is the present one, which gives the rows to clusters ``labels`` (n,). Old
+    rows keep the share ``decay`` of their weight. ``estimated_penalty`` says whether λ follows from
+    the sums, ``tied`` (d,) is the variance that tied values add to own spreads, which are one for
+    all clusters if ``pooled``. Returns sums about the new means and a batch of one start, signs
+    fixed.
     """
     # About the present centres' mean, so that nothing is lost to rounding far from zero.
     origin = (moments.counts[0] @ moments.references[0]) / moments.counts.sum()

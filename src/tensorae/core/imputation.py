@@ -93,24 +93,11 @@ def fit_members(
     limits: Limits,
     blocks: Sequence[slice] = (),
 ) -> list[Member]:
-    """Fit mixtures to rows with gaps, and weigh them.
+    """Fit mixtures to rows in memory with gaps, filled with anything, and weigh them.
 
-    Parameters
-    ----------
-    rows : Rows
-        In memory, filled with anything, all columns on one scale.
-    candidates : sequence of Candidate
-    rng : RandomState
-    hidden_share : float
-        Share of the values that are hidden to choose by.
-    limits : Limits
-    blocks : sequence of slice
-        Columns that are hidden together, the last ones: indicators of the levels of a category.
-
-    Returns
-    -------
-    list of Member
-        Those that count.
+    All columns are on one scale; the share ``hidden_share`` of the values is hidden to choose by.
+    ``blocks`` are columns that are hidden together, the last ones: levels of a category. Returns
+    the members that count.
     """
     if len(candidates) == 1:
         model, n_iter = _fitted(rows, candidates[0], rng, None, limits)

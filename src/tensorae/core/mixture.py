@@ -183,18 +183,10 @@ class Mixture:
         return folded.to(dtype) if single and dtype is not None else folded
 
     def costs(self, x: Tensor) -> Tensor:
-        """Cost of every sample under every autoencoder, the bracket of Eq. 3.
+        """Cost (..., n, k) of samples (n, d + L) under every autoencoder, the bracket of Eq. 3.
 
         ``costs_ij = |x_i - C_j|² - (1-λ) |U_j (x_i - C_j)|²``, squares summed over features; where
         clusters are not tied, minus twice the log of weight times density.
-
-        Parameters
-        ----------
-        x : Tensor of shape (n, d + L)
-
-        Returns
-        -------
-        Tensor of shape (..., n, k)
         """
         return self.fold().costs(x)
 
@@ -439,17 +431,7 @@ def squared_lengths(x: Tensor) -> Tensor:
 
 
 def winners(scores: Tensor) -> tuple[Tensor, Tensor]:
-    """The cluster with the largest score, the first of equal ones, and that score.
-
-    Parameters
-    ----------
-    scores : Tensor of shape (..., k, m)
-
-    Returns
-    -------
-    clusters : Tensor of shape (..., m), long
-    best : Tensor of shape (..., m)
-    """
+    """Cluster (..., m) with the largest of scores (..., k, m), the first of equals, and its score."""
     best = scores.amax(-2)
     won = (scores == best.unsqueeze(-2)).to(scores.dtype)
     # Many times faster on a processor than an argmax, which does not work on several rows at once.
@@ -462,18 +444,9 @@ def winners(scores: Tensor) -> tuple[Tensor, Tensor]:
 
 
 def score_errors(lengths: Tensor, reach: Tensor) -> Tensor:
-    """Bound on the rounding errors of the scores of rows with the given lengths.
+    """Bound (..., m) on the rounding errors of the scores of rows with lengths (..., m).
 
-    Parameters
-    ----------
-    lengths : Tensor of shape (..., m)
-        |x|, in the precision in which the scores were worked out.
-    reach : Tensor of shape (..., 1)
-        Length of the longest centre.
-
-    Returns
-    -------
-    Tensor of shape (..., m)
+    Lengths are in the precision of the scores; ``reach`` (..., 1) is that of the longest centre.
     """
     return ROUNDING * torch.finfo(lengths.dtype).eps * (lengths + reach).square()
 

@@ -39,27 +39,16 @@ class Moments:
     """Sums over the members of every cluster, about a reference point of that cluster.
 
     The reference keeps the second moments small, so that single precision is enough for rows.
-
-    Attributes
-    ----------
-    references : Tensor of shape (r, k, d)
-    counts : Tensor of shape (r, k)
-        Sum of the weights.
-    sums : Tensor of shape (r, k, d)
-    squares : Tensor of shape (r, k)
-        Sum of the squared norms: the trace of ``seconds``, always in the accurate precision.
-    seconds : Tensor of shape (r, k, d, d)
-        Sum of x xᵀ; in the precision of the rows where it is large.
-    levels : Tensor of shape (r, k, L)
-        How often each level of the categorical columns occurs, which rows (d + L,) show by
-        indicators after their d numbers.
     """
 
-    references: Tensor
-    counts: Tensor
-    sums: Tensor
+    references: Tensor  # (r, k, d)
+    counts: Tensor  # (r, k), sum of the weights
+    sums: Tensor  # (r, k, d)
+    # (r, k), sum of the squared norms: the trace of ``seconds``, always in the accurate precision
     squares: Tensor
-    seconds: Tensor
+    seconds: Tensor  # (r, k, d, d), sum of x xᵀ; in the precision of the rows where it is large
+    # (r, k, L), how often each level of the categorical columns occurs, which rows (d + L,) show by
+    # indicators after their d numbers
     levels: Tensor
     _means: Tensor | None = field(default=None, init=False, repr=False)
     # Whether few rows may be added to all clusters by one product.
@@ -104,9 +93,7 @@ class Moments:
     def arrays(
         self, kind: DTypeLike, shift: Tensor | float = 0.0, factor: float = 1.0
     ) -> dict[str, NDArray[Any]]:
-        """All that there is to keep of one start, by names.
-
-        That is counts (k,), centers (k, d), scatters (k, d, d), and levels (k, L) if there are any.
+        """All that there is to keep of one start: counts, centers, scatters, and levels if any.
 
         Scatters, the bulk, are of precision ``kind``; centres are moved by ``shift`` (d,), and
         rows count ``factor`` times.
@@ -233,45 +220,24 @@ class Moments:
             self.squares[group] += products.diagonal().sum(dtype=self.squares.dtype)
             seconds.add_(products)
 
-    def add_sums(self, counts: Tensor, sums: Tensor, seconds: Tensor, levels: Tensor) -> None:
-        """Add to all clusters, through all starts: (r k,), (r k, d), (r k, d d), (r k, L)."""
-        self.forget_means()
-        products = seconds.reshape(self.seconds.shape)
-        self.counts += counts.view_as(self.counts)
-        self.sums += sums.reshape(self.sums.shape)
-        self.squares += products.diagonal(dim1=-2, dim2=-1).sum(-1, dtype=self.squares.dtype)
-        self.seconds += products
-        self.levels += levels.reshape(self.levels.shape)
-
     def add_to(
         self, clusters: slice, counts: Tensor, sums: Tensor, seconds: Tensor, levels: Tensor
     ) -> None:
         """Add to some clusters, counted through all starts: (J,), (J, d), (J, d, d), (J, L)."""
         self.forget_means()
+        squares = seconds.diagonal(dim1=-2, dim2=-1).sum(-1, dtype=self.squares.dtype)
         self.counts.view(-1)[clusters] += counts
         self.sums.flatten(0, 1)[clusters] += sums
-        self.squares.view(-1)[clusters] += seconds.diagonal(dim1=-2, dim2=-1).sum(-1)
+        self.squares.view(-1)[clusters] += squares
         self.seconds.flatten(0, 1)[clusters] += seconds
         self.levels.flatten(0, 1)[clusters] += levels
 
-    def reference_of(self, clusters: Tensor) -> Tensor:
-        """References (m, d) of clusters (m,), counted through all starts."""
-        return self.references.flatten(0, 1).index_select(0, clusters)
-
 
 class SubspaceMoments(Moments):
-    """Sums of one start over wide rows: Σ̂_j times a basis, k d b numbers instead of k d².
+    """Sums of one start over wide rows: Σ̂_j times a basis (1, k, d, b), k d b numbers, not k d².
 
-    What else there is to know of Σ̂_j takes one more pass over the rows.
-
-    Parameters
-    ----------
-    references : Tensor of shape (1, k, d)
-    basis : Tensor of shape (1, k, d, b)
-        Orthonormal columns.
-    n_levels : int
-    again : callable, optional
-        Adds all rows, with the same weights in clusters, to other sums; given once they are known.
+    What else there is to know of Σ̂_j takes one more pass over the rows: ``again`` adds all rows,
+    with the same weights in clusters, to other sums.
     """
 
     one_product = False
@@ -417,12 +383,6 @@ class MemberMoments(Moments):
 
     For rows in memory with more features than members of a cluster: then products of a scatter
     with a basis cost less by way of the members than by way of the matrix, and take no memory.
-
-    Parameters
-    ----------
-    rows : Rows
-    labels : Tensor of shape (n,)
-    k : int
     """
 
     def __init__(self, rows: Rows, labels: Tensor, k: int) -> None:
@@ -610,13 +570,13 @@ class Accumulator:
     def _add_together(self, clusters: Tensor, weights: Tensor, values: Tensor) -> None:
         """Add rows (m, d + L) to all their clusters by one product: a loop would take longer."""
         d = self.moments.sums.shape[-1]
-        x = values[:, :d] - self.moments.reference_of(clusters).to(values.dtype)
+        references = self.moments.references.flatten(0, 1).index_select(0, clusters)
+        x = values[:, :d] - references.to(values.dtype)
         members = x.new_zeros(self.moments.counts.numel(), len(clusters))
         members[clusters, torch.arange(len(clusters), device=x.device)] = weights
-        products = (x.unsqueeze(2) * x.unsqueeze(1)).flatten(1)
-        self.moments.add_sums(
-            members.sum(1), members @ x, members @ products, members @ values[:, d:]
-        )
+        products = (members @ (x.unsqueeze(2) * x.unsqueeze(1)).flatten(1)).view(-1, d, d)
+        sums = (members.sum(1), members @ x, products, members @ values[:, d:])
+        self.moments.add_to(slice(None), *sums)
 
 
 def _too_large(d: int, k: int, size: int) -> InvalidInputError:

@@ -59,18 +59,10 @@ class TiedVariance(NamedTuple):
 
 
 def tied_variance(sample: Rows, span: RowSpace | None = None) -> TiedVariance:
-    """Variance that the values of each column stand for.
+    """Variance that the values of each column of a sample stand for.
 
-    Parameters
-    ----------
-    sample : Rows
-        Centred, in an order in which copies of a row come one after the other.
-    span : Span, optional
-        The plane in whose coordinates they are.
-
-    Returns
-    -------
-    TiedVariance
+    The sample is centred, in an order in which copies of a row come one after the other; ``span``
+    is the plane in whose coordinates it is, if any.
     """
     x, weights = (
         sample.numbers().observed().to(torch.float64),

@@ -24,16 +24,9 @@ __all__ = ["Processes", "joined_by_torchrun", "processes"]
 
 @dataclass(frozen=True)
 class Processes:
-    """The processes that work together, and which of them this one is.
+    """The processes that work together, and which of them this one is."""
 
-    Attributes
-    ----------
-    rank : int
-        From 0 to ``size - 1``.
-    size : int
-    """
-
-    rank: int = 0
+    rank: int = 0  # From 0 to ``size - 1``
     size: int = 1
 
     @property

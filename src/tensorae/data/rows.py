@@ -45,28 +45,15 @@ LARGE_WIDTH = 256
 
 @dataclass(frozen=True, slots=True)
 class Chunk:
-    """Some of the rows, one after the other.
+    """Some of the rows, one after the other."""
 
-    Attributes
-    ----------
-    index : slice
-        Which of the rows of this process they are.
-    x : Tensor of shape (m, d + L)
-        Numbers, with what ``Rows.filled`` has put where values are missing, and after them the
-        indicators of the levels of categories.
-    observed : Tensor of shape (m, d + L)
-        The same with NaN where a number is missing.
-    weight : Tensor of shape (m,)
-        One for each where the rows have no weights.
-    d : int
-        How many of the columns are numbers.
-    """
-
-    index: slice
+    index: slice  # Which of the rows of this process they are
+    # (m, d + L), numbers, with what ``Rows.filled`` has put where values are missing, and after
+    # them the indicators of the levels of categories
     x: Tensor
-    observed: Tensor
-    weight: Tensor
-    d: int
+    observed: Tensor  # (m, d + L), the same with NaN where a number is missing
+    weight: Tensor  # (m,), one for each where the rows have no weights
+    d: int  # How many of the columns are numbers
 
     @property
     def numbers(self) -> Tensor:

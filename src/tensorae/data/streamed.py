@@ -114,18 +114,8 @@ class Checksum:
 class StreamedRows(Rows):
     """The rows of this process, read anew in every pass.
 
-    Parameters
-    ----------
-    source : BatchSource
-        The rows of this process.
-    processes : Processes
-    device : torch.device
-    checked : bool
-        Whether the first pass makes a checksum.
-    levels : LevelColumns, optional
-        The columns of the source that hold categories.
-    encode : callable, optional
-        Puts the codes of the levels into a batch.
+    The first pass makes a checksum if ``checked``; ``levels`` are the columns of the source that
+    hold categories, and ``encode`` puts the codes of their levels into a batch.
     """
 
     streamed = True
@@ -309,24 +299,11 @@ class StreamedRows(Rows):
 
 
 def order_statistics(keys: Tensor, ranks: Tensor, processes: Processes) -> tuple[Tensor, Tensor]:
-    """Find who holds the numbers at the given ranks of those of all processes, sorted.
+    """Find who holds the numbers at ranks (q,) of all numbers, sorted; keys (n,) are those here.
 
     By bisection on the numbers' bits: 64 rounds, each of which sums q counts over the processes.
-
-    Parameters
-    ----------
-    keys : Tensor of shape (n,)
-        The numbers of this process, float64.
-    ranks : Tensor of shape (q,)
-        Places in the order of the numbers of all processes, from 0.
-    processes : Processes
-
-    Returns
-    -------
-    places : Tensor of shape (m,)
-        Indices into ``keys`` of the wanted numbers that are taken from here.
-    owned : Tensor of shape (m,)
-        Which of the q they are. Every wanted number is taken from exactly one process.
+    Returns the places (m,) in ``keys`` of the wanted numbers that are taken from here, and which of
+    the q they are. Every wanted number is taken from exactly one process.
     """
     order = keys.argsort(stable=True)
     if processes.alone:
