@@ -431,7 +431,7 @@ def squared_lengths(x: Tensor) -> Tensor:
 
 
 def winners(scores: Tensor) -> tuple[Tensor, Tensor]:
-    """Cluster (..., m) with the largest of scores (..., k, m), the first of equals, and its score."""
+    """Cluster (..., m) of the largest of scores (..., k, m), the first of equals, and its score."""
     best = scores.amax(-2)
     won = (scores == best.unsqueeze(-2)).to(scores.dtype)
     # Many times faster on a processor than an argmax, which does not work on several rows at once.
