@@ -309,7 +309,7 @@ def check_mixed_rows(
     Its ``categorical_features`` says which columns are categories; ``_categories`` keeps what was
     learned of them, None where there are none.
     """
-    if reset and is_dask(X):
+    if reset and hasattr(X, "dask") and is_dask(X):
         remote = DaskRows(X, estimator.categorical_features, check_device(device))
         estimator._categories = remote.encoder
         estimator.n_features_in_ = remote.n_columns

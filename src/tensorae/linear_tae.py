@@ -415,7 +415,7 @@ class LinearTAE(BaseTAE):
         5
         """
         share = check_number("decay", decay, low=0, high=1, low_allowed=False)
-        if is_dask(X):
+        if hasattr(X, "dask") and is_dask(X):
             raise InvalidInputError(
                 f"X must be a table in memory for partial_fit, got a Dask {type(X).__name__}; use "
                 "fit for it, or call partial_fit with one partition after the other."

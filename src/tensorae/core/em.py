@@ -393,7 +393,7 @@ class Alternation:
         """What is minimised (r,)."""
         if (self.rule.probabilistic or self.rule.hard) and assigned.log_likelihood is not None:
             likelihood = assigned.log_likelihood - self.rows.total * before.model.log_normalizer()
-            if not self.estimation.own:
+            if self.rows.has_missing and not self.estimation.own:
                 likelihood += self.rows.missing_weight * log_correction(before.noise_variance)
             return before.regularizer - likelihood
         return parameters.objective

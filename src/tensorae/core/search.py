@@ -17,7 +17,7 @@ import torch
 from torch import Tensor
 
 from tensorae.core.compress import COMPRESSED_FROM, RowSpace
-from tensorae.core.criteria import lie_apart
+from tensorae.core.criteria import TiedVariance, lie_apart, tied_variance
 from tensorae.core.em import Alternation, FitResult, Observer, State, Trace
 from tensorae.core.families import (
     RANK_TOLERANCE,
@@ -44,7 +44,6 @@ from tensorae.core.passes import ChunkedPass, RemotePass, cheapest, fits_table
 from tensorae.core.spec import WIDE, FitSpec, Solution
 from tensorae.core.statistics import KEPT_NUMBERS, Moments
 from tensorae.core.swap_search import agree, has_unused, relocate, rescue, swap
-from tensorae.core.ties import TiedVariance, tied_variance
 from tensorae.data.rows import LARGE_WIDTH, Rows, cached_rows
 
 __all__ = [

@@ -41,7 +41,7 @@ class FitSpec:
     prior_strength: float = PRIOR_STRENGTH
     # Members of the covariance pooled over all clusters that each is given on top
     pooling: float = 0.0
-    # Whether own spreads are at least as wide as columns with tied values allow (``ties``)
+    # Whether own spreads are at least as wide as columns with tied values allow (``TiedVariance``)
     tied_floor: bool = True
 
 

@@ -466,11 +466,13 @@ class Rows:
 
     def add_up(self, *sums: Tensor) -> None:
         """Add the sums of all processes that share the rows, in place."""
-        self.processes.all_reduce(*sums)
+        if self.processes.size > 1:
+            self.processes.all_reduce(*sums)
 
     def broadcast(self, *tensors: Tensor) -> None:
         """Take over the first process's values, in place: rounding may differ between machines."""
-        self.processes.broadcast(*tensors)
+        if self.processes.size > 1:
+            self.processes.broadcast(*tensors)
 
     def own(self, values: Tensor) -> Tensor:
         """Of numbers (count, ...) for the rows of all processes, in their order, those of this."""
