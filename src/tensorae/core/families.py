@@ -9,7 +9,7 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass, field, fields, replace
 from functools import cached_property
-from typing import NamedTuple
+from typing import ClassVar, NamedTuple, Self
 
 import torch
 from torch import Tensor
@@ -200,8 +200,14 @@ class Estimation:
     variance_floor: float  # smallest noise variance that the arithmetic can tell from zero
     levels: LevelPrior = field(default_factory=LevelPrior.none, kw_only=True)
 
+    own: ClassVar[bool] = False  # whether every cluster has a spread of its own
+    common: ClassVar[bool] = False  # whether all clusters have one covariance
+    # Share of the whole data's scatter below which a variance is rounding
+    rank_tolerance: ClassVar[float] = RANK_TOLERANCE
+
     def first(self, moments: Moments) -> Parameters:
         """Parameters from moments alone."""
+        self, moments = self._prepared(moments)
         r, k, d = moments.sums.shape
         main = self.directions.main[: self.latent_dim]
         given = self.latent_penalty
@@ -222,7 +228,8 @@ class Estimation:
         return self._assemble(moments, found, subspaces)
 
     def next(self, moments: Moments, previous: Mixture) -> Parameters:
-        """Parameters from moments and the previous model; the loss does not rise."""
+        """Parameters from moments and the previous model; without pooling no objective rises."""
+        self, moments = self._prepared(moments)
         found = self._means(moments, previous)
         if self.prefers_exact(previous.centers.shape[-1]):
             subspaces = self.exact(moments.scatters())
@@ -232,6 +239,7 @@ class Estimation:
 
     def last(self, moments: Moments, previous: Mixture) -> Parameters:
         """Parameters with components to full precision, which close a fit."""
+        self, moments = self._prepared(moments)
         found = self._means(moments, previous)
         d = previous.centers.shape[-1]
         if isinstance(moments, MemberMoments) and moments.few:
@@ -241,6 +249,10 @@ class Estimation:
         else:
             subspaces = self.converged(moments, previous.components)
         return self._assemble(moments, found, subspaces)
+
+    def _prepared(self, moments: Moments) -> tuple[Self, Moments]:
+        """What to estimate from: these moments, or more with those of a prior."""
+        return self, moments
 
     def of_single_clusters(self, moments: Moments, parameters: Parameters) -> Tensor:
         """Minus log-likelihood (p,) of clusters (p, 1, ...), at the λ and noise of a run.
@@ -254,16 +266,6 @@ class Estimation:
         """Tell whether a full eigendecomposition is cheaper than an improvement step."""
         return d <= 24 or 3 * self.latent_dim >= d or self.latent_dim == 0
 
-    @property
-    def own(self) -> bool:
-        """Whether every cluster has a spread of its own."""
-        return False
-
-    @property
-    def common(self) -> bool:
-        """Whether all clusters have one covariance."""
-        return False
-
     def first_basis(self) -> Tensor | None:
         """Directions (h + p, d) that products with scatters begin with; None where rows are few."""
         wanted = self.latent_dim + min(self.latent_dim, MOST_EXTRA)
@@ -273,16 +275,11 @@ class Estimation:
     @property
     def maximises_likelihood(self) -> bool:
         """Whether hard assignments, too, are judged by a likelihood instead of the loss."""
-        return self.latent_penalty is None or len(self.levels.frequencies) > 0
-
-    @property
-    def rank_tolerance(self) -> float:
-        """Share of the whole data's scatter below which a variance is rounding."""
-        return RANK_TOLERANCE
+        return self.own or self.latent_penalty is None or len(self.levels.frequencies) > 0
 
     def least_cost(self, d: int) -> float:
         """Largest cost of a row that gains nothing by a cluster of its own."""
-        return self.variance_floor * d
+        return -torch.inf if self.own else self.variance_floor * d
 
     def exact(self, scatters: Tensor) -> Subspaces:
         """Top-h eigenvectors of scatters (r, k, d, d) by full eigendecomposition (Theorem 2.2)."""
@@ -476,50 +473,20 @@ class Prior:
 class OwnEstimation(Estimation):
     """How parameters follow from moments where spreads are own."""
 
+    own: ClassVar[bool] = True
+    rank_tolerance: ClassVar[float] = ROUNDING
+
     prior: Prior
     # What a parameter more has to add to the log-likelihood: clusters then have as many components
     # as pay, up to ``latent_dim``. Zero gives every cluster all of them
     parameter_cost: float = 0.0
-    common: bool = False  # whether all clusters have the covariance that is pooled over them
+    # Whether all clusters have the covariance that is pooled over them
+    common: bool = field(default=False, kw_only=True)  # type: ignore[misc]
     # Components of each cluster that count, where that is settled already
     dims: tuple[int, ...] | None = None
     # Members that every cluster is given on top, which spread as all clusters do together at that
     # moment: nothing leaves each its own covariance, very many give all the same
     pooling: float = 0.0
-
-    @property
-    def own(self) -> bool:
-        """Whether every cluster has a spread of its own."""
-        return True
-
-    @property
-    def maximises_likelihood(self) -> bool:
-        """Whether hard assignments, too, are judged by a likelihood instead of the loss."""
-        return True
-
-    @property
-    def rank_tolerance(self) -> float:
-        """Share of the whole data's scatter below which a variance is rounding."""
-        return ROUNDING
-
-    def least_cost(self, d: int) -> float:  # noqa: ARG002
-        """Largest cost of a row that gains nothing by a cluster of its own."""
-        return -torch.inf
-
-    def first(self, moments: Moments) -> Parameters:
-        """Parameters from moments alone."""
-        now = self._with_pooled(moments)
-        return super(OwnEstimation, now).first(now._with_prior(moments))
-
-    def next(self, moments: Moments, previous: Mixture) -> Parameters:
-        """Parameters from moments and the previous model; without pooling no objective rises."""
-        now = self._with_pooled(moments)
-        return super(OwnEstimation, now).next(now._with_prior(moments), previous)
-
-    def last(self, moments: Moments, previous: Mixture) -> Parameters:
-        """Parameters with components to full precision, which close a fit."""
-        now = self._with_pooled(moments)
-        return super(OwnEstimation, now).last(now._with_prior(moments), previous)
 
     def of_single_clusters(self, moments: Moments, parameters: Parameters) -> Tensor:
         """Minus log-likelihood (p,) of clusters (p, 1, ...), at the covariance that all share."""
@@ -532,17 +499,17 @@ class OwnEstimation(Estimation):
         outside = moments.traces().squeeze(1) - inside.sum(-1)
         return ((inside / along).sum(-1) + outside / noise) / 2
 
-    def _with_pooled(self, moments: Moments) -> OwnEstimation:
-        """The same with the members of ``pooling`` among those of the prior."""
-        if self.pooling == 0:
-            return self
-        within = moments.scatters().sum(1, keepdim=True)
-        within = within / moments.counts.sum(1)[:, None, None, None]
-        alone = torch.diag_embed(within.diagonal(dim1=-2, dim2=-1))
-        pooled = torch.lerp(within, alone, UNCORRELATED)
-        more = self.pooling * pooled
-        trace = more.diagonal(dim1=-2, dim2=-1).sum(-1)
-        return replace(self, prior=self.prior.plus(more, trace, self.pooling), pooling=0.0)
+    def _prepared(self, moments: Moments) -> tuple[Self, Moments]:
+        """With the members of ``pooling`` in the prior, and the scatter of the prior in moments."""
+        if self.pooling:
+            within = moments.scatters().sum(1, keepdim=True)
+            within = within / moments.counts.sum(1)[:, None, None, None]
+            alone = torch.diag_embed(within.diagonal(dim1=-2, dim2=-1))
+            more = self.pooling * torch.lerp(within, alone, UNCORRELATED)
+            trace = more.diagonal(dim1=-2, dim2=-1).sum(-1)
+            prior = self.prior.plus(more, trace, self.pooling)
+            self = replace(self, prior=prior, pooling=0.0)
+        return self, moments.with_prior(self.prior.scatter, self.prior.trace, common=self.common)
 
     def exact(self, scatters: Tensor) -> Subspaces:
         """Top-h eigenvectors of scatters (r, k, d, d); of one where all are the same."""
@@ -554,10 +521,6 @@ class OwnEstimation(Estimation):
             found.components.expand(-1, k, -1, -1).contiguous(),
             found.variances.expand(-1, k, -1).contiguous(),
         )
-
-    def _with_prior(self, moments: Moments) -> Moments:
-        """Moments with the scatters of the prior's members."""
-        return moments.with_prior(self.prior.scatter, self.prior.trace, common=self.common)
 
     def _assemble(self, moments: Moments, found: Means, subspaces: Subspaces) -> Parameters:
         """Parameters from moments with prior."""
@@ -588,7 +551,9 @@ class OwnEstimation(Estimation):
             n_features=d,
         )
         distances = (scatter * counted / along).sum(-1) + rest / noise
-        prior_distances = self._prior_distances(subspaces.components, along, noise)
+        # tr(Σ_j⁻¹ P), shape (r, k), for the scatter P of the prior.
+        prior, trace = self.prior.scatter, self.prior.trace
+        prior_distances = inverse_traces(subspaces.components, along, noise, prior, trace)
         loss = (distances - prior_distances) / sharing
         loss = (loss + counts * model.offsets).sum(-1)
         regularizer = (self.prior.strength * model.volumes + prior_distances) / 2
@@ -626,10 +591,6 @@ class OwnEstimation(Estimation):
         costs = torch.nn.functional.pad(costs.cumsum(-1), (1, 0))
         costs = costs + members.unsqueeze(-1) * (d - tried) * noise.log() + rest / noise
         return (costs / 2 + self.parameter_cost * spread_parameters(tried, d)).argmin(-1)
-
-    def _prior_distances(self, components: Tensor, along: Tensor, noise: Tensor) -> Tensor:
-        """tr(Σ_j⁻¹ P), shape (r, k), for the scatter P of the prior."""
-        return inverse_traces(components, along, noise, self.prior.scatter, self.prior.trace)
 
 
 def inverse_traces(

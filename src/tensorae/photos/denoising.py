@@ -6,7 +6,7 @@ Shapes: c planes, H height, W width, n patches, d values of a patch and its posi
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, ClassVar
 
 import torch
 from torch import Tensor
@@ -325,6 +325,8 @@ class KnownNoise(Estimation):
         Precision of the model; rows in units of their noise do with single precision.
     """
 
+    own: ClassVar[bool] = True
+
     dtype: torch.dtype = torch.float32
 
     @classmethod
@@ -332,20 +334,6 @@ class KnownNoise(Estimation):
         """Return that of rows (n, d) in units of their noise."""
         some = Directions(rows.data[:1], rows.weights[:1])  # noise is alike in all
         return cls(rows.d - 1, rows.d, None, some, variance_floor=1.0, dtype=rows.dtype)
-
-    @property
-    def own(self) -> bool:
-        """Whether every cluster has a spread of its own."""
-        return True
-
-    @property
-    def maximises_likelihood(self) -> bool:
-        """Whether hard assignments, too, are judged by a likelihood instead of the loss."""
-        return True
-
-    def least_cost(self, d: int) -> float:  # noqa: ARG002
-        """Largest cost of a row that gains nothing by a cluster of its own."""
-        return -torch.inf
 
     def first(self, moments: Moments) -> Parameters:
         """Parameters from moments alone."""
