@@ -574,7 +574,7 @@ class Accumulator:
         x = values[:, :d] - references.to(values.dtype)
         members = x.new_zeros(self.moments.counts.numel(), len(clusters))
         members[clusters, torch.arange(len(clusters), device=x.device)] = weights
-        products = (members @ (x.unsqueeze(2) * x.unsqueeze(1)).flatten(1)).view(-1, d, d)
+        products = (members @ (x.unsqueeze(2) * x.unsqueeze(1)).flatten(1)).view(len(members), d, d)
         sums = (members.sum(1), members @ x, products, members @ values[:, d:])
         self.moments.add_to(slice(None), *sums)
 
