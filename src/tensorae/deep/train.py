@@ -114,6 +114,7 @@ def train(
             few = rows.sample(direction, n_sample, rng.uniform()).without_weights()
     with few.parallel(options.work):
         data, origin, known = training_data(few, options, rng, generator, target, known_labels)
+    stream_seed = int(rng.randint(2**31 - 1)) if rows.streamed else 0
 
     def loops(curved: bool) -> tuple[TrainingLoop, TrainingLoop]:
         """Loops over the rows in memory and over all rows, the same where all are in memory."""
@@ -123,7 +124,7 @@ def train(
         first = _loop_in_memory(module, data, chosen, epochs, generator)
         if not rows.streamed:
             return first, first
-        return first, _streamed_loop(module, rows, chosen, origin, data.unit, rng)
+        return first, _streamed_loop(module, rows, chosen, origin, data.unit, stream_seed)
 
     def restored(kept: dict[str, Any]) -> tuple[TrainingLoop, State]:
         loop = loops(kept.get("curved", options.curved))[1]
@@ -227,12 +228,12 @@ def _streamed_loop(
     options: TrainingOptions,
     origin: Tensor,
     unit: float,
-    rng: np.random.RandomState,
+    seed: int,
 ) -> TrainingLoop:
     moved = rows.moved(origin, unit).in_chunks(chunk_rows(rows.d))
     schedule = Schedule.of_stream(max_epochs=options.max_epochs, batch_size=options.batch_size)
     generator = torch.Generator(rows.device)
-    generator.manual_seed(int(rng.randint(2**31 - 1)) + rows.processes.rank)
+    generator.manual_seed(seed + rows.processes.rank)
     data = TrainingData(moved, unit=unit)
     return TrainingLoop(Copies((module,)), data, options, schedule, generator)
 
