@@ -78,6 +78,21 @@ def test_categories_with_information_are_part_of_the_fit_and_said_why(found, cus
     assert all(f"{name} ({reasons[name]})" in str(found.steps) for name in reasons)
 
 
+def test_counts_that_are_related_to_nothing_do_not_become_groups(rng):
+    frame = pd.DataFrame(rng.randn(400, 2), columns=["age", "fare"])
+    frame["siblings"] = rng.choice(
+        [0, 1, 2, 3, 4, 5, 8], 400, p=[0.68, 0.23, 0.03, 0.02, 0.02, 0.01, 0.01]
+    )
+    frame["gain"] = np.where(rng.rand(400) < 0.9, 0, np.exp(9 + rng.randn(400)))
+    found = explore(frame)
+    assert found.columns == ("age", "fare")
+    assert found.n_clusters == 1
+    reasons = [one.reason for one in found.left_out]
+    assert all(reason.endswith("unrelated to the other columns") for reason in reasons)
+    assert len(reasons) == 2
+    assert "siblings" in explore(frame, categorical_features=None).columns
+
+
 def test_numbers_that_show_clear_groups_decide_alone_where_they_are_the_larger_part(rng):
     group = rng.rand(300) < 0.4
     frame = pd.DataFrame(rng.randn(300, 3) + 6 * group[:, None], columns=list("abc"))

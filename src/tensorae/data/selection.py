@@ -261,7 +261,10 @@ def _informative(
     taken = {name: _named_category(name) for name in named}
     if categories == "auto":
         usual = [name for name in numbers if name not in out | few | codes]
-        taken = _categories(table, out | few | codes, usual, {target, *ignore})
+        taken, unrelated = _categories(table, out | few | codes, usual, {target, *ignore})
+        if len(unrelated) < len(usual) or taken:
+            out |= unrelated
+            numbers = [name for name in numbers if name not in unrelated]
     out = {name: one for name, one in (out | codes).items() if name not in taken}
     few = {name: one for name, one in few.items() if name not in taken}
     numbers = [name for name in numbers if name not in taken]
@@ -334,10 +337,11 @@ def _named_category(name: str) -> Category:
 
 def _categories(
     table: Table, out: Mapping[str, LeftOut], numbers: Sequence[str], never: set[str | None]
-) -> dict[str, Category]:
+) -> tuple[dict[str, Category], dict[str, LeftOut]]:
     """Columns that are categories with information, among those left out and the numbers.
 
-    Text that names rows, classes, or is unrelated to all other columns, is none.
+    Text that names rows, classes, or is unrelated to all other columns, is none. Numbers that are
+    unrelated are returned, too: groups of them would be their single values.
     """
     found: dict[str, Category] = {}
     for name in table.columns:
@@ -348,8 +352,16 @@ def _categories(
             found[name] = one
     rest = [name for name in numbers if name not in found]
     related = _related(table, rest, list(found.values()))
-    # Where nothing is related, the levels themselves are all there is.
-    return {name: one for name, one in found.items() if name in related or not (rest or related)}
+    if not rest and not related:  # the levels themselves are all there is
+        return found, {}
+    unrelated = {
+        name: replace(
+            one.otherwise, reason=f"{one.otherwise.reason}, unrelated to the other columns"
+        )
+        for name, one in found.items()
+        if name in numbers and name not in related
+    }
+    return {name: one for name, one in found.items() if name in related}, unrelated
 
 
 def _category(table: Table, name: str, left_out: LeftOut | None) -> Category | None:
