@@ -64,11 +64,14 @@ def bm3d_of(noisy: Array, sigma: float | Array) -> Array:
 
 
 def stabilised_bm3d(noisy: Array, b: float) -> Array:
-    """BM3D behind Anscombe's transform for a known Poisson noise, with Makitalo's inverse."""
+    """BM3D behind Anscombe's transform for a known Poisson noise, with Makitalo's inverse.
+
+    No expected value is below that of darkness, the square root of 3/2.
+    """
     run = bm3d.bm3d if noisy.ndim == 2 else bm3d.bm3d_rgb
     scale = noisy / b
     stable = 2 * np.sqrt(np.maximum(scale + 3 / 8, 0))
-    y = np.maximum(run(stable / stable.max(), 1 / stable.max()) * stable.max(), 0.1)
+    y = np.maximum(run(stable / stable.max(), 1 / stable.max()) * stable.max(), 1.5**0.5)
     root = 1.5**0.5
     return b * (y**2 / 4 + root / 4 / y - 11 / 8 / y**2 + 5 / 8 * root / y**3 - 1 / 8)
 
@@ -392,10 +395,12 @@ def main(arguments: argparse.Namespace) -> None:
         note = (
             f"{peers}. Camera: whole pictures, and their centres of {size} x {size} pixels, for "
             "which the noise is that of the whole picture. Artificial noise: grey pictures of "
-            "256 x 256 and the corners, 256 x 256, of five in colour. Version "
-            f"{BEFORE} is commit ebcfe5c; its seconds are not measured. Seconds of the processor, "
-            "one thread for each picture."
+            "256 x 256 and the corners, 256 x 256, of five in colour. Seconds of the processor, "
+            "one thread for each picture. What is kept of earlier runs (peers) is not measured "
+            "again; where a method has fewer pictures than others, no run reached the rest."
         )
+        if any(BEFORE in way for kind in records.values() for one in kind.values() for way in one):
+            note += f" Version {BEFORE} is commit ebcfe5c; its seconds are not measured."
         pictures = {kind: one for kind, one in records.items() if kind != LARGE}
         parts = [note, summary(pictures), every(pictures)]
         if LARGE in records:
