@@ -108,7 +108,8 @@ def cameras(found: Result) -> list[Row]:
         return []
     ours, told = gains["tensorae, blind"], gains["bm3d_rgb, told σ"]
     what = "[Photographs](photographs.md) of cameras, which settings had not seen"
-    others = f"BM3D, told the noise, {told:+.2f} dB"
+    known = row_of(rows, "method", "bm3d_rgb, told σ")["pictures"]
+    others = f"BM3D, told the noise, {told:+.2f} dB on {known} of them"
     return [[what, "PSNR, gain", f"{ours:+.2f} dB", others, verdict(ours, told)]]
 
 
