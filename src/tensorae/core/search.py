@@ -608,21 +608,26 @@ class Search(Fit):
         loose = max(alternation.tol, tolerance / max(self.n_features, 1))
         halving = replace(alternation, tol=loose)
         size = max(1, BATCH_BYTES // self.bytes_per_start(rows))
-        if len(labels) > max(size, LEFT_APART) and alternation.max_iter > FIRST_PASSES_APART:
+        long = self.long and not self.options.rule.hard
+        if (
+            long
+            and len(labels) > max(size, LEFT_APART)
+            and alternation.max_iter > FIRST_PASSES_APART
+        ):
             trial = replace(halving, max_iter=FIRST_PASSES_APART)
             tried = [run for batch in labels.split(size) for run in trial.run(trial.init(batch))]
             tried.sort(key=criterion)
             labels = torch.stack([run.labels for run in tried[: max(size, LEFT_APART)]])
         runs: list[FitResult] = []
         for batch in labels.split(size):
-            runs += halving.halving(batch, LONG_HALVING if self.long else HALVING_ROUNDS)
+            runs += halving.halving(batch, LONG_HALVING if long else HALVING_ROUNDS)
             runs = [min(runs, key=criterion)]
         # A single start is where another search ended.
         return runs[0] if n_starts == 1 else swap(halving, runs[0], criterion)
 
     @property
     def long(self) -> bool:
-        """Whether passes over ``searched`` rows take so long that a search follows fewer starts."""
+        """Whether soft passes take so long that a search follows fewer starts."""
         rows, _ = self.searched()
         return rows.n * self.options.n_clusters * rows.d > LONG
 

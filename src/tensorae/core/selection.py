@@ -241,6 +241,9 @@ ALIKE, CLOSE = 0.9, 100.0
 # Where passes take long, families with soft assignments are tried from one start; those that end no
 # more than so much per feature above the best go on from others.
 REACH = 0.03
+# How much more ICL, per row and feature, hard clusters with components may have than round ones:
+# .02 to .2 where they are better, .8 and more where there are too few rows for them.
+ICL_TOLERANCE = 0.2
 # Clusters up to which new starts are tried with the chosen settings: their cost grows as k².
 SEARCHED_CLUSTERS = 100
 # Shares of neighbours that are cut apart are level up to this factor; then more components win.
@@ -537,6 +540,8 @@ class ModelSelection:
         if hard and others:
             round_ones = [fitted for fitted in others if fitted.options.latent_penalty == 1]
             evidence = min((fitted.criteria.icl for fitted in round_ones), default=math.inf)
+            if _is_hard(best):
+                evidence += ICL_TOLERANCE * self.rows.d * self.n
             hard = [fitted for fitted in hard if fitted.criteria.icl <= evidence]
             return _best_of_wide(hard, best) if hard else best
         plain = next((fitted for fitted in whole if _is_of_paper(fitted.options)), best)
