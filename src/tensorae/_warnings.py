@@ -6,6 +6,7 @@ another order than they entered it leave filters behind. Here each thread has it
 
 from __future__ import annotations
 
+import sys
 import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -16,13 +17,21 @@ __all__ = ["collected_warnings", "warn"]
 _collected: ContextVar[list[str] | None] = ContextVar("tensorae_warnings", default=None)
 
 
-def warn(message: str, category: type[Warning], stacklevel: int) -> None:
-    """Warn the user, or whoever collects warnings; ``stacklevel`` as in ``warnings.warn``."""
+def warn(message: str, category: type[Warning]) -> None:
+    """Warn the user, where his code calls the library, or whoever collects warnings."""
     collected = _collected.get()
     if collected is None:
-        warnings.warn(message, category, stacklevel + 1)
+        # Between the two are frames of ours and wrappers of methods.
+        level, frame = 1, sys._getframe()
+        while frame.f_back is not None and _is_inside(frame.f_globals.get("__name__", "")):
+            level, frame = level + 1, frame.f_back
+        warnings.warn(message, category, level)
     else:
         collected.append(message)
+
+
+def _is_inside(module: str) -> bool:
+    return module.partition(".")[0] in ("tensorae", "sklearn", "contextlib")
 
 
 @contextmanager
@@ -33,7 +42,7 @@ def collected_warnings() -> Iterator[list[str]]:
     --------
     >>> from tensorae._warnings import collected_warnings, warn
     >>> with collected_warnings() as messages:
-    ...     warn("too few rows", RuntimeWarning, stacklevel=2)
+    ...     warn("too few rows", RuntimeWarning)
     >>> messages
     ['too few rows']
     """

@@ -644,7 +644,7 @@ class TAE(BaseTAE):
 
     def _warn_if_needed(self, problem: str, category: type[Warning]) -> None:
         if problem:
-            warn(problem, category, stacklevel=4)
+            warn(problem, category)
         dead = np.flatnonzero(self.weights_ == 0).tolist()
         if dead:
             names = ", ".join(str(j) for j in dead)
@@ -653,7 +653,6 @@ class TAE(BaseTAE):
                 "is cheaper elsewhere, as happens where X has few different rows or fewer groups; "
                 "lower n_clusters, or lower latent_dim so that no autoencoder serves them all.",
                 ConvergenceWarning,
-                stacklevel=4,
             )
 
 
@@ -681,7 +680,6 @@ def deep_options(
             f"n_init={checked['n_init']} has no effect, since init gives one start; leave n_init "
             "out.",
             RuntimeWarning,
-            stacklevel=4,
         )
     architecture = parameters["architecture"]
     if isinstance(architecture, nn.Module):

@@ -442,7 +442,6 @@ class ImputerTAE(TransformerMixin, EstimatorWithCard):
                 f"X has no observed value in these columns, which are left out: {columns}; drop "
                 "them, or set keep_empty_features=True, which fills them with zero.",
                 UserWarning,
-                stacklevel=4,
             )
 
     def _empty_columns(self) -> list[int]:

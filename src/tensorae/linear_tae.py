@@ -919,7 +919,6 @@ class LinearTAE(BaseTAE):
                 f"n_init={options.n_init} has no effect, since init gives one start; leave n_init "
                 "out.",
                 RuntimeWarning,
-                stacklevel=5,
             )
         if rows.streamed and not (rule.hard or rule.probabilistic):
             raise InvalidParameterError(
@@ -988,7 +987,6 @@ class LinearTAE(BaseTAE):
                 f"{n_empty} of the {rows.count} rows of X have no value at all: they say nothing "
                 "about the clusters, and get the most frequent one; drop them.",
                 RuntimeWarning,
-                stacklevel=4,
             )
         if rows.count - n_empty < n_clusters:
             raise InvalidInputError(
@@ -1131,7 +1129,6 @@ class LinearTAE(BaseTAE):
                 f"checkpoint keeps no state of a fit with {cause}, whose starts run side by side; "
                 "leave it out, or give one start by init.",
                 RuntimeWarning,
-                stacklevel=4,
             )
 
     def _warn_of_fit(self, diagnostics: list[str], compared: Rows | None) -> None:
@@ -1141,7 +1138,6 @@ class LinearTAE(BaseTAE):
                 f"the clusters do not look Gaussian: {doubt} Look at a plot, or try HDBSCAN or "
                 "spectral clustering for such shapes.",
                 RuntimeWarning,
-                stacklevel=4,
             )
         if compared is not None and compared.weighted:
             counting = compared.weights[compared.weights > 0]
@@ -1153,14 +1149,12 @@ class LinearTAE(BaseTAE):
                     "equal rows each, which is evidence for more clusters; leave sample_weight "
                     "out if it is only a scale.",
                     RuntimeWarning,
-                    stacklevel=4,
                 )
         if not self.converged_:
             warn(
                 f"LinearTAE did not converge within max_iter={self.max_iter} iterations; "
                 "raise max_iter or tol.",
                 ConvergenceWarning,
-                stacklevel=4,
             )
         n_alive, k = np.count_nonzero(self.cluster_sizes_), len(self.cluster_sizes_)
         if n_alive < k:
@@ -1174,7 +1168,6 @@ class LinearTAE(BaseTAE):
                 f"only {n_alive} of n_clusters={k} clusters have members: {cause}; lower "
                 "n_clusters.",
                 ConvergenceWarning,
-                stacklevel=4,
             )
 
 

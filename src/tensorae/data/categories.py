@@ -537,7 +537,6 @@ def _column_of_counts(place: int, label: str, counts: Mapping[Any, int]) -> Colu
         f"{sum(counts[level] for level in rare)} rows, count as one; put them together by their "
         "meaning, or drop the column.",
         UserWarning,
-        stacklevel=5,
     )
     return Column(place, label, tuple(sorted(by_count[:MOST_LEVELS])), tuple(rare))
 
@@ -577,7 +576,6 @@ def _codes(column: Column, found: Array, values: list[Any], unknown: str) -> Arr
             f"column {column.label!r} has levels that fit has not seen, {named}, in "
             f"{counted(sum(new.values()), 'row')}; they are improbable in every cluster.",
             UserWarning,
-            stacklevel=7,
         )
     return codes
 

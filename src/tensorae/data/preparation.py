@@ -205,7 +205,8 @@ class Preparation:
             notes, ignored = [note_on_header(table)], [*ignore, *categories]
             rest = set(number_columns(table)) - {*split_names(ignored, table.columns), labels}
             if numbers or not categories or (rest and not columns):
-                choice = choose_columns(table, columns=numbers, ignore=ignored, labels=labels)
+                named = numbers if categories else columns
+                choice = choose_columns(table, columns=named, ignore=ignored, labels=labels)
                 chosen = choice.columns
                 notes.append(choice.note)
             else:

@@ -157,7 +157,7 @@ def overview(
     >>> from tensorae.inspect import overview
     >>> found = overview(load_penguins(), n_correlations=1)
     >>> print(found.correlations[0], found.n_repeated, found.n_complete)
-    flipper_length_mm and body_mass_g (+0.84) 0 333
+    “flipper_length_mm” and “body_mass_g” (+0.84) 0 333
     >>> found.patterns[0]
     MissingPattern(columns=('sex',), n_rows=9)
     """

@@ -157,9 +157,9 @@ def rules(
     >>> iris = load_iris(as_frame=True)
     >>> for rule in rules(iris.data, iris.target):
     ...     print(rule)
-    petal length (cm) ≤ 2 (precision 100 %, recall 100 %)
-    2 < petal length (cm) ≤ 4.8 and petal width (cm) ≤ 1.7 (precision 98 %, recall 90 %)
-    petal width (cm) > 1.7 (precision 98 %, recall 90 %)
+    petal width (cm) ≤ 0.8 (precision 100 %, recall 100 %)
+    0.8 < petal width (cm) ≤ 1.75 (precision 91 %, recall 98 %)
+    petal length (cm) > 4.75 (precision 89 %, recall 98 %)
     """
     from sklearn.tree import DecisionTreeClassifier
 

@@ -15,7 +15,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tensorae._text import nearest, quoted
-from tensorae.data.categories import column_values
 from tensorae.data.scaling import Scaling
 from tensorae.exceptions import InvalidInputError, InvalidParameterError
 
@@ -315,6 +314,8 @@ class ClusteredSamples:
         encoder = categories_of(self.model)
         if encoder is None:
             return ()
+        from tensorae.data.categories import column_values  # loads torch
+
         names, rows = column_names(self.model), encoder.transform(self.given)
         return tuple(
             SampleCategory.of(

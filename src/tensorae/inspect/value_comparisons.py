@@ -127,11 +127,11 @@ def compare_values(labels: Any, values: Any, *, name: str = "column") -> ValueCo
     >>> from tensorae.inspect import compare_values
     >>> penguins = load_penguins()
     >>> print(compare_values(penguins.target, penguins.data[:, 3], name="mass"))
-    mass differs strongly between the groups: lowest in group 0 (median 3,700), highest in group 1
+    mass differs strongly between the groups: lowest in group 0 (median 3,700), highest in group 2
     (median 5,050) (strength 0.80)
     group 0: median 3,700, quartiles 3,362 and 4,000
-    group 1: median 5,050, quartiles 4,700 and 5,500
-    group 2: median 3,700, quartiles 3,488 and 3,950
+    group 1: median 3,700, quartiles 3,488 and 3,950
+    group 2: median 5,050, quartiles 4,700 and 5,500
     """
     column = as_array(values)
     if column.ndim != 1 or column.dtype.kind not in "biufM":
