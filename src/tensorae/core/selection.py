@@ -330,7 +330,8 @@ def _solve_compressed(
     searched, _ = search.searched()
     inside = Rows(RowSpace.leading(searched, width).inside_all(searched), searched.weights)
     own = search_space.own_spread or False
-    found, comparison = select_and_fit(inside, replace(search_space, own_spread=own), rng)
+    inner = replace(search_space, own_spread=own, compressed=True)
+    found, comparison = select_and_fit(inside, inner, rng)
     chosen = found.options
     if not chosen.own_spread:
         chosen = replace(chosen, latent_penalty=float(found.model.latent_penalty))
@@ -563,10 +564,12 @@ class ModelSelection:
         else:
             refined = final.refined(self.rows, self.chosen.run)
             if search_on:
-                # The search knows the loss alone; the choice was one by neighbours, too.
                 found, k = final.improved(refined), self.chosen.n_clusters
-                limit = ROUND_TOLERANCE * self._cuts(refined, k)[0]
-                refined = found if self._cuts(found, k)[0] <= limit else refined
+                # The search knows the loss alone; the choice was one by neighbours, too. These say
+                # little about wide data, where noise in many directions separates them.
+                limit = LEVEL * self._cuts(refined, k)[0]
+                if self.search_space.compressed or self._cuts(found, k)[0] <= limit:
+                    refined = found
             run = final.over_all(refined, observe, resume)
         solution = final.solution(run, reorder=True)
         self.latent_dims = solution.run.parameters.latent_dims[0].tolist()

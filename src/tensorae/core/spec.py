@@ -92,6 +92,8 @@ class SearchSpace:
     any_rule: bool = False
     # Whether larger numbers of clusters are compared where the largest of these is chosen
     open_ended: bool = False
+    # Whether the rows are coordinates in the leading directions of wide data
+    compressed: bool = False
 
     def seeded(self) -> SearchSpace:
         """The same where labels say how to start, so that ``init`` has only the rest to name."""
