@@ -107,6 +107,7 @@ def test_help_is_instant_and_names_every_option():
 
 
 @pytest.mark.skipif(sys.platform == "win32", reason="process groups are POSIX")
+@pytest.mark.quality  # starts processes that load torch: ten seconds
 def test_ctrl_c_ends_all_processes_and_leaves_finished_parts(tmp_path):
     parts = tmp_path / "parts"
     # So many fits that they need processes, and so short that the first is soon finished.

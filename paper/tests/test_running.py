@@ -259,6 +259,7 @@ def test_a_worker_is_another_process_on_one_thread_that_ctrl_c_does_not_reach(
         assert not one.values["hears interrupts"]
 
 
+@pytest.mark.quality  # starts processes that load torch: ten seconds
 def test_an_error_of_the_consumer_stops_the_workers_and_keeps_what_was_seen(
     finished, long_trials, monkeypatch, tmp_path
 ):
