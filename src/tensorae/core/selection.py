@@ -539,16 +539,27 @@ class ModelSelection:
         if self.guessed:
             return best
         if hard and others:
-            round_ones = [fitted for fitted in others if fitted.options.latent_penalty == 1]
-            evidence = min((fitted.criteria.icl for fitted in round_ones), default=math.inf)
-            if _is_hard(best):
-                evidence += ICL_TOLERANCE * self.rows.d * self.n
-            hard = [fitted for fitted in hard if fitted.criteria.icl <= evidence]
+            hard = [fitted for fitted in hard if self._is_backed(fitted, others, best)]
             return _best_of_wide(hard, best) if hard else best
         plain = next((fitted for fitted in whole if _is_of_paper(fitted.options)), best)
         alike = self._agreement(plain, best) >= ALIKE
         close = plain.criteria.icl - best.criteria.icl <= CLOSE
         return plain if best.options.n_counted is None and alike and close else best
+
+    def _is_backed(self, fitted: Candidate, others: list[Candidate], best: Candidate) -> bool:
+        """Whether the evidence is for hard clusters with components rather than for round ones.
+
+        If the best other family is hard, too, the ICL may be a little for round ones, where the
+        neighbours are not; in wide data these say little.
+        """
+        round_ones = [other for other in others if other.options.latent_penalty == 1]
+        lowest = min(round_ones, key=lambda other: other.criteria.icl, default=None)
+        if lowest is None or fitted.criteria.icl <= lowest.criteria.icl:
+            return True
+        told = self.search_space.compressed or fitted.cuts[0] <= lowest.cuts[0] / LEVEL
+        tolerance = ICL_TOLERANCE * self.rows.d * self.n
+        close = fitted.criteria.icl <= lowest.criteria.icl + tolerance
+        return _is_hard(best) and told and close
 
     def solution(self, observe: Observer | None, resume: Resume | None) -> Solution:
         """What was chosen, fitted to all rows."""
