@@ -8,6 +8,7 @@ import pytest
 
 ROOT = Path(__file__).parent.parent
 DOCS = ROOT / "docs"
+SLOW = ("images.md",)  # embeds by UMAP, which is compiled for ten seconds
 MADE = {"_build", "gallery", "generated"}  # by the documentation build
 PAGES = [
     ROOT / "README.md",
@@ -66,7 +67,15 @@ def short_training(monkeypatch):
 
 
 @pytest.mark.usefixtures("no_open_figures", "short_training")
-@pytest.mark.parametrize("page", [page for page in PAGES if blocks_of(page)], ids=name_of)
+@pytest.mark.parametrize(
+    "page",
+    [
+        pytest.param(page, marks=pytest.mark.quality if page.name in SLOW else ())
+        for page in PAGES
+        if blocks_of(page)
+    ],
+    ids=name_of,
+)
 def test_every_python_block_runs(page, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)  # pages may write files
     namespace: dict[str, object] = {}

@@ -190,6 +190,7 @@ def test_images(tmp_path):
     assert "correlation" not in found.summary
 
 
+@pytest.mark.quality
 def test_images_are_compared_by_what_they_show(tmp_path, rng):
     digits = load_digits()
     images = digits.images[:300].astype(np.float32)

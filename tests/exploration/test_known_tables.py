@@ -11,6 +11,8 @@ from sklearn.metrics import adjusted_rand_score
 
 from tensorae import explore
 
+# Whole explorations of ten tables take some fifteen seconds.
+pytestmark = pytest.mark.quality
 BENCHMARKS = Path(__file__).parents[2] / "benchmarks"
 NAMES = [
     "penguins", "breast_cancer", "spending", "telco", "adult", "bikes", "survival", "loans",

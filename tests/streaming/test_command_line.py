@@ -66,6 +66,7 @@ def test_two_processes_write_the_model_of_one(files, tmp_path, capsys):
     assert [cluster["size"] for cluster in told["clusters"]] == sizes
 
 
+@pytest.mark.quality  # torchrun starts four processes that load torch: eighteen seconds
 def test_a_killed_process_leads_to_a_restart_from_the_checkpoint(files, tmp_path):
     folder, _ = files
     output = tmp_path / "model.tae"
