@@ -6,9 +6,6 @@ from pathlib import Path
 import pytest
 
 EXAMPLES = sorted((Path(__file__).parent.parent / "examples").glob("plot_*.py"))
-# These take three to seven seconds each.
-SLOW = ("plot_photo_denoise", "plot_photo_inpaint", "plot_curved_groups", "plot_generated_digits",
-        "plot_texts")  # fmt: skip
 
 
 @pytest.fixture
@@ -26,14 +23,8 @@ def shown(monkeypatch):
     plt.close("all")
 
 
-@pytest.mark.parametrize(
-    "path",
-    [
-        pytest.param(path, marks=pytest.mark.quality if path.stem in SLOW else ())
-        for path in EXAMPLES
-    ],
-    ids=lambda path: path.stem,
-)
+@pytest.mark.quality  # half a minute
+@pytest.mark.parametrize("path", EXAMPLES, ids=lambda path: path.stem)
 def test_an_example_runs_and_shows_pictures(path, shown):
     runpy.run_path(str(path), run_name="__main__")
     assert shown

@@ -46,6 +46,7 @@ def run(arguments, **options):
     )
 
 
+@pytest.mark.quality
 def test_two_processes_write_the_model_of_one(files, tmp_path, capsys):
     folder, X = files
     output = tmp_path / "model.tae"
