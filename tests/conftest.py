@@ -24,11 +24,6 @@ settings.load_profile("tensorae")
 signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
-def pytest_xdist_auto_num_workers() -> int:
-    """One worker more than cores: some tests wait for other processes."""
-    return (os.cpu_count() or 1) + 1
-
-
 @pytest.fixture(scope="session", params=["LinearTAE", "TAE"])
 def estimator(request: pytest.FixtureRequest) -> Any:
     """Return either class, so that what holds for both is said once."""

@@ -6,6 +6,9 @@ import numpy as np
 import pytest
 from sklearn.metrics import adjusted_rand_score
 
+# Seven processes fit nearly thirty models, once for every worker of a parallel run.
+pytestmark = pytest.mark.quality
+
 
 @pytest.fixture(scope="module")
 def results(start, tmp_path_factory):
