@@ -3,10 +3,10 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 READY := $(VENV)/.installed
-BENCHMARKS := any_data wide search busy clustering_quality peers missing missing_speed outliers denoising starts speed fashion memory scaling time_to_loss \
+BENCHMARKS := any_data wide search busy clustering_quality peers mixed explore missing missing_speed outliers denoising starts speed fashion memory scaling time_to_loss \
     out_of_core processes processes_dask cost_model large_ways \
     images deep_price deep_denoising deep_collapse deep_authors deep_sharing \
-    photos photos_fill
+    photos photos_real photos_fill
 
 .DEFAULT_GOAL := help
 .PHONY: install demo reproduce test test-minimum quality coverage fuzz lint bench bench-full docs clean help
@@ -27,10 +27,10 @@ demo: $(READY)  ## a first look at the penguins, a photograph made clean; pages 
 reproduce: $(READY)  ## all figures of the paper, into results/ (half an hour; ARGS=--quick: minutes)
 	$(BIN)/python -m paper $(ARGS)
 
-test: $(READY)  ## run all tests, docstring examples included, in parallel
+test: $(READY)  ## run the tests, docstring examples included, in parallel; slow ones: make quality
 	$(BIN)/python -m pytest
 
-quality: $(READY)  ## check the quality of results on fixed seeds (minutes)
+quality: $(READY)  ## quality of results on fixed seeds, the gallery, several processes (minutes)
 	$(BIN)/python -m pytest -m quality
 
 coverage: $(READY)  ## the tests with the share of lines and branches of src that they run; pages in htmlcov/

@@ -14,6 +14,7 @@ repository have them. Peers need `pip install kmodes stepmix`; labels only serve
 
 from __future__ import annotations
 
+import importlib.util
 import time
 import warnings
 from collections.abc import Callable
@@ -205,6 +206,10 @@ FITS: dict[str, Fit] = {
     "tensorae, numbers only": ours_numbers,
     "tensorae": ours,
 }
+for _label, _package in (("k-prototypes", "kmodes"), ("StepMix", "stepmix")):
+    if importlib.util.find_spec(_package) is None:
+        print(f"{_label} is left out: pip install {_package}")
+        del FITS[_label]
 
 
 # Groups ---------------------------------------------------------------------------------------

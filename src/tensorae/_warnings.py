@@ -18,10 +18,10 @@ _collected: ContextVar[list[str] | None] = ContextVar("tensorae_warnings", defau
 
 
 def warn(message: str, category: type[Warning]) -> None:
-    """Warn the user, where his code calls the library, or whoever collects warnings."""
+    """Warn at the line of user code that called the library, or add to collected warnings."""
     collected = _collected.get()
     if collected is None:
-        # Between the two are frames of ours and wrappers of methods.
+        # Skip the frames of the library and of wrappers around its methods.
         level, frame = 1, sys._getframe()
         while frame.f_back is not None and _is_inside(frame.f_globals.get("__name__", "")):
             level, frame = level + 1, frame.f_back

@@ -384,7 +384,7 @@ class TAE(BaseTAE):
     @by_partition
     @as_features
     def denoise(self, X: Any) -> Any:
-        """Take noise out of samples: what the autoencoder makes of them, as far as it pays.
+        """Remove noise: blend samples with their reconstructions to minimise the held-out error.
 
         The output is blended, feature by feature, with the input and with the estimate under
         one Gaussian per cluster. The weights were fitted on training samples that the

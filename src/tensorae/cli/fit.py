@@ -152,8 +152,8 @@ class ModelOptions:
         Init | None,
         typer.Option(
             "--init",
-            help="How a network is initialised; auto (default) decides, manifold needs umap.",
-            show_default="linear",
+            help="How a network is initialised; auto decides by the data, manifold needs umap.",
+            show_default="auto",
         ),
     ] = None
     epochs: Annotated[

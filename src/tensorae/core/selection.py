@@ -281,7 +281,7 @@ def select_and_fit(
     Parameters
     ----------
     rows : Rows
-    wishes : SearchSpace
+    search_space : SearchSpace
     rng : RandomState
     known_labels, observe, resume
         As for :func:`tensorae.core.search.solve`.
@@ -289,8 +289,8 @@ def select_and_fit(
     Returns
     -------
     Solution
-    Comparison or None
-        What was compared; None where nothing was open.
+    ModelSelection or None
+        What was compared; None if all settings were given.
     """
     k = search_space.n_clusters[-1]
     width = compressed_width(rows, k, search_space.latent_dim or WIDE_COMPONENTS[-1])
@@ -402,7 +402,7 @@ class ModelSelection:
         self.latent_dims = self.chosen.run.parameters.latent_dims[0].tolist()
 
     def _fit_all(self) -> None:
-        """Fit all families for all numbers of clusters, until more and more of them help nobody."""
+        """Fit all families for each k; stop after PATIENCE values of k without improvement."""
         waited = 0
         for place, k in enumerate(self.ks):
             if len(self.ks) > 1:
@@ -489,7 +489,7 @@ class ModelSelection:
         return {_kind(fitted.options) for fitted in (fits[0], *best, self.chosen)}
 
     def _waited(self, k: int, waited: int) -> int:
-        """How many numbers of clusters up to k, after so many before it, helped nobody."""
+        """Count values of k without improvement, up to this one."""
         icl, bic = self._lowest(k)
         before = [self._evidence[other] for other in self.fits if other != k]
         self._evidence[k] = icl, bic

@@ -84,7 +84,7 @@ OWN_WIDTH = 40
 class SearchSpace:
     """What a user asked for, and what was left to the data."""
 
-    options: FitSpec  # all that is settled; what is open has a value that means nothing
+    options: FitSpec  # given settings; those to be chosen hold placeholders
     n_clusters: tuple[int, ...]  # numbers of clusters to compare, rising
     latent_dim: int | None  # h; None where it is open
     own_spread: bool | None  # whether spreads are own; None where it is open

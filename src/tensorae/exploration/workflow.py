@@ -6,7 +6,6 @@ Shapes: n rows, d features.
 from __future__ import annotations
 
 import inspect
-import warnings
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -17,7 +16,7 @@ import torch
 
 from tensorae._parameters import Interval, check_integer
 from tensorae._progress import line_on_stderr
-from tensorae._warnings import collected_warnings
+from tensorae._warnings import collected_warnings, warn
 from tensorae.data.columns import note_on_header
 from tensorae.data.files import ReadOptions
 from tensorae.data.preparation import Preparation
@@ -119,7 +118,7 @@ def explore(
         )
     header = note_on_header(table)
     if header:
-        warnings.warn(header, UserWarning, stacklevel=2)
+        warn(header, UserWarning)
     given = {
         "columns": tuple(columns),
         "ignore": tuple(ignore),

@@ -5,7 +5,6 @@ Shapes: c planes (1 grey, 3 colours), H height, W width.
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Callable
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
@@ -19,6 +18,7 @@ from torch import Tensor
 
 from tensorae._parameters import check_integer, check_number
 from tensorae._torch import callers_threads, several_threads
+from tensorae._warnings import warn
 from tensorae.exceptions import InvalidInputError, InvalidParameterError
 
 __all__ = [
@@ -254,11 +254,7 @@ def check_noise(noise: Any, picture: Picture) -> float | None:
     elif picture.white is None and 0 < span < sigma:
         suspicion = f"more than the range of the image, {span:.3g}; for 0 to 255, divide by 255"
     if suspicion:
-        warnings.warn(
-            f"noise is {sigma:g}, {suspicion}: it is in the units of the image.",
-            UserWarning,
-            stacklevel=3,
-        )
+        warn(f"noise is {sigma:g}, {suspicion}: it is in the units of the image.", UserWarning)
     return sigma
 
 
